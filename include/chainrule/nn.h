@@ -333,7 +333,7 @@ cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);
 cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file,
     or a folder with one: cr_tokenizer_save's,
                                tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe,
-                               SentencePiece's .model, BERT's vocab.txt */
+                               SentencePiece's .model, BERT's vocab.txt; or a GGUF file */
 typedef struct cr_bpe_training {
     int64_t vocabulary;     /* tokens in all: 256 bytes, special ones, and merges */
     int64_t min_frequency;  /* a pair that is rarer is not merged */
@@ -394,8 +394,8 @@ char         *cr_chat_text(const char *format, int64_t n, const cr_message *mess
                                owned (cr_free) */
 const char   *cr_chat_format(const char *folder, const cr_tokenizer *t);
                             /* the format of a model, by chat_template.jinja,
-                               tokenizer_config.json, or its special tokens; NULL without an error:
-                               none of these */
+                               tokenizer_config.json (or the entry of a GGUF file), or its special
+                               tokens; NULL without an error: none of these */
 const char   *cr_chat_end(const char *format); /* the special token that ends an answer */
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */

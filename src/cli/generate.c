@@ -22,7 +22,7 @@ void print_rest(cr_decoder *decoder) {
 }
 
 /* ---- the model */
-/* A folder of Hugging Face has config.json, a GGUF file is beside its tokenizer's files. */
+/* A folder of Hugging Face has config.json; the files of a GGUF's tokenizer may be beside it. */
 static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
     char config[4096];
     const int n = snprintf(config, sizeof config, "%s/config.json", path);
@@ -45,13 +45,19 @@ bool open_model(const char *dir, const char *device, opened *o) {
     if (!pretrained && !cr_os_is_directory(model))
         return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
     o->tokenizer = cr_tokenizer_load(o->home);
+    const bool own = !o->tokenizer && pretrained && !cr_os_is_directory(model);
+    if (own) {                                      /* that of the GGUF file itself */
+        cr_error_clear();
+        snprintf(o->home, sizeof o->home, "%s", model);
+        o->tokenizer = cr_tokenizer_load(model);
+    }
     o->model = o->tokenizer ? cr_lm_load(model, dev) : NULL;
     if (!o->model) return cli_fail_library(), false;
     if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
                         (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
                false;
-    if (!cr_os_is_directory(o->home)) {             /* tokenizer.json in it */
+    if (!own && !cr_os_is_directory(o->home)) {     /* tokenizer.json in it */
         char *slash = strrchr(o->home, '/');
         if (slash) *slash = 0;
         else snprintf(o->home, sizeof o->home, ".");

@@ -155,6 +155,17 @@ static void put_scaling(source *s) {
     cr_out_format(s->o, "}");
 }
 
+/* The ids of the file's tokenizer, which config.json has too. */
+static void put_special(const source *s) {
+    static const char *const roles[] = {"bos_token_id", "eos_token_id"};
+    for (int i = 0; i < 2; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", roles[i]);
+        const cr_json *id = cr_json_get(s->said, key);
+        if (id && id->integral) cr_out_format(s->o, ", \"%s\": %lld", roles[i], (long long)id->integer);
+    }
+}
+
 static void put_config(source *s, const cr_params *p) {
     const cr_tensor *table = find(p, "token_embd.weight"), *divisors = find(p, "rope_freqs.weight");
     const bool gpt = !strcmp(s->kind, "gpt2"), window = said(s, "attention.sliding_window") != NULL;
@@ -165,6 +176,7 @@ static void put_config(source *s, const cr_params *p) {
     }
     cr_out_format(s->o, ", \"vocab_size\": %lld, \"tie_word_embeddings\": %s", (long long)cr_size(table, 0),
                   find(p, "output.weight") && !gpt ? "false" : "true");
+    put_special(s);
     copy_entry(s, "context_length", gpt ? "n_positions" : "max_position_embeddings", true);
     copy_entry(s, "embedding_length", gpt ? "n_embd" : "hidden_size", true);
     copy_entry(s, "block_count", gpt ? "n_layer" : "num_hidden_layers", true);

@@ -8,6 +8,7 @@
 #include "../core/status.h"
 #include "../io/file.h"
 #include "../io/folder.h"
+#include "../io/gguf.h"
 
 enum { CHATML, LLAMA2, LLAMA3, MISTRAL, FORMATS };
 static const char *const names[FORMATS] = {"chatml", "llama2", "llama3", "mistral"};
@@ -21,21 +22,37 @@ static int format_named(const char *op, const char *name) {
 }
 
 /* ---- which one */
-/* Does the file DIR/name hold one of the signs?  FORMATS: no, or there is no such file. */
+/* The first of the signs that text holds; FORMATS: none. */
+static int format_of(const char *text) {
+    for (int i = 0; i < FORMATS && text; i++) if (strstr(text, signs[i])) return i;
+    return FORMATS;
+}
+
+/* Of the file DIR/name, where there is one. */
 static int format_in(const char *dir, const char *name) {
     cr_path at;
     cr_mapping m;
-    int found = FORMATS;
     if (cr_join("chat_format", dir, name, &at) || !cr_os_exists(at.s) || !cr_os_map(at.s, &m)) return FORMATS;
     char *text = malloc(m.bytes + 1);
     if (text) {
         memcpy(text, m.data, m.bytes);
         text[m.bytes] = 0;
-        /* "chat_template" in JSON, where the signs are spelled as they are; tokens come later in the file */
-        const char *from = strstr(name, ".json") ? strstr(text, "\"chat_template\"") : text;
-        for (int i = FORMATS - 1; i >= 0 && from; i--) if (strstr(from, signs[i])) found = i;
     }
+    /* "chat_template" in JSON, where the signs are spelled as they are; tokens come later in the file */
+    const int found = format_of(text && strstr(name, ".json") ? strstr(text, "\"chat_template\"") : text);
     free(text);
+    cr_os_unmap(&m);
+    return found;
+}
+
+/* Of a GGUF file. */
+static int format_of_gguf(const char *path) {
+    cr_mapping m;
+    if (!cr_os_map(path, &m)) return FORMATS;
+    char *said = cr_gguf_is(m.data, m.bytes) ? cr_gguf_metadata("chat_format", path, &m, "tokenizer.chat_template")
+                                             : NULL;
+    const int found = format_of(said);
+    free(said);
     cr_os_unmap(&m);
     return found;
 }
@@ -43,10 +60,10 @@ static int format_in(const char *dir, const char *name) {
 const char *cr_chat_format(const char *folder, const cr_tokenizer *t) {
     static const char *const files[] = {"chat_template.jinja", "tokenizer_config.json"};
     if (!folder) return cr_fail_null("chat_format", "the folder"), NULL;
-    for (int i = 0; i < 2; i++) {
-        const int found = format_in(folder, files[i]);
-        if (found != FORMATS) return names[found];
-    }
+    int found = FORMATS;
+    if (!cr_os_is_directory(folder)) found = format_of_gguf(folder);
+    else for (int i = 0; i < 2 && found == FORMATS; i++) found = format_in(folder, files[i]);
+    if (found != FORMATS) return names[found];
     for (int i = 0; i < FORMATS && t; i++)
         if (i != LLAMA2 && cr_tokenizer_find(t, signs[i], strlen(signs[i])) >= 0) return names[i];
     return NULL;

@@ -23,30 +23,35 @@ void cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id
                   normalized ? "true" : "false", special ? "true" : "false");
 }
 
-static void begin(cr_out *out) {
+void cr_format_begin(cr_out *out) {
     cr_out_format(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
 }
 
-void cr_format_byte_level(cr_out *out, const char *split, bool prefix_space) {
+void cr_format_byte_level(cr_out *out, const cr_byte_level *b) {
     static const char level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,"
                                 "\"use_regex\":%s}";
-    const char *space = prefix_space ? "true" : "false";
+    const char *space = b->prefix_space ? "true" : "false";
+    const bool first = b->split || b->digits;
     cr_out_format(out, "],\n\"normalizer\":null,\n\"pre_tokenizer\":");
-    if (split) {
-        cr_out_format(out, "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":");
-        cr_out_string(out, split, strlen(split));
+    if (first) cr_out_format(out, "{\"type\":\"Sequence\",\"pretokenizers\":[");
+    if (b->digits) cr_out_format(out, "{\"type\":\"Digits\",\"individual_digits\":true},");
+    if (b->split) {
+        cr_out_format(out, "{\"type\":\"Split\",\"pattern\":{\"Regex\":");
+        cr_out_string(out, b->split, strlen(b->split));
         cr_out_format(out, "},\"behavior\":\"Isolated\",\"invert\":false},");
     }
-    cr_out_format(out, level, space, split ? "false" : "true");
-    if (split) cr_out_format(out, "]}");
+    cr_out_format(out, level, space, b->split ? "false" : "true");
+    if (first) cr_out_format(out, "]}");
     cr_out_format(out, ",\n\"post_processor\":");
-    cr_out_format(out, level, space, "true");
+    if (b->post) cr_out_format(out, "%s", b->post);
+    else cr_out_format(out, level, space, "true");
     cr_out_format(out, ",\n\"decoder\":");
     cr_out_format(out, level, space, "true");
     cr_out_format(out, ",\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
                        "\"continuing_subword_prefix\":"
                        "null,\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
-                       "\"ignore_merges\":false,\n\"vocab\":");
+                       "\"ignore_merges\":%s,\n\"vocab\":",
+                  b->whole ? "true" : "false");
 }
 
 /* ---- GPT-2: vocab.json + merges.txt, encoder.json + vocab.bpe ---- */
@@ -130,10 +135,10 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
                         const char *merges, cr_out *out) {
     bool prefix_space;
     cr_mapping m;
-    begin(out);
+    cr_format_begin(out);
     cr_status status = add_tokens(op, path, root, out, &prefix_space);
     if (status != CR_OK) return status;
-    cr_format_byte_level(out, NULL, prefix_space);
+    cr_format_byte_level(out, &(cr_byte_level){.prefix_space = prefix_space});
     cr_out_put(out, vocab, bytes);
     cr_out_format(out, ",\n\"merges\":[");
     if (cr_file_map(op, merges, false, &m)) return cr_error_status();
@@ -144,7 +149,6 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
 }
 
 /* ---- SentencePiece: its protobuf (sentencepiece_model.proto) ---- */
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 typedef struct message { const unsigned char *at, *end; } message;
 typedef struct field { uint32_t number; int wire; uint64_t value; message text; } field;
 
@@ -180,23 +184,24 @@ damaged:
     return false;
 }
 
-typedef struct piece { const char *text; size_t bytes; float score; int type; uint32_t id; } piece;
 typedef struct spm {
-    piece *piece; int64_t n;
+    cr_scored *piece; int64_t n;
     int kind;                                       /* 1: Unigram, 2: BPE */
     bool byte_fallback, suffix, dummy_prefix, squeeze, escape;
     message charsmap;
     int64_t unk;
+    const char *post;                               /* the post-processor; NULL: none */
 } spm;
 
-static bool read_piece(message m, piece *p) {
+static bool read_piece(message m, cr_scored *p) {
     field f;
-    *p = (piece){.text = "", .type = NORMAL};
+    *p = (cr_scored){.text = "", .type = CR_PIECE_NORMAL};
     while (next_field(&m, &f)) {
         if (f.number == 1 && f.wire == 2) p->text = (const char *)f.text.at,
             p->bytes = (size_t)(f.text.end - f.text.at);
         if (f.number == 2 && f.wire == 5) { const uint32_t bits = (uint32_t)f.value; memcpy(&p->score, &bits, 4); }
-        if (f.number == 3 && f.wire == 0) p->type = f.value >= NORMAL && f.value <= BYTE ? (int)f.value : NORMAL;
+        if (f.number == 3 && f.wire == 0) 
+            p->type = f.value >= CR_PIECE_NORMAL && f.value <= CR_PIECE_BYTE ? (int)f.value : CR_PIECE_NORMAL;
     }
     return m.at && isfinite(p->score) && cr_utf8_valid(p->text, p->bytes) == p->bytes;
 }
@@ -231,7 +236,7 @@ static cr_status read_spm(const char *op, const char *path, const unsigned char 
         if (f.number == 1) {
             ok = read_piece(f.text, &s->piece[s->n]);
             s->piece[s->n].id = (uint32_t)s->n;
-            if (ok && s->piece[s->n].type == UNKNOWN) s->unk = s->n;
+            if (ok && s->piece[s->n].type == CR_PIECE_UNKNOWN) s->unk = s->n;
             if (ok) s->n++;
         } else if (f.number == 2 || f.number == 3) {
             ok = read_spec(f.text, f.number, s);
@@ -272,10 +277,11 @@ static void put_normalizers(const spm *s, cr_out *out) {
                            "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
     if (s->dummy_prefix) cr_out_format(out, "{\"type\":\"Prepend\",\"prepend\":\"\xE2\x96\x81\"},");
     cr_out_format(out, "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xE2\x96\x81\"}]},\n"
-                       "\"pre_tokenizer\":null,\n\"post_processor\":null,\n\"decoder\":{\"type\":\"Sequence\","
+                       "\"pre_tokenizer\":null,\n\"post_processor\":%s,\n\"decoder\":{\"type\":\"Sequence\","
                        "\"decoders\":["
                        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xE2\x96\x81\"},\"content\":\" \"},"
-                       "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
+                       "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}",
+                  s->post ? s->post : "null");
     if (s->dummy_prefix) cr_out_format(out, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
     cr_out_format(out, "]},\n\"model\":{\"type\":\"%s\",\"byte_fallback\":%s,", s->kind == 1 ? "Unigram" : "BPE",
                   s->byte_fallback ? "true" : "false");
@@ -303,7 +309,7 @@ static void put_unigram(const spm *s, cr_out *out) {
 }
 
 static int by_score(const void *a, const void *b) {
-    const piece *x = *(const piece *const *)a, *y = *(const piece *const *)b;
+    const cr_scored *x = *(const cr_scored *const *)a, *y = *(const cr_scored *const *)b;
     if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -313,7 +319,7 @@ static bool put_bpe(const spm *s, cr_out *out) {
     cr_words words = {0};
     size_t bytes = 0;
     bool any = false;
-    const piece **sorted = malloc((size_t)s->n * sizeof *sorted);
+    const cr_scored **sorted = malloc((size_t)s->n * sizeof *sorted);
     for (int64_t i = 0; i < s->n; i++) bytes += s->piece[i].bytes;
     bool ok = cr_words_reserve(&words, s->n, s->n, bytes) && sorted;
     if (s->unk >= 0) {
@@ -323,8 +329,9 @@ static bool put_bpe(const spm *s, cr_out *out) {
     }
     cr_out_format(out, "\n\"vocab\":{");
     for (int64_t i = 0; ok && i < s->n; i++) {
-        const piece *p = &s->piece[i];
-        if (p->type == NORMAL || p->type == USER_DEFINED) cr_words_add(&words, p->id, p->text, p->bytes);
+        const cr_scored *p = &s->piece[i];
+        if (p->type == CR_PIECE_NORMAL || p->type == CR_PIECE_USER_DEFINED)
+            cr_words_add(&words, p->id, p->text, p->bytes);
         cr_out_put(out, i ? ",\n" : "\n", i ? 2 : 1);
         cr_out_string(out, p->text, p->bytes);
         cr_out_format(out, ":%lld", (long long)i);
@@ -333,8 +340,8 @@ static bool put_bpe(const spm *s, cr_out *out) {
     cr_out_format(out, "},\n\"merges\":[");
     if (ok) qsort(sorted, (size_t)s->n, sizeof *sorted, by_score);
     for (int64_t i = 0; ok && i < s->n; i++) {
-        const piece *p = sorted[i];
-        if (p->type != NORMAL) continue;
+        const cr_scored *p = sorted[i];
+        if (p->type != CR_PIECE_NORMAL) continue;
         for (size_t cut = 1; cut < p->bytes; cut++) {
             if (((unsigned char)p->text[cut] & 0xC0) == 0x80 || cr_words_find(&words, p->text, cut) == CR_NO_ID ||
                 cr_words_find(&words, p->text + cut, p->bytes - cut) == CR_NO_ID)
@@ -353,24 +360,35 @@ static bool put_bpe(const spm *s, cr_out *out) {
     return ok;
 }
 
+static cr_status put_spm(const char *op, const char *path, const spm *s, cr_out *out) {
+    cr_format_begin(out);
+    for (int64_t i = 0; i < s->n; i++) {
+        const cr_scored *p = &s->piece[i];
+        const bool user = p->type == CR_PIECE_USER_DEFINED;
+        if (user || p->type == CR_PIECE_UNKNOWN || p->type == CR_PIECE_CONTROL)
+            cr_format_added(out, p->text, p->bytes, p->id, !user, user && !s->dummy_prefix);
+    }
+    put_normalizers(s, out);
+    if (s->kind == 1) put_unigram(s, out);
+    else if (!put_bpe(s, out)) return cr_fail(CR_NO_MEMORY, op, "no memory for the merges of '%s'", path);
+    return CR_OK;
+}
+
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
                                   cr_out *out) {
     spm s;
     cr_status status = read_spm(op, path, data, bytes, &s);
-    if (status == CR_OK) {
-        begin(out);
-        for (int64_t i = 0; i < s.n; i++) {
-            const piece *p = &s.piece[i];
-            if (p->type == UNKNOWN || p->type == CONTROL || p->type == USER_DEFINED)
-                cr_format_added(out, p->text, p->bytes, p->id, p->type != USER_DEFINED,
-                                p->type == USER_DEFINED && !s.dummy_prefix);
-        }
-        put_normalizers(&s, out);
-        if (s.kind == 1) put_unigram(&s, out);
-        else if (!put_bpe(&s, out)) status = cr_fail(CR_NO_MEMORY, op, "no memory for the merges of '%s'", path);
-    }
+    if (status == CR_OK) status = put_spm(op, path, &s, out);
     free(s.piece);
     return status;
+}
+
+cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
+                           const char *post, cr_out *out) {
+    spm s = {.piece = pieces, .n = n, .kind = 2, .byte_fallback = true, .dummy_prefix = prefix, .unk = -1,
+             .post = post};
+    for (int64_t i = 0; i < n; i++) if (pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
+    return put_spm(op, path, &s, out);
 }
 
 /* ---- BERT: a token a line ---- */
@@ -396,7 +414,7 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
         cr_out_string(&vocab, text + at, n);
         cr_out_format(&vocab, ":%lld", (long long)id);
     }
-    begin(out);
+    cr_format_begin(out);
     for (int k = 0; k < 5; k++)
         if (id_of[k] >= 0) cr_format_added(out, special[k], strlen(special[k]), (uint32_t)id_of[k], true, false);
     cr_out_format(out, "],\n\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"

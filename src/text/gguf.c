@@ -1,4 +1,4 @@
-/* gguf.c - a tokenizer as the entries of a GGUF file that llama.cpp reads.
+/* gguf.c - a tokenizer as the entries of a GGUF file that llama.cpp reads, and back.
  * llama.cpp runs two kinds that fit the models here: byte-level BPE ("gpt2"), whose splits it knows by a name, and
  * SentencePiece's BPE ("llama"), which merges by the score of the token that results.  Any other tokenizer is
  * refused, because llama.cpp would read the same text as other tokens. */
@@ -8,12 +8,12 @@
 #include "../core/os.h"
 #include "../core/status.h"
 #include "../io/folder.h"
+#include "../io/gguf.h"
 #include "../io/utf8.h"
 #include "pipeline.h"
 #include "tokenizer.h"
 
 static const char op[] = "tokenizer_gguf", metaspace[] = "\xE2\x96\x81";   /* U+2581 */
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };         /* of tokenizer.ggml.token_type */
 
 /* Names that llama.cpp gives to splits; whole: a piece that is a token is not merged. */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -63,15 +63,16 @@ static void put_token(vocabulary *v, int64_t id, const char *text, size_t bytes,
 static void put_vocabulary(vocabulary *v, const cr_pipeline *p, const cr_json *root) {
     const cr_json *model = cr_json_get(root, "model"), *words = cr_json_get(model, "vocab"),
                   *added = cr_json_get(root, "added_tokens");
-    for (const cr_json *w = words->first; w; w = w->next) put_token(v, w->integer, w->key, w->key_bytes, NORMAL);
+    for (const cr_json *w = words->first; w; w = w->next)
+        put_token(v, w->integer, w->key, w->key_bytes, CR_PIECE_NORMAL);
     for (int i = 0; i < 256 && !p->model.byte_level; i++)
-        if (p->model.byte_id[i] < v->n) v->token[p->model.byte_id[i]].kind = BYTE;
+        if (p->model.byte_id[i] < v->n) v->token[p->model.byte_id[i]].kind = CR_PIECE_BYTE;
     for (const cr_json *a = added ? added->first : NULL; a; a = a->next) {
         const cr_json *id = cr_json_get(a, "id"), *text = cr_json_get(a, "content");
-        if (id && text) put_token(v, id->integer, text->text, text->bytes, flag(a, "special", false) ? CONTROL
-                                                                                                   : USER_DEFINED);
+        const int kind = flag(a, "special", false) ? CR_PIECE_CONTROL : CR_PIECE_USER_DEFINED;
+        if (id && text) put_token(v, id->integer, text->text, text->bytes, kind);
     }
-    if (p->model.unk < v->n && !p->model.byte_level) v->token[p->model.unk].kind = UNKNOWN;
+    if (p->model.unk < v->n && !p->model.byte_level) v->token[p->model.unk].kind = CR_PIECE_UNKNOWN;
 }
 
 /* The two sides of a merge, "a b" or ["a", "b"]. */
@@ -118,7 +119,7 @@ static void put_tokens(cr_out *o, const vocabulary *v, int64_t size) {
     }
     cr_out_format(o, "], \"tokenizer.ggml.token_type\": [");
     for (int64_t i = 0; i < size; i++)
-        cr_out_format(o, "%s%d", i ? ", " : "", i < v->n && v->token[i].text ? v->token[i].kind : UNUSED);
+        cr_out_format(o, "%s%d", i ? ", " : "", i < v->n && v->token[i].text ? v->token[i].kind : CR_PIECE_UNUSED);
     cr_out_put(o, "]", 1);
 }
 
@@ -206,13 +207,14 @@ static bool rank_tokens(vocabulary *v, const cr_pipeline *p, const cr_json *merg
 static bool merges_by_text(const vocabulary *v, const cr_pipeline *p) {
     for (int64_t id = 0; id < v->n; id++) {
         const char *s = v->token[id].text;
-        if (!s || v->token[id].kind != NORMAL) continue;
+        if (!s || v->token[id].kind != CR_PIECE_NORMAL) continue;
         for (size_t cut = 1; cut < v->token[id].bytes; cut++) {
             if (((unsigned char)s[cut] & 0xC0) == 0x80) continue;
             const uint32_t l = cr_words_find(&p->model.words, s, cut),
                            r = cr_words_find(&p->model.words, s + cut, v->token[id].bytes - cut);
             uint32_t made;
-            if (l >= v->n || r >= v->n || v->token[l].kind != NORMAL || v->token[r].kind != NORMAL) continue;
+            if (l >= v->n || r >= v->n || v->token[l].kind != CR_PIECE_NORMAL || v->token[r].kind != CR_PIECE_NORMAL)
+                continue;
             if (cr_merge_find(&p->model, l, r, &made) == CR_NO_ID) return false;
         }
     }
@@ -312,7 +314,8 @@ static void put_bytes(cr_out *o, int64_t size) {
         cr_out_string(o, c, (size_t)n);
     }
     cr_out_format(o, "], \"tokenizer.ggml.token_type\": [");
-    for (int64_t i = 0; i < size; i++) cr_out_format(o, "%s%d", i ? ", " : "", i < 256 ? NORMAL : UNUSED);
+    for (int64_t i = 0; i < size; i++)
+        cr_out_format(o, "%s%d", i ? ", " : "", i < 256 ? CR_PIECE_NORMAL : CR_PIECE_UNUSED);
     cr_out_put(o, "]", 1);
 }
 
@@ -360,4 +363,174 @@ char *cr_tokenizer_gguf(const cr_tokenizer *t, const char *folder, int64_t size)
     if (status == CR_OK) return o.text;
     cr_out_free(&o);
     return NULL;
+}
+
+/* ---- reading ---- */
+static const char load[] = "tokenizer_load";
+
+static const cr_json *said(const cr_json *root, const char *key) {
+    char name[80];
+    snprintf(name, sizeof name, "tokenizer.ggml.%s", key);
+    return cr_json_get(root, name);
+}
+
+/* A list of one number for each of n tokens; NULL: there is none, or it is not that. */
+static const cr_json *numbers(const cr_json *root, const char *key, int64_t n) {
+    const cr_json *list = said(root, key);
+    bool ok = list && list->kind == CR_JSON_ARRAY && list->count == n;
+    for (const cr_json *v = ok ? list->first : NULL; v; v = v->next) ok &= v->kind == CR_JSON_NUMBER;
+    return ok ? list : NULL;
+}
+
+static cr_status read_pieces(const char *path, const cr_json *root, cr_scored **pieces, int64_t *n, bool scored) {
+    const cr_json *tokens = said(root, "tokens");
+    *n = tokens && tokens->kind == CR_JSON_ARRAY ? tokens->count : 0;
+    const cr_json *scores = numbers(root, "scores", *n), *types = numbers(root, "token_type", *n);
+    if (!*n || *n > CR_MOST_ID || (scored && !scores) || (said(root, "token_type") && !types))
+        return cr_fail(CR_IO, load, "'%s': tokenizer.ggml.%s must be a list, with an entry for each token",
+                       path, !*n || *n > CR_MOST_ID ? "tokens" : scored && !scores ? "scores" : "token_type");
+    if (!(*pieces = calloc((size_t)*n, sizeof **pieces)))
+        return cr_fail(CR_NO_MEMORY, load, "no memory for the %lld tokens of '%s'", (long long)*n, path);
+    const cr_json *score = scored ? scores->first : NULL, *type = types ? types->first : NULL;
+    cr_scored *p = *pieces;
+    for (const cr_json *v = tokens->first; v; v = v->next, p++) {
+        if (v->kind != CR_JSON_STRING)
+            return cr_fail(CR_IO, load, "'%s': token %lld is no text", path, (long long)(p - *pieces));
+        *p = (cr_scored){v->text, v->bytes, score ? (float)score->number : 0, CR_PIECE_NORMAL, (uint32_t)(p - *pieces)};
+        if (type && type->integral && type->integer >= CR_PIECE_NORMAL && type->integer <= CR_PIECE_BYTE)
+            p->type = (int)type->integer;
+        if (score) score = score->next;
+        if (type) type = type->next;
+    }
+    return CR_OK;
+}
+
+/* The post-processor that puts special tokens around a text; "" where there are none.  Entries overrule `begins`,
+ * what llama.cpp does by itself. */
+static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, int64_t n, bool begins) {
+    static const char *const roles[2][2] = {{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}};
+    const cr_scored *around[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const cr_json *adds = said(root, roles[i][0]), *id = said(root, roles[i][1]);
+        const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : begins && i == 0;
+        if (add && id && id->integral && id->integer >= 0 && id->integer < n) around[i] = &pieces[id->integer];
+    }
+    if (!around[0] && !around[1]) return;
+    cr_out_format(o, "{\"type\":\"TemplateProcessing\",\"single\":[");
+    for (int i = 0; i < 3; i++) {
+        const cr_scored *p = i == 1 ? NULL : around[i / 2];
+        if (i == 1) cr_out_format(o, "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}%s", around[1] ? "," : "");
+        if (!p) continue;
+        cr_out_format(o, "{\"SpecialToken\":{\"id\":");
+        cr_out_string(o, p->text, p->bytes);
+        cr_out_format(o, ",\"type_id\":0}}%s", i ? "" : ",");
+    }
+    cr_out_format(o, "],\"pair\":[],\"special_tokens\":{");
+    for (int i = 0; i < 2; i++) {
+        const cr_scored *p = around[i];
+        if (!p || (i && p == around[0])) continue;
+        if (i && around[0]) cr_out_put(o, ",", 1);
+        cr_out_string(o, p->text, p->bytes);
+        cr_out_format(o, ":{\"id\":");
+        cr_out_string(o, p->text, p->bytes);
+        cr_out_format(o, ",\"ids\":[%u],\"tokens\":[", (unsigned)p->id);
+        cr_out_string(o, p->text, p->bytes);
+        cr_out_format(o, "]}");
+    }
+    cr_out_format(o, "}}");
+}
+
+/* Other names of the splits above. */
+static const char *split_called(const char *name) {
+    static const char *const others[][2] = {
+        {"llama3", "llama-bpe"}, {"llama-v3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"phi-2", "gpt-2"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (!strcmp(name, others[i][0])) return others[i][1];
+    return name;
+}
+
+/* false: a name that is not known here */
+static bool byte_level_of(const cr_json *pre, cr_byte_level *b) {
+    const char *name = split_called(pre && pre->kind == CR_JSON_STRING ? pre->text : "");
+    if ((b->digits = !strcmp(name, "smollm"))) return true;
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        if (strcmp(name, splits[i].name)) continue;
+        b->split = i ? splits[i].split : NULL;      /* the first is GPT-2's */
+        b->whole = splits[i].whole;
+        return true;
+    }
+    return false;
+}
+
+static cr_status byte_level_entries(const char *path, const cr_json *root, const cr_scored *pieces, int64_t n,
+                                    const cr_byte_level *b, cr_out *out) {
+    const cr_json *merges = said(root, "merges");
+    bool any = false;
+    if (!merges || merges->kind != CR_JSON_ARRAY)
+        return cr_fail(CR_IO, load, "'%s': tokenizer.ggml.merges must be a list", path);
+    cr_format_begin(out);
+    for (int64_t i = 0; i < n; i++)
+        if (pieces[i].type == CR_PIECE_CONTROL || pieces[i].type == CR_PIECE_USER_DEFINED)
+            cr_format_added(out, pieces[i].text, pieces[i].bytes, pieces[i].id, pieces[i].type == CR_PIECE_CONTROL,
+                            false);
+    cr_format_byte_level(out, b);
+    cr_out_put(out, "{", 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (pieces[i].type != CR_PIECE_NORMAL) continue;
+        cr_out_put(out, any ? ",\n" : "\n", any ? 2 : 1);
+        cr_out_string(out, pieces[i].text, pieces[i].bytes);
+        cr_out_format(out, ":%lld", (long long)i);
+        any = true;
+    }
+    cr_out_format(out, "},\n\"merges\":[");
+    for (const cr_json *m = merges->first; m; m = m->next) {
+        if (m->kind != CR_JSON_STRING)
+            return cr_fail(CR_IO, load, "'%s': a merge of tokenizer.ggml.merges is no text", path);
+        cr_out_put(out, m == merges->first ? "\n" : ",\n", m == merges->first ? 1 : 2);
+        cr_out_string(out, m->text, m->bytes);
+    }
+    cr_out_format(out, "]}}\n");
+    return CR_OK;
+}
+
+static cr_status put_entries(const char *path, const cr_json *root, cr_scored *pieces, int64_t n, bool scored,
+                             cr_out *out) {
+    const cr_json *pre = said(root, "pre"), *prefix = said(root, "add_space_prefix");
+    cr_byte_level b = {0};
+    cr_out post = {0};
+    if (!scored && !byte_level_of(pre, &b))
+        return cr_fail(CR_IO, load,
+                       "'%s': a text is split as '%.40s' names it (tokenizer.ggml.pre), which is not known here", path,
+                       pre && pre->kind == CR_JSON_STRING ? pre->text : "default");
+    put_around(&post, root, pieces, n, scored || b.whole);
+    const bool any = post.bytes;
+    cr_out_put(&post, "", 1);
+    cr_status status = cr_out_check(&post, load, path);
+    b.post = any ? post.text : NULL;
+    if (status == CR_OK && scored)
+        status = cr_format_scored(load, path, pieces, n,
+                                  !prefix || prefix->kind != CR_JSON_BOOL || prefix->truth, b.post, out);
+    else if (status == CR_OK) status = byte_level_entries(path, root, pieces, n, &b, out);
+    cr_out_free(&post);
+    return status;
+}
+
+cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece) {
+    char *text = cr_gguf_metadata(load, path, m, NULL);
+    cr_json *root = text ? cr_json_parse(load, path, text, strlen(text)) : NULL;
+    const cr_json *model = said(root, "model");
+    const bool scored = *sentencepiece = is(model, "llama");
+    cr_scored *pieces = NULL;
+    int64_t n;
+    cr_status status = root ? CR_OK : cr_error_status();
+    if (status == CR_OK && !model)
+        status = cr_fail(CR_IO, load, "'%s' holds no tokenizer (tokenizer.ggml.model)", path);
+    else if (status == CR_OK && !scored && !is(model, "gpt2"))
+        status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama and gpt2 are known", path,
+                         model->kind == CR_JSON_STRING ? model->text : "?");
+    if (status == CR_OK) status = read_pieces(path, root, &pieces, &n, scored);
+    if (status == CR_OK) status = put_entries(path, root, pieces, n, scored, out);
+    free(pieces);
+    cr_json_free(root);
+    free(text);
+    return status;
 }

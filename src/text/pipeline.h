@@ -156,11 +156,23 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
                                   cr_out *out);
 cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
-/* everything of a byte-level BPE behind its added tokens and before its vocabulary; split NULL: GPT-2's */
-void      cr_format_byte_level(cr_out *out, const char *split, bool prefix_space);
-/* an entry of added_tokens, with a comma before all but the first */
+/* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
+cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
+
+/* what they share: the first line, up to the list of added tokens; an entry of that list */
+void      cr_format_begin(cr_out *out);
 void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
                           bool normalized);
+/* A byte-level BPE behind its added tokens and before its vocabulary.  split NULL: GPT-2's, digits one by one or not;
+ * whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
+typedef struct cr_byte_level { const char *split; bool digits, prefix_space, whole; const char *post; } cr_byte_level;
+void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
+/* SentencePiece's pieces, and their types in its files and in GGUF's */
+enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
+typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
+/* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
+cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
+                           const char *post, cr_out *out);
 bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /* name in the folder of path */
 
 /* models.c */

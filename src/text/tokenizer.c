@@ -11,6 +11,7 @@
 
 #include "../core/status.h"
 #include "../io/file.h"
+#include "../io/gguf.h"
 #include "../io/json.h"
 #include "../io/utf8.h"
 #include "pipeline.h"
@@ -489,6 +490,11 @@ static cr_tokenizer *from_file(const char *op, const char *path) {
         t = from_out(op, path, &o, cr_format_wordpiece(op, path, (const char *)m.data, m.bytes, &o), false);
     else if (ends_with(path, ".model"))
         t = from_out(op, path, &o, cr_format_sentencepiece(op, path, m.data, m.bytes, &o), true);
+    else if (cr_gguf_is(m.data, m.bytes)) {
+        bool sentencepiece;
+        const cr_status status = cr_format_gguf(path, &m, &o, &sentencepiece);
+        t = from_out(op, path, &o, status, sentencepiece);
+    }
     else t = from_object(op, path, &m);
     cr_os_unmap(&m);
     return t;

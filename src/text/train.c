@@ -258,7 +258,7 @@ static cr_status write_json(trainer *t, const cr_bpe_training *o, uint32_t first
     size_t *at = malloc(((size_t)size + 1) * sizeof *at);
     if (!at) return cr_fail(CR_NO_MEMORY, op, "no memory for %u tokens", size);
     uint32_t id = 0;
-    cr_out_format(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
+    cr_format_begin(out);
     for (; id < o->n_special; id++) {
         at[id] = names.bytes;
         cr_out_put(&names, o->special[id], strlen(o->special[id]));
@@ -284,7 +284,7 @@ static cr_status write_json(trainer *t, const cr_bpe_training *o, uint32_t first
         id++;
     }
     at[id] = names.bytes;
-    cr_format_byte_level(out, o->split, false);
+    cr_format_byte_level(out, &(cr_byte_level){.split = o->split});
     cr_out_put(out, "{", 1);
     for (uint32_t i = 0; i < size && !names.failed; i++) {
         cr_out_put(out, i ? ",\n" : "\n", i ? 2 : 1);

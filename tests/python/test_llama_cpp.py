@@ -119,6 +119,61 @@ def test_entries(tmp_path: Path) -> None:
     assert said["ggml.tokens"][ord("a")] == "a" and said["ggml.tokens"][32] == "\u0120"
 
 
+def test_a_tokenizer_is_read_from_the_file(tmp_path: Path) -> None:
+    """The same tokens as before it was written, special ones and those around a text too; so is the template."""
+    path = tmp_path / "m.gguf"
+    texts = ["", " ", "It's 1234 o'clock,\n\n then  \tgo!", "the \u00e9t\u00e9 \U0001f600 <|endoftext|> x", TEXT[:2000]]
+    smollm = changed(
+        tmp_path,
+        lambda file: file["pre_tokenizer"].update(
+            type="Sequence",
+            pretokenizers=[
+                {"type": "Digits", "individual_digits": True},
+                {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+            ],
+        ),
+    )
+    for tokenizer in (
+        Tokenizer.train_bpe(TEXT, 300, special_tokens=["<|endoftext|>"]),
+        Tokenizer.train_bpe(TEXT, 400, split=QWEN2),
+        changed(tmp_path, lambda file: file["model"].update(ignore_merges=True), LLAMA3),
+        smollm,
+        sentencepiece(tmp_path),
+        Tokenizer.bytes(),
+    ):
+        entries(tokenizer, path)
+        read = Tokenizer.from_file(path)
+        assert read.special_tokens == tokenizer.special_tokens
+        for text in texts:
+            for more in (False, True):
+                ids = tokenizer.encode(text, allowed_special="all", add_special_tokens=more)
+                assert read.encode(text, allowed_special="all", add_special_tokens=more) == ids, (tokenizer, text)
+                assert tokenizer.special_tokens.get("<unk>") == 0 or read.decode(ids) == tokenizer.decode(ids)
+    entries(sentencepiece(tmp_path), path)
+    assert Tokenizer.from_pretrained(path).chat_template == "{{ messages }}"
+
+
+def test_files_without_a_tokenizer_are_refused(tmp_path: Path) -> None:
+    path, tokens = tmp_path / "m.gguf", ["a", "b"]
+    gpt2 = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens}
+    llama = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens}
+    for said, why in (
+        ({"general.name": "x"}, "holds no tokenizer"),
+        ({"tokenizer.ggml.model": "bert"}, "of the kind 'bert'"),
+        ({"tokenizer.ggml.model": "gpt2"}, "ggml.tokens must be a list"),
+        (gpt2, "ggml.merges must be a list"),
+        ({**gpt2, "tokenizer.ggml.merges": ["a b"]}, "ab"),
+        ({**gpt2, "tokenizer.ggml.merges": [], "tokenizer.ggml.pre": "viking"}, "'viking'"),
+        ({**gpt2, "tokenizer.ggml.merges": [], "tokenizer.ggml.token_type": [1]}, "ggml.token_type must be a list"),
+        (llama, "ggml.scores must be a list"),
+        ({**llama, "tokenizer.ggml.scores": [0.0]}, "ggml.scores must be a list"),
+        ({**llama, "tokenizer.ggml.scores": ["a", "b"]}, "ggml.scores must be a list"),
+    ):
+        models.Llama(2, context=8, layers=1, heads=1, width=8, inner=8).save_gguf(path, "f32", said)
+        with pytest.raises(OSError, match=why):
+            Tokenizer.from_file(path)
+
+
 def test_what_llama_cpp_lacks_is_refused(tmp_path: Path) -> None:
     """Each with its reason; metadata goes on without the tokenizer; the file that was there stays."""
     path = tmp_path / "m.gguf"

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["BUILT_IN", "chat_text", "stored"]
+__all__ = ["BUILT_IN", "chat_text", "gguf_entries", "is_gguf", "stored"]
 
 BUILT_IN = ("chatml", "llama2", "llama3", "mistral")
 Messages = Sequence[Mapping[str, Any]]
@@ -30,8 +30,27 @@ def read_json(path: str) -> dict[str, Any]:
     return entries
 
 
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Does this file begin as a GGUF file?"""
+    with open(path, "rb") as f:
+        return f.read(4) == b"GGUF"
+
+
+def gguf_entries(path: str) -> dict[str, Any]:
+    """What a GGUF file says about its tokenizer, without "tokenizer."."""
+    entries: dict[str, Any] = json.loads(_core._load_metadata(path))
+    return {key.removeprefix("tokenizer."): said for key, said in entries.items() if key.startswith("tokenizer.")}
+
+
 def stored(folder: str) -> tuple[str | None, dict[str, str]]:
-    """The template of a folder, if it has one, and its special tokens by their roles, such as "bos_token"."""
+    """The template of a folder or a GGUF file, if it has one, and its special tokens by their roles, such as
+    "bos_token"."""
+    if os.path.isfile(folder):
+        said = gguf_entries(folder)
+        names = said.get("ggml.tokens", [])
+        ids = {role: said.get(f"ggml.{role}_id") for role in ("bos_token", "eos_token")}
+        found = said.get("chat_template")
+        return found, {role: names[id] for role, id in ids.items() if type(id) is int and 0 <= id < len(names)}
     entries = read_json(os.path.join(folder, "tokenizer_config.json"))
     special = {**read_json(os.path.join(folder, "special_tokens_map.json")), **entries}
     tokens = {}

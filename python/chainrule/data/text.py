@@ -22,8 +22,8 @@ class Tokenizer:
 
     ``Tokenizer.from_pretrained(folder)`` reads the learned tokenizer of a model, ``from_file`` one file:
     Hugging Face's ``tokenizer.json`` (BPE, Unigram, WordPiece), GPT-2's ``vocab.json`` + ``merges.txt`` or
-    ``encoder.json`` + ``vocab.bpe``, SentencePiece's ``.model``, BERT's ``vocab.txt``. ``train_bpe`` learns
-    one from a text. ``Tokenizer.chars(text)`` has a token for each character of a text, in the order of
+    ``encoder.json`` + ``vocab.bpe``, SentencePiece's ``.model``, BERT's ``vocab.txt``, a GGUF file.
+    ``train_bpe`` learns one from a text. ``Tokenizer.chars(text)`` has a token for each character of a text, in the order of
     their code points, ``Tokenizer.bytes()`` one for each of the 256 bytes.
 
     The names of special tokens, such as ``<|endoftext|>``, are plain text unless the caller allows them.
@@ -48,13 +48,17 @@ class Tokenizer:
     def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """The tokenizer in a file of any of the formats above, or in one that ``save`` or the program
         wrote.  OSError: there is none, or it is damaged.  RuntimeError: it needs PCRE2, which is not installed."""
+        from .chat import is_gguf
+
         made = cls(_core._tokenizer_load(os.fspath(path)))
-        made._folder = os.fspath(path) if os.path.isdir(path) else os.path.dirname(os.fspath(path)) or "."
+        file = not os.path.isdir(path) and not is_gguf(path)
+        made._folder = os.path.dirname(os.fspath(path)) or "." if file else os.fspath(path)
         return made
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
-        """The tokenizer in a model's folder; ``tokenizer.json`` comes first.  Errors: as of ``from_file``."""
+        """The tokenizer in a model's folder (``tokenizer.json`` comes first) or GGUF file.  Errors: as of
+        ``from_file``."""
         return cls.from_file(folder)
 
     @classmethod

@@ -75,7 +75,7 @@ def is_loopback(host: str) -> bool:
 
 
 def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
-    """The model, its tokenizer, and the folder of its files."""
+    """The model, its tokenizer, and where that is from: a folder, or the GGUF file of the model."""
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
         model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
@@ -83,7 +83,12 @@ def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
             model = model.to(options["dtype"])
     else:
         model = from_pretrained(path, **options)
-    tokenizer = Tokenizer.from_pretrained(folder)
+    try:
+        tokenizer = Tokenizer.from_pretrained(folder)
+    except OSError:
+        if folder == path:
+            raise
+        tokenizer, folder = Tokenizer.from_pretrained(path), path
     if len(tokenizer) > model.config.vocabulary:
         raise ValueError(f"'{folder}' has {len(tokenizer)} tokens, the model {model.config.vocabulary}")
     return model, tokenizer, folder

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 from ..data import Tokenizer
+from ..data.chat import gguf_entries
 from ..models.batch import Closed, Engine, Full, Request
 from . import asked
 from .answer import Choice, Form, Piece, Token
@@ -265,9 +266,13 @@ def event(value: Any) -> bytes:
 
 def stop_tokens(folder: str, tokenizer: Tokenizer) -> frozenset[int]:
     """The tokens that end an answer: "eos_token_id" in config.json and generation_config.json, and
-    "eos_token" in tokenizer_config.json, where a model's folder has them.  OSError, ValueError: a file
-    that cannot be read."""
+    "eos_token" in tokenizer_config.json, where a model's folder has them; or those of a GGUF file.
+    OSError, ValueError: a file that cannot be read."""
     ids: set[int] = set()
+    if os.path.isfile(folder):
+        entries = gguf_entries(folder)
+        found = (entries.get(f"ggml.{role}_token_id") for role in ("eos", "eot"))
+        return frozenset(id for id in found if type(id) is int)
     for name in "config.json", "generation_config.json", "tokenizer_config.json":
         path = os.path.join(folder, name)
         if not os.path.exists(path):
