@@ -44,6 +44,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     cr_lm *m = cr_lm_load(folder_path("fuzz.gguf"), cr_cpu());
     fuzz_check(m != NULL, "model");
     cr_lm_free(m);
+    cr_error_clear();
+    cr_tokenizer *t = cr_tokenizer_load(folder_path("fuzz.gguf"));
+    fuzz_check(t != NULL, "tokenizer");
+    cr_tokenizer_free(t);
     return 0;
 }
 
@@ -58,13 +62,36 @@ static size_t put_text(uint8_t *out, size_t at, const char *s) {
     return at + strlen(s);
 }
 
-/* One tensor of each type behind an entry of each kind; an empty one, whose file ends with the header. */
+static size_t put_list(uint8_t *out, size_t at, const char *key, uint64_t type, uint64_t n) {
+    return put(out, put(out, put(out, put_text(out, at, key), 9, 4), type, 4), n, 8);
+}
+
+/* A tokenizer of six tokens, and no tensor. */
+static size_t tokenizer_seed(bool llama, uint8_t *out) {
+    static const char *const tokens[] = {"<unk>", "<s>", "a", "b", "ab", "<0x0A>"};
+    memcpy(out, "GGUF", 4);
+    size_t at = put(out, put(out, put(out, 4, 3, 4), 0, 8), 6, 8);
+    at = put_text(out, put(out, put_text(out, at, "tokenizer.ggml.model"), 8, 4), llama ? "llama" : "gpt2");
+    at = put_text(out, put(out, put_text(out, at, "tokenizer.ggml.pre"), 8, 4), llama ? "default" : "llama-bpe");
+    at = put_list(out, at, "tokenizer.ggml.tokens", 8, 6);
+    for (int i = 0; i < 6; i++) at = put_text(out, at, tokens[i]);
+    at = put_list(out, at, "tokenizer.ggml.token_type", 5, 6);
+    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 1 ? 3 : llama && i == 0 ? 2 : llama && i == 5 ? 6 : 1, 4);
+    at = put(out, put(out, put_text(out, at, "tokenizer.ggml.bos_token_id"), 4, 4), 1, 4);
+    if (!llama) return put_text(out, put_list(out, at, "tokenizer.ggml.merges", 8, 1), "a b");
+    at = put_list(out, at, "tokenizer.ggml.scores", 6, 6);
+    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 4 ? 0xBF800000 : 0, 4);
+    return at;
+}
+
+/* One tensor of each type behind an entry of each kind; an empty one, whose file ends with the header; tokenizers. */
 static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
     static const struct { uint32_t id; uint64_t n; size_t bytes;
     } types[] = {{0, 3, 12}, {1, 5, 10}, {30, 5, 10}, {8, 64, 68}, {2, 32, 18}, {12, 256, 144}, {14, 256, 210},
                  {0, 0, 0}};
     static const uint64_t sizes[13] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    if (i >= 8 || room < 4096) return 0;
+    if (i >= 10 || room < 4096) return 0;
+    if (i >= 8) return tokenizer_seed(i == 9, out);
     memset(out, 1, 4096);
     memcpy(out, "GGUF", 4);
     size_t at = put(out, 4, i % 2 ? 3 : 2, 4);

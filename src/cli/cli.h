@@ -77,10 +77,11 @@ uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recogni
                                                      * beyond the vocabulary */
 
 /* ---- convert.c: the files beside a model's weights */
-/* the folder that holds a file, or the folder itself */
-void folder_of(const char *path, char out[4096]);
-/* links or copies a tokenizer's files, in place of older ones; false: message printed */
-bool copy_companions(const char *from, const char *to);
+/* The tokenizer in a model's folder, in that of a GGUF file, or in the file itself; home: which one. */
+cr_tokenizer *tokenizer_near(const char *model, char home[4096]);
+/* links or copies the files of a model's tokenizer, in place of older ones, or writes a GGUF file's; false: message
+ * printed */
+bool copy_companions(const char *model, const char *to);
 
 /* ---- samples.c: text and JSON lines as samples; tokens, and the targets that count */
 typedef struct sample { int64_t at, length, counted, bytes; } sample;      /* bytes: of the text that counts */

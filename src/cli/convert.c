@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/json.h"
 
 /* What else belongs to a model: the files of its tokenizer, and how to generate. */
 static const char *const companions[] = {
@@ -20,7 +21,75 @@ static bool join(const char *dir, const char *name, char out[4096]) {
     return n > 0 && n < 4096;
 }
 
-bool copy_companions(const char *from, const char *to) {
+/* The folder that holds a file, or the folder itself. */
+static void folder_of(const char *path, char out[4096]) {
+    snprintf(out, 4096, "%s", path);
+    if (cr_os_is_directory(path)) return;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+    else snprintf(out, 4096, ".");
+}
+
+cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
+    folder_of(model, home);
+    cr_tokenizer *t = cr_tokenizer_load(home);
+    if (t || cr_os_is_directory(model)) return t;
+    cr_error_clear();
+    snprintf(home, 4096, "%s", model);
+    return cr_tokenizer_load(model);
+}
+
+static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
+    char path[4096];
+    FILE *f = join(to, name, path) ? fopen(path, "wb") : NULL;
+    bool good = f && fwrite(text, 1, bytes, f) == bytes;
+    if (f && fclose(f)) good = false;
+    if (!good) cli_fail("cannot write '%s/%s': %s", to, name, cr_os_error());
+    return good;
+}
+
+/* What else a GGUF file says: the template of conversations, and the tokens that begin and end a text. */
+static bool write_said(const char *gguf, const char *to) {
+    char *said = cr_gguf_entries(gguf, "tokenizer."), ids[160] = "{", key[64];
+    cr_json *root = said ? cr_json_parse("tokenizer", gguf, said, strlen(said)) : NULL;
+    const cr_json *template = cr_json_get(root, "tokenizer.chat_template");
+    static const char *const roles[] = {"bos_token_id", "eos_token_id"};
+    bool good = root && (!template || template->kind != CR_JSON_STRING ||
+                         write_text(to, "chat_template.jinja", template->text, template->bytes));
+    size_t n = 1;
+    for (int i = 0; i < 2 && root; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", roles[i]);
+        const cr_json *id = cr_json_get(root, key);
+        if (id && id->integral)
+            n += (size_t)snprintf(ids + n, sizeof ids - n, "%s\"%s\": %lld", n > 1 ? ", " : "", roles[i],
+                                  (long long)id->integer);
+    }
+    if (good && n > 1) {
+        n += (size_t)snprintf(ids + n, sizeof ids - n, "}\n");
+        good = write_text(to, "generation_config.json", ids, n);
+    }
+    cr_json_free(root);
+    cr_free(said);
+    return good;
+}
+
+/* The tokenizer of a GGUF file as files in a folder. */
+static bool write_tokenizer(const char *gguf, const char *to) {
+    char file[4096];
+    cr_tokenizer *t = cr_tokenizer_load(gguf);
+    const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
+    cr_tokenizer_free(t);
+    return status == CR_OK ? write_said(gguf, to) : (cli_fail_library(), false);
+}
+
+bool copy_companions(const char *model, const char *to) {
+    char from[4096], home[4096];
+    cr_tokenizer *t = tokenizer_near(model, home);
+    const bool own = t && !cr_os_is_directory(home);        /* that of a GGUF file */
+    cr_tokenizer_free(t);
+    cr_error_clear();
+    if (own) return write_tokenizer(model, to);
+    folder_of(model, from);
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
         char source[4096], copy[4096], fresh[4096];
         if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
@@ -33,17 +102,11 @@ bool copy_companions(const char *from, const char *to) {
     return true;
 }
 
-void folder_of(const char *path, char out[4096]) {
-    snprintf(out, 4096, "%s", path);
-    if (cr_os_is_directory(path)) return;
-    char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-    else snprintf(out, 4096, ".");
-}
-
 /* The tokenizer of a folder, or of the GGUF file that the model is from, as entries; NULL: there is none that
  * llama.cpp knows, which stderr says. */
-static char *tokenizer_entries(const cr_lm *m, const char *from, const char *folder) {
+static char *tokenizer_entries(const cr_lm *m, const char *from) {
+    char folder[4096];
+    folder_of(from, folder);
     cr_tokenizer *t = cr_tokenizer_load(folder);
     char *entries = t ? cr_tokenizer_gguf(t, folder, cr_lm_vocabulary(m)) : NULL;
     const char *why = cr_error();
@@ -58,8 +121,8 @@ static char *tokenizer_entries(const cr_lm *m, const char *from, const char *fol
     return entries;
 }
 
-/* adapter: merged into the weights, or NULL. */
-static int convert(const char *from, const char *adapter, const char *tokenizers, const char *to, const char *format,
+/* from: the weights of a model; adapter: merged into them, or NULL. */
+static int convert(const char *from, const char *adapter, const char *model, const char *to, const char *format,
                    const char *type) {
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
@@ -67,7 +130,7 @@ static int convert(const char *from, const char *adapter, const char *tokenizers
     const bool checkpoint = !strcmp(format, "checkpoint"), gguf = !strcmp(format, "gguf");
     char weights[4096];
     cr_status status = CR_OK;
-    char *entries = gguf ? tokenizer_entries(m, from, tokenizers) : NULL;
+    char *entries = gguf ? tokenizer_entries(m, model) : NULL;
     if (checkpoint && !join(to, "checkpoint", weights)) status = CR_IO;
     else if (gguf) status = cr_lm_save_gguf(m, to, type, entries);
     else status = cr_lm_save(m, checkpoint ? weights : to, format, type);
@@ -78,15 +141,16 @@ static int convert(const char *from, const char *adapter, const char *tokenizers
     cr_free(entries);
     if (status != CR_OK) return cr_error() ? cli_fail_library() : cli_fail("the path '%.60s...' is too long", to);
     if (gguf) return CLI_OK;                        /* one file */
-    return copy_companions(tokenizers, to) ? CLI_OK : CLI_FAILED;
+    return copy_companions(model, to) ? CLI_OK : CLI_FAILED;
 }
 
 /* Text for calibration: at most so many tokens are read. */
 enum { CALIBRATION_TOKENS = 16384 };
 
-static uint32_t *calibration(const char *home, const file_list *files, int64_t *n) {
+static uint32_t *calibration(const char *model, const file_list *files, int64_t *n) {
+    char home[4096];
     corpus text = {0};
-    cr_tokenizer *t = cr_tokenizer_load(home);
+    cr_tokenizer *t = tokenizer_near(model, home);
     if (!t) return cli_fail_library(), NULL;
     uint32_t *ids = corpus_read(files, &text) ? encode(t, text.bytes, text.n, n) : NULL;
     if (!ids && cr_error()) cli_fail_library();
@@ -112,14 +176,12 @@ int cli_quantize(int argc, char **argv) {
     const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
                        options,    sizeof options / sizeof *options,   NULL};
     int code;
-    char home[4096];
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
-    folder_of(from, home);
     const file_list files = {&text, 1};
-    uint32_t *ids = text ? calibration(home, &files, &n) : NULL;
+    uint32_t *ids = text ? calibration(from, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;
     cr_status status = cr_lm_quantize(m, (int)bits, group, ids, n);
@@ -128,7 +190,7 @@ int cli_quantize(int argc, char **argv) {
     cr_lm_free(m);
     cr_free(ids);
     if (status != CR_OK) return cli_fail_library();
-    return copy_companions(home, out) ? CLI_OK : CLI_FAILED;
+    return copy_companions(from, out) ? CLI_OK : CLI_FAILED;
 }
 
 int cli_import(int argc, char **argv) {
@@ -143,9 +205,7 @@ int cli_import(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
-    char home[4096];
-    folder_of(from, home);
-    return convert(from, NULL, home, out, "checkpoint", type);
+    return convert(from, NULL, from, out, "checkpoint", type);
 }
 
 int cli_export(int argc, char **argv) {
@@ -175,5 +235,5 @@ int cli_export(int argc, char **argv) {
         char at[4096];
         if (join(home, kept[i], at) && cr_os_is_directory(at)) snprintf(weights, sizeof weights, "%s", at);
     }
-    return convert(weights, adapter, home, out, format, type);
+    return convert(weights, adapter, from, out, format, type);
 }

@@ -156,9 +156,7 @@ static bool prepare(tune *t) {
     run *r = &t->r;
     if (!make_model(t) || (r->s->resume && !run_restore(r))) return false;
     for (int64_t i = 0; i < r->batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
-    char from[4096];
-    folder_of(r->s->model, from);
-    return run_folder(r) && (r->s->resume || copy_companions(from, r->s->out));
+    return run_folder(r) && (r->s->resume || copy_companions(r->s->model, r->s->out));
 }
 
 /* ---- batches */

@@ -22,42 +22,31 @@ void print_rest(cr_decoder *decoder) {
 }
 
 /* ---- the model */
-/* A folder of Hugging Face has config.json; the files of a GGUF's tokenizer may be beside it. */
-static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
+/* A folder of Hugging Face has config.json; else it is a GGUF file. */
+static bool foreign(const char *path) {
     char config[4096];
     const int n = snprintf(config, sizeof config, "%s/config.json", path);
-    const bool folder = n > 0 && n < (int)sizeof config && cr_os_exists(config);
-    if (!folder && (cr_os_is_directory(path) || !cr_os_exists(path))) return false;
-    snprintf(model, 4096, "%s", path);
-    snprintf(tokenizer, 4096, "%s", path);
-    char *slash = strrchr(tokenizer, '/');
-    if (!folder && slash) *slash = 0;
-    else if (!folder) snprintf(tokenizer, 4096, ".");
-    return true;
+    if (n > 0 && n < (int)sizeof config && cr_os_exists(config)) return true;
+    return !cr_os_is_directory(path) && cr_os_exists(path);
 }
 
 bool open_model(const char *dir, const char *device, opened *o) {
     char model[4096];
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
-    const bool pretrained = foreign(dir, model, o->home);
-    if (!pretrained && !run_model(dir, model, o->home)) return false;
+    const bool pretrained = foreign(dir);
+    if (pretrained) snprintf(model, sizeof model, "%s", dir);
+    else if (!run_model(dir, model, o->home)) return false;
     if (!pretrained && !cr_os_is_directory(model))
         return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
-    o->tokenizer = cr_tokenizer_load(o->home);
-    const bool own = !o->tokenizer && pretrained && !cr_os_is_directory(model);
-    if (own) {                                      /* that of the GGUF file itself */
-        cr_error_clear();
-        snprintf(o->home, sizeof o->home, "%s", model);
-        o->tokenizer = cr_tokenizer_load(model);
-    }
+    o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
     o->model = o->tokenizer ? cr_lm_load(model, dev) : NULL;
     if (!o->model) return cli_fail_library(), false;
     if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
                         (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
                false;
-    if (!own && !cr_os_is_directory(o->home)) {     /* tokenizer.json in it */
+    if (!pretrained) {                              /* tokenizer.json in it */
         char *slash = strrchr(o->home, '/');
         if (slash) *slash = 0;
         else snprintf(o->home, sizeof o->home, ".");

@@ -145,7 +145,10 @@ bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
 
 /* ---- generate.c, chat.c: text from a model */
-typedef struct opened { cr_lm *model; cr_tokenizer *tokenizer; char home[4096]; } opened;   /* home: the folder */
+typedef struct opened {
+    cr_lm *model; cr_tokenizer *tokenizer;
+    char home[4096];                                /* the tokenizer's folder, or the GGUF file that it is in */
+} opened;
 bool open_model(const char *dir, const char *device, opened *o);           /* false: message printed */
 void close_model(opened *o);
 reader reader_of(const opened *o, int64_t context);                        /* samples.c */

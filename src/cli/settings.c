@@ -62,7 +62,8 @@ static void data_options(settings *s, option out[DATA]) {
         {.name = "tokens", .text = &s->tokens, .what = "FILE",
          .help = "instead of --data: a token file of chainrule tokenize, or 'train_*.bin': all these as one"},
         {.name = "tokenizer", .text = &s->tokenizer, .what = "chars|bytes|PATH", .kept = KEPT_FIXED,
-         .help = "what a token is; PATH: of a tokenizer.json, or a folder with GPT-2's or SentencePiece's files"},
+         .help = "what a token is; PATH: of a tokenizer.json or a GGUF file, or a folder with GPT-2's or "
+                 "SentencePiece's files"},
     };
     static_assert(sizeof rows / sizeof *rows == DATA, "the number of rows");
     memcpy(out, rows, sizeof rows);

@@ -28,7 +28,8 @@ int cli_tokenize(int argc, char **argv) {
         {.name = "out", .text = &out, .what = "FILE",
          .help = "the token file; the tokenizer goes to FILE.tokenizer.json"},
         {.name = "tokenizer", .text = &kind, .what = "chars|bytes|PATH",
-         .help = "what a token is; PATH: of a tokenizer.json, or a folder with GPT-2's or SentencePiece's files"},
+         .help = "what a token is; PATH: of a tokenizer.json or a GGUF file, or a folder with GPT-2's or "
+                 "SentencePiece's files"},
         {.name = "train-bpe", .integer = &bpe,
          .help = "learn a byte-level BPE of N tokens from the text: <|endoftext|>, 256 bytes, merges", .max = 1 << 24},
         option_threads(&threads),

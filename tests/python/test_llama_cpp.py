@@ -195,6 +195,34 @@ def test_what_llama_cpp_lacks_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+def test_the_program_needs_only_the_file(tmp_path: Path) -> None:
+    """generate, serve and import of a GGUF file that no tokenizer is beside of."""
+    from chainrule.serve.__main__ import load
+    from chainrule.serve.app import stop_tokens
+
+    (tmp_path / "only").mkdir()
+    path, tokenizer = tmp_path / "only" / "m.gguf", sentencepiece(tmp_path)
+    made("llama").save_gguf(path, "f32", tokenizer=tokenizer)
+
+    def run(*words: str) -> bytes:
+        return subprocess.run([str(PROGRAM), *words], cwd=tmp_path, capture_output=True, check=True).stdout
+
+    run("import", "--model", "only/m.gguf", "--out", "run")
+    run("export", "--model", "only/m.gguf", "--out", "folder")
+    asked = ("--prompt", "and the hat", "--tokens", "12", "--temperature", "0")
+    texts = [run("generate", "--model", model, *asked) for model in ("only/m.gguf", "run", "folder")]
+    assert texts[0] and texts[0] == texts[1] == texts[2]
+    model, read, where = load(str(path), dtype=None, device="cpu")
+    assert model.config.vocabulary == 600 and where == str(path)
+    assert read.encode("the hat") == tokenizer.encode("the hat") and stop_tokens(where, read) == {2}
+    assert (tmp_path / "folder" / "chat_template.jinja").read_text() == "{{ messages }}"
+    assert json.loads((tmp_path / "folder" / "generation_config.json").read_text()) == {
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
 def test_the_program_writes_the_tokenizer(tmp_path: Path) -> None:
     """export takes the tokenizer of the folder, or that of the GGUF file; says where llama.cpp knows none."""
     made("llama").save_pretrained(tmp_path / "m")

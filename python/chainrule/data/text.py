@@ -23,8 +23,8 @@ class Tokenizer:
     ``Tokenizer.from_pretrained(folder)`` reads the learned tokenizer of a model, ``from_file`` one file:
     Hugging Face's ``tokenizer.json`` (BPE, Unigram, WordPiece), GPT-2's ``vocab.json`` + ``merges.txt`` or
     ``encoder.json`` + ``vocab.bpe``, SentencePiece's ``.model``, BERT's ``vocab.txt``, a GGUF file.
-    ``train_bpe`` learns one from a text. ``Tokenizer.chars(text)`` has a token for each character of a text, in the order of
-    their code points, ``Tokenizer.bytes()`` one for each of the 256 bytes.
+    ``train_bpe`` learns one from a text. ``Tokenizer.chars(text)`` has a token for each character of a
+    text, in the order of their code points, ``Tokenizer.bytes()`` one for each of the 256 bytes.
 
     The names of special tokens, such as ``<|endoftext|>``, are plain text unless the caller allows them.
     In C it is cr_tokenizer; learned tokenizers that split text by regular expressions need PCRE2.
