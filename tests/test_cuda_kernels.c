@@ -8,6 +8,7 @@
 #include "gpu_conv.h"
 #include "ops/linear.h"
 #include "over_logits.h"
+#include "wide.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
@@ -376,6 +377,8 @@ TEST(bias_at_16_bytes) {
     cr_scope_end();
     cr_generator_free(r);
 }
+
+TEST(wide_gradients) { check_wide_gradients(dev()); }
 
 /* Sums are those of the factor itself, not of the rounded factor. */
 TEST(sums_are_not_rounded) {

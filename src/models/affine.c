@@ -62,9 +62,9 @@ cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
     return y ? cr_gelu_tanh(y) : NULL;
 }
 
-cr_tensor *cr_table(const cr_tensor *w) {
+const cr_tensor *cr_table(const cr_tensor *w) {
     const cr_dtype low = cr_autocast_dtype(cr_device_of(w));
-    return low == CR_F32 || low == cr_dtype_of(w) ? (cr_tensor *)(uintptr_t)w : cr_autocast_cast(w, low);
+    return low == CR_F32 || low == cr_dtype_of(w) ? w : cr_autocast_operand(w, low);
 }
 
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {

@@ -23,7 +23,7 @@ cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_te
                           const cr_cross_entropy_options *o);         /* the cross-entropy of the logits head(x) */
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
 /* a table of rows in the dtype of autocast, so that the residual stream has it too; w itself outside of autocast */
-cr_tensor *cr_table(const cr_tensor *w);
+const cr_tensor *cr_table(const cr_tensor *w);
 /* weight[tokens], the rows of an embedding, of dtype dt where they are quantized : (...) -> (..., C) */
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt);
 int64_t    cr_affine_inputs(const cr_affine *p);    /* C */

@@ -5,6 +5,7 @@
  * until the outermost region ends or the leaf is written.  Where an optimizer keeps a copy of the leaf
  * (cr_optim_mirror), that copy is the cast, and nothing is converted. */
 #include "compose.h"
+#include "linear.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -268,8 +269,7 @@ static bool is_leaf(const cr_tensor *t) {
     return t->flags & CR_FLAG_REQUIRES_GRAD && ((const cr_node_head *)(const void *)t->node)->leaf;
 }
 
-/* owned by the scope, or by the thread's casts */
-static const cr_tensor *cast_operand(const cr_tensor *t, cr_dtype dt) {
+const cr_tensor *cr_autocast_operand(const cr_tensor *t, cr_dtype dt) {
     if (cr_modes.noting) cr_note(1, &t);            /* the op will read a cast that is in no graph */
     return now.cache && innermost && t->dtype == CR_F32 && is_leaf(t) ? cast_of_leaf(t, dt) : cr_to(t, dt, t->dev);
 }
@@ -277,7 +277,7 @@ static const cr_tensor *cast_operand(const cr_tensor *t, cr_dtype dt) {
 cr_tensor *cr_autocast_cast(const cr_tensor *x, cr_dtype dt) {
     if (!cr_given("autocast_cast", "x", x)) return NULL;
     cr_scope_begin();
-    const cr_tensor *y = cast_operand(x, dt);
+    const cr_tensor *y = cr_autocast_operand(x, dt);
     return cr_leave(y && y != x ? cr_alias(y) : same(y));
 }
 
@@ -315,7 +315,7 @@ cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const 
     const cr_dtype dt = wanted(op, dev, n, in);
     for (int i = 0; dt != CR_DTYPES && i < n; i++) {
         if (!eligible(in[i]) || in[i]->dtype == dt || in[i]->dev != dev || stays(op, i)) continue;
-        if (!(in[i] = cast_operand(in[i], dt))) return cr_error_status();
+        if (!(in[i] = cr_autocast_operand(in[i], dt))) return cr_error_status();
     }
     return CR_OK;
 }
