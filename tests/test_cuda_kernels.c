@@ -378,6 +378,7 @@ TEST(bias_at_16_bytes) {
     cr_generator_free(r);
 }
 
+TEST(wide_products) { check_wide_products(dev()); }
 TEST(wide_gradients) { check_wide_gradients(dev()); }
 
 /* Sums are those of the factor itself, not of the rounded factor. */

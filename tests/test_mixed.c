@@ -118,6 +118,9 @@ TEST(kept_copies) {
     cr_scope_end();
 }
 
+TEST(wide_products) {
+    for (int d = 0; cr_device_at(d); d++) check_wide_products(cr_device_at(d));
+}
 TEST(wide_gradients) {
     for (int d = 0; cr_device_at(d); d++) check_wide_gradients(cr_device_at(d));
 }

@@ -5,6 +5,7 @@
 
 #include "test.h"
 
+#include "core/tensor.h"
 #include "dev/dev.h"
 #include "ops/linear.h"
 
@@ -79,6 +80,104 @@ __attribute__((unused)) static void check_wide_gradients(const cr_device *dev) {
             }
             cr_scope_end();
         }
+}
+
+/* ---- products c (..., M, N) = [c +] a b [+ bias (N)] of half precision, with c and bias in f32.  Operands are
+ * multiples of 1/16: f32 holds every sum exactly, half precision does not, so the results are equal in any order. */
+/* turned: 1: of a, 2: of b, columns lie in memory instead of rows; pitch: those begin at multiples of so many elements;
+ * step: from one element to the next, so 2: no axis is dense; first: the element at which each operand begins;
+ * shared: the batch has one b */
+typedef struct wide_product {
+    int64_t M, N, K, batch;
+    int turned, pitch, step, first;
+    bool shared, bias, add;
+} wide_product;
+typedef struct wide_matrix { cr_array array; cr_tensor *memory; } wide_matrix;
+enum { WIDE_A = 1, WIDE_B, WIDE_BIAS, WIDE_C, WIDE_MOST = 31 };
+
+static double wide_value(int matrix, int64_t batch, int64_t i, int64_t j) {
+    uint32_t h = (uint32_t)matrix * 0x9E3779B9u + (uint32_t)batch * 0x85EBCA6Bu + (uint32_t)i * 0xC2B2AE35u +
+                 (uint32_t)j * 0x27D4EB2Fu;
+    h = (h ^ h >> 15) * 0x2C1B3C6Du;
+    const int whole = (int)((h ^ h >> 13) % (2 * WIDE_MOST + 1)) - WIDE_MOST;
+    return matrix < WIDE_BIAS ? whole / 16.0 : 99 * whole / 256.0;
+}
+
+/* (batch, rows, columns) as q lays it out.  The elements between its own are 77. */
+static wide_matrix wide_made(int matrix, const wide_product *q, int64_t rows, int64_t columns, cr_dtype dt,
+                             const cr_device *dev) {
+    const bool turned = q->turned & matrix, shared = q->shared && matrix == WIDE_B;
+    const int64_t along = q->step * (turned ? rows : columns), row = (along + q->pitch - 1) / q->pitch * q->pitch,
+                  size = row * (turned ? columns : rows), n = q->first + q->batch * size;
+    const int64_t shape[] = {q->batch, rows, columns},
+                  strides[] = {shared ? 0 : size, turned ? q->step : row, turned ? row : q->step};
+    float *at = malloc(sizeof *at * (size_t)n);
+    if (!at) exit(9);
+    for (int64_t i = 0; i < n; i++) at[i] = 77;
+    for (int64_t k = 0; k < (shared ? 1 : q->batch); k++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++)
+                at[q->first + k * size + i * strides[1] + j * strides[2]] = (float)wide_value(matrix, k, i, j);
+    wide_matrix m = {.memory = cr_to(cr_to(cr_from(at, CR_LIST(n), CR_F32, cr_cpu()), dt, cr_cpu()), dt, dev)};
+    free(at);
+    const int axis = q->batch == 1;                 /* a product of two axes each may be cut, a batch is not */
+    m.array = cr_array_strided(&m.memory->array, 3 - axis, shape + axis, strides + axis, q->first);
+    return m;
+}
+
+/* The elements of c's memory that are not as they should be. */
+static int64_t wide_wrong(const wide_product *q, const wide_matrix *c, const float *got) {
+    const int64_t row = c->array.strides[c->array.ndim - 2], size = row * q->M, n = cr_numel(c->memory);
+    int64_t wrong = 0;
+    for (int64_t at = 0; at < n; at++) {
+        const int64_t i = at < q->first ? -1 : at - q->first, k = i / size, m = i % size / row, j = i % row;
+        double want = i < 0 || j >= q->N ? 77 : q->add ? wide_value(WIDE_C, k, m, j) : 0;
+        if (i >= 0 && j < q->N) {
+            if (q->bias) want += wide_value(WIDE_BIAS, 0, 0, j);
+            for (int64_t d = 0; d < q->K; d++)
+                want += wide_value(WIDE_A, k, m, d) * wide_value(WIDE_B, q->shared ? 0 : k, d, j);
+        }
+        wrong += (double)got[at] != want;
+    }
+    return wrong;
+}
+
+static void wide_multiply(const wide_product *q, cr_dtype dt, const cr_device *dev) {
+    wide_product plain = *q, one = *q;
+    plain.turned = one.turned = 0, plain.step = one.step = one.pitch = 1, one.batch = 1;
+    const wide_matrix a = wide_made(WIDE_A, q, q->M, q->K, dt, dev), b = wide_made(WIDE_B, q, q->K, q->N, dt, dev),
+                      c = wide_made(WIDE_C, &plain, q->M, q->N, CR_F32, dev),
+                      bias = wide_made(WIDE_BIAS, &one, 1, q->N, CR_F32, dev);
+    cr_matmul_args args = {.c = c.array, .a = a.array, .b = b.array, .how = q->add ? CR_MATMUL_ADD : 0};
+    if (q->bias) args.bias = cr_array_strided(&bias.array, CR_LIST(q->N), (int64_t[]){1}, q->first);
+    OK(dev->kernels->matmul(&args));
+    float *got = malloc(sizeof *got * (size_t)cr_numel(c.memory));
+    OK(cr_read(c.memory, CR_F32, got, sizeof *got * (size_t)cr_numel(c.memory)));
+    const int64_t wrong = wide_wrong(q, &c, got);
+    CHECK(!wrong, "%s: %lld wrong of (%lld, %lld, %lld) x (%lld, %lld) %s, turned %d, pitch %d, step %d, first %d%s%s%s",
+          cr_device_name(dev), (long long)wrong, (long long)q->batch, (long long)q->M, (long long)q->K, (long long)q->K,
+          (long long)q->N, cr_dtype_name(dt), q->turned, q->pitch, q->step, q->first, q->shared ? ", one b" : "",
+          q->bias ? ", bias" : "", q->add ? ", added" : "");
+    free(got);
+    test_ran_on(dev);
+}
+
+__attribute__((unused)) static void check_wide_products(const cr_device *dev) {
+    /* the last two are cut by CUDA's: N and K are long and no multiple of 8 */
+    static const int64_t shapes[][3] = {{5, 7, 9}, {64, 48, 40}, {67, 131, 71}, {3, 1033, 24}, {5, 8, 1031}};
+    static const struct { int pitch, step, first; } layouts[] = {{1, 1, 0}, {8, 1, 0}, {1, 1, 1}, {8, 1, 3}, {1, 2, 1}};
+    for (int i = 0; i < 5; i++)
+        for (int l = 0; l < 5; l++)
+            for (int turned = 0; turned < 4; turned++) {
+                const int n = i + l + turned;       /* every layout meets every way to end */
+                const wide_product q = {.M = shapes[i][0], .N = shapes[i][1], .K = shapes[i][2],
+                                        .batch = i < 3 && n % 5 == 0 ? 3 : 1, .turned = turned,
+                                        .pitch = layouts[l].pitch, .step = layouts[l].step, .first = layouts[l].first,
+                                        .shared = n % 2, .bias = n % 3 == 1, .add = n % 4 == 2};
+                cr_scope_begin();
+                wide_multiply(&q, n % 2 ? CR_F16 : CR_BF16, dev);
+                cr_scope_end();
+            }
 }
 
 #endif
