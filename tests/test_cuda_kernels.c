@@ -378,7 +378,12 @@ TEST(bias_at_16_bytes) {
     cr_generator_free(r);
 }
 
-TEST(wide_products) { check_wide_products(dev()); }
+TEST(wide_products) {
+    const int64_t before = gpu()->counters.refused;
+    check_wide_products(dev());
+    COUNT(gpu()->counters.refused == before, "cuBLASLt refuses %lld shapes",
+          (long long)(gpu()->counters.refused - before));
+}
 TEST(wide_gradients) { check_wide_gradients(dev()); }
 
 /* Sums are those of the factor itself, not of the rounded factor. */

@@ -154,7 +154,8 @@ static void wide_multiply(const wide_product *q, cr_dtype dt, const cr_device *d
     float *got = malloc(sizeof *got * (size_t)cr_numel(c.memory));
     OK(cr_read(c.memory, CR_F32, got, sizeof *got * (size_t)cr_numel(c.memory)));
     const int64_t wrong = wide_wrong(q, &c, got);
-    CHECK(!wrong, "%s: %lld wrong of (%lld, %lld, %lld) x (%lld, %lld) %s, turned %d, pitch %d, step %d, first %d%s%s%s",
+    CHECK(!wrong,
+          "%s: %lld wrong of (%lld, %lld, %lld) x (%lld, %lld) %s, turned %d, pitch %d, step %d, first %d%s%s%s",
           cr_device_name(dev), (long long)wrong, (long long)q->batch, (long long)q->M, (long long)q->K, (long long)q->K,
           (long long)q->N, cr_dtype_name(dt), q->turned, q->pitch, q->step, q->first, q->shared ? ", one b" : "",
           q->bias ? ", bias" : "", q->add ? ", added" : "");
@@ -164,12 +165,15 @@ static void wide_multiply(const wide_product *q, cr_dtype dt, const cr_device *d
 
 __attribute__((unused)) static void check_wide_products(const cr_device *dev) {
     /* the last two are cut by CUDA's: N and K are long and no multiple of 8 */
-    static const int64_t shapes[][3] = {{5, 7, 9}, {64, 48, 40}, {67, 131, 71}, {3, 1033, 24}, {5, 8, 1031}};
+    static const int64_t shapes[][3] = {{5, 7, 9}, {64, 64, 64}, {67, 131, 71}, {3, 1033, 24}, {5, 8, 1031}};
     static const struct { int pitch, step, first; } layouts[] = {{1, 1, 0}, {8, 1, 0}, {1, 1, 1}, {8, 1, 3}, {1, 2, 1}};
     for (int i = 0; i < 5; i++)
         for (int l = 0; l < 5; l++)
             for (int turned = 0; turned < 4; turned++) {
-                const int n = i + l + turned;       /* every layout meets every way to end */
+                const int n = i + l + turned;
+#ifdef CR_TEST_GPU
+                if (!test_sampled(20 * i + 4 * l + turned, 3)) continue;
+#endif
                 const wide_product q = {.M = shapes[i][0], .N = shapes[i][1], .K = shapes[i][2],
                                         .batch = i < 3 && n % 5 == 0 ? 3 : 1, .turned = turned,
                                         .pitch = layouts[l].pitch, .step = layouts[l].step, .first = layouts[l].first,
