@@ -9,6 +9,17 @@
 #include "dev/dev.h"
 #include "ops/linear.h"
 
+/* ---- f32 parameters with copies in dt that the optimizer writes; optim NULL: the copies are forgotten */
+__attribute__((unused)) static void wide_copies(const cr_params *p, cr_optim *optim, cr_dtype dt) {
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        cr_tensor *w = cr_params_at(p, i);
+        cr_tensor *const none = (cr_tensor *)(uintptr_t)CR_NONE,
+                  *copy = optim ? cr_empty(cr_ndim(w), cr_shape(w), dt, cr_device_of(w)) : none;
+        if (optim) OK(cr_optim_mirror(optim, w, copy));
+        OK(cr_autocast_copy(w, copy));
+    }
+}
+
 /* ---- gradients: those of the same step in f32, from numbers that half precision represents; they are not rounded */
 enum { WIDE_ROWS = 37, WIDE_IN = 53, WIDE_OUT = 19, WIDE_LEAVES = 4 };
 /* leaves: w (OUT, IN), b (OUT), and weight and bias of a norm (IN) */
