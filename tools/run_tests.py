@@ -618,7 +618,7 @@ STAGES: dict[str, Stage] = {
     "gpu-check": Stage(
         stage_gpu_check,
         "a dry run of tools/gpu_check.sh on the simulated GPU: every step, every row",
-        9,
+        7,
         r"tools/gpu_|bench/cuda|bench/parts/|tests/check_gpu|tests/test_(cuda|tiny)|tests/cudasim/",
     ),
     "cudasim-thread": Stage(lambda: cudasim_sanitized("thread"), "kernels under the thread sanitizer", 5, CUDA),
