@@ -27,7 +27,7 @@ ABSENT = ("webgpu", "nvcc", "memcheck", "racecheck", "synccheck", "counters")  #
 
 def expected() -> set[str]:
     suites = {path.stem for path in (ROOT / "tests").glob("test_cuda*.c")}
-    return {"build", "cuda_demo", "bench", "check_gpu", "test_tiny", *suites, *ABSENT}
+    return {"build", "cuda_demo", "train", "bench", "check_gpu", "test_tiny", *suites, *ABSENT}
 
 
 def problems(out: Path, status: int, seconds: float) -> list[str]:
