@@ -208,6 +208,7 @@ def checks(environment: dict[str, str]) -> Total:
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
     # in other stages
     long = (
+        "check_dry.py",
         "check_fatbin.py",
         "check_families.py",
         "check_hopper.py",
