@@ -36,7 +36,7 @@ test-ci: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build #
 	@$(TESTS) --ci
 
 test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn
-	@$(TESTS) --stage cudasim --stage cudasim-orders --stage nvrtc --stage cudasim-thread --stage cudasim-address --stage barriers
+	@$(TESTS) --stage cudasim --stage cudasim-orders --stage nvrtc --stage gpu-check --stage cudasim-thread --stage cudasim-address --stage barriers
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
 	@$(BIN)/python bench/run.py

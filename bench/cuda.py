@@ -31,19 +31,19 @@ PARTS = (
     "host",
     "matmul",
     "attention",
+    "train",
     "cpu",
     "bandwidth",
-    "train",
+    "sizes",
     "kernels",
 )  # the quickest first: --seconds may end it
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}  # others: float32, its products as PRECISION says
-PRECISION = {
-    "tf32": "high",
-    "mixed": "medium",
-}  # of set_float32_matmul_precision; mixed: products in bf16, weights in f32
+PRECISION = {"tf32": "high"}  # of set_float32_matmul_precision
+TRAINING = ("train", "sizes")  # dtype mixed: autocast to bf16, weights in f32
 ANSWER = 120  # seconds: a case that takes longer has failed (torch.compile of a whole model is the longest)
 LOOP, SAMPLED = 0.01, 0.1  # seconds: of one sample, of all in one turn
-COMPILED = ("bandwidth", "train")  # where PyTorch compiled is another program than PyTorch
+COMPILED = ("bandwidth", *TRAINING)  # where PyTorch compiled is another program than PyTorch
+BACKENDS = {"PyTorch flash": "FLASH_ATTENTION", "PyTorch cuDNN": "CUDNN_ATTENTION"}  # of attention, each forced
 
 
 @dataclass(frozen=True)
@@ -152,15 +152,26 @@ def attention_cases(quick: bool) -> list[Case]:
     return found
 
 
-def train_cases(quick: bool, batch: int) -> list[Case]:
-    """GPT-2 124M, 1024 tokens a row: forward, backward, gradients clipped at 1, AdamW."""
+def train_case(part: str, quick: bool, rows: int, padded: bool, dtype: str) -> Case:
+    """GPT-2 124M, 1024 tokens a row: forward, backward, gradients clipped at 1, AdamW.  padded: the vocabulary is a
+    multiple of 64, as users of PyTorch make it."""
     model = (65, 16, 1, 2, 16) if quick else (50257, 1024, 12, 12, 768)  # vocabulary, context, layers, heads, width
-    rows, time = (2 if quick else batch, model[1])
+    name, time = f"{rows} x {model[1]}", model[1]
+    if padded:
+        model = (-(-model[0] // 64) * 64, *model[1:])
+        name += f", vocabulary {model[0]}"
     operands = {"model": model, "tokens": (rows, time)}
-    return [
-        Case("train", f"{rows} x {time}", dtype, "", operands, float(rows * time), "tokens/s")
-        for dtype in ("mixed", "bf16")
-    ]
+    return Case(part, name, dtype, "", operands, float(rows * time), "tokens/s")
+
+
+def train_cases(quick: bool, batch: int) -> list[Case]:
+    return [train_case("train", quick, 2 if quick else batch, False, dtype) for dtype in ("mixed", "bf16")]
+
+
+def size_cases(quick: bool, batch: int) -> list[Case]:
+    """Other batches, and a padded vocabulary."""
+    found = [(2 if quick else batch, True)] + [(n, False) for n in ((1, 3) if quick else (16, 64)) if n != batch]
+    return [train_case("sizes", quick, *size, dtype) for size in found for dtype in ("mixed", "bf16")]
 
 
 def host_cases(quick: bool) -> list[Case]:
@@ -246,8 +257,8 @@ def kernel_cases(quick: bool) -> list[Case]:
 
 
 def cases_of(part: str, quick: bool, batch: int) -> list[Case]:
-    if part == "train":
-        return train_cases(quick, batch)
+    if part in TRAINING:
+        return (train_cases if part == "train" else size_cases)(quick, batch)
     makers = {
         "bandwidth": bandwidth_cases,
         "matmul": matmul_cases,
@@ -262,7 +273,7 @@ def cases_of(part: str, quick: bool, batch: int) -> list[Case]:
 # ---- in the process of one library
 
 
-def trainer(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], object]:
+def trainer(lib: Any, case: Case, device: str, how: str) -> Callable[[], object]:
     model_of, tokens = case.operands["model"], case.operands["tokens"]
     x, y = (lib.randint(0, model_of[0], tokens, device=device) for _ in range(2))
     half = case.dtype == "bf16"
@@ -271,7 +282,9 @@ def trainer(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], o
         optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
 
         def step() -> None:
-            model.loss(x, y).backward()
+            with lib.autocast(device.split(":")[0], lib.bfloat16, enabled=not half):
+                loss = model.loss(x, y)
+            loss.backward()
             optimizer.step_clipped(1.0)
             optimizer.zero_grad()
 
@@ -280,7 +293,7 @@ def trainer(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], o
 
     peer = GPT(*model_of).to(device, lib.bfloat16 if half else lib.float32)
     theirs = adamw(peer, 1e-4)
-    forward = lib.compile(peer) if compiled else peer
+    forward = lib.compile(peer) if how == "compiled" else peer
 
     def peer_step() -> None:
         with lib.autocast(device.split(":")[0], lib.bfloat16, enabled=not half):
@@ -307,11 +320,11 @@ def operand(lib: Any, case: Case, name: str, device: str) -> Any:
     return lib.randn(*shape, dtype=dtype, device=device)
 
 
-def runner(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], object]:
+def runner(lib: Any, case: Case, device: str, how: str) -> Callable[[], object]:
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
     made = {name: operand(lib, case, name, device) for name in case.operands}
     f = eval(f"lambda {', '.join(made)}: {case.call}", {"F": functional, "lib": lib})
-    if compiled:
+    if how == "compiled":
         f = lib.compile(f)
     operands = list(made.values())
     if not case.gradients:
@@ -343,19 +356,28 @@ def measure(run: Callable[[], object], wait: Callable[[], object], seconds: floa
     return {"min_ms": min(found) * 1e3, "median_ms": statistics.median(found) * 1e3}
 
 
+def backend(how: str) -> Any:
+    """PyTorch's attention by this backend; other words: as it likes."""
+    if how not in BACKENDS.values():
+        return contextlib.nullcontext()
+    attention = importlib.import_module("torch.nn.attention")
+    return attention.sdpa_kernel(getattr(attention.SDPBackend, how))
+
+
 def work(library: str, pipe: Any) -> None:
-    """Answers (case, device, compiled, seconds) with milliseconds and peak bytes, or in words why it failed."""
+    """Answers (case, device, how, seconds) with milliseconds and peak bytes, or in words why it failed."""
     lib = importlib.import_module(library)
     ours = library == "chainrule"
     pipe.send(f"{'chainrule' if ours else 'PyTorch'} {lib.__version__.split('+')[0]}")
     while request := pipe.recv():
-        case, device, compiled, seconds = request
+        case, device, how, seconds = request
         on_gpu = device not in ("cpu", "ref")
         wait = (lambda d=device: lib.synchronize(d)) if ours else lib.cuda.synchronize if on_gpu else lambda: None
         try:
             lib.set_float32_matmul_precision(PRECISION.get(case.dtype, "highest"))
-            with contextlib.nullcontext() if case.gradients or case.part == "train" else lib.no_grad():
-                run = (trainer if case.part == "train" else runner)(lib, case, device, compiled)
+            train = case.part in TRAINING
+            with contextlib.nullcontext() if case.gradients or train else lib.no_grad(), backend(how):
+                run = (trainer if train else runner)(lib, case, device, how)
                 found: Any = measure(run, wait, seconds, case.part == "host")
             del run
             if on_gpu:
@@ -439,23 +461,26 @@ def main() -> None:
     stop, missing = time.monotonic() + o.seconds, why_no_peer(o.device)
     ours, theirs = Worker("chainrule"), Worker("torch")
 
-    def columns(case: Case) -> dict[str, tuple[Worker, str, bool]]:
+    def columns(case: Case) -> dict[str, tuple[Worker, str, str]]:
+        """Column -> who, on which device, and how."""
         if case.places:
-            return {
-                name: (ours, o.device if device == "gpu" else device, False) for name, device in case.places.items()
-            }
-        found = {"chainrule": (ours, o.device, False)} | ({} if missing else {"PyTorch": (theirs, o.device, False)})
-        compiled = not missing and not o.eager and case.part in COMPILED
-        return found | ({"PyTorch compiled": (theirs, o.device, True)} if compiled else {})
+            return {name: (ours, o.device if device == "gpu" else device, "") for name, device in case.places.items()}
+        peers = {"PyTorch": ""}
+        if not o.eager and case.part in COMPILED:
+            peers["PyTorch compiled"] = "compiled"
+        if case.part == "attention":
+            peers |= BACKENDS
+        found = {"chainrule": (ours, o.device, "")}
+        return found if missing else found | {name: (theirs, o.device, how) for name, how in peers.items()}
 
     def answers(case: Case) -> dict[str, Any]:
         """Column -> milliseconds and bytes over all rounds, or in words why not."""
         found: dict[str, list[Any]] = {name: [] for name in columns(case)}
-        for _ in range(1 if o.quick or case.part == "train" else o.rounds):
-            for name, (worker, device, compiled) in columns(case).items():
+        for _ in range(1 if o.quick or case.part in TRAINING else o.rounds):
+            for name, (worker, device, how) in columns(case).items():
                 within = min(ANSWER, max(10, stop - time.monotonic()))
-                found[name].append(worker.ask(case, device, compiled, 0 if o.quick else SAMPLED, within=within))
-                if case.part == "train":
+                found[name].append(worker.ask(case, device, how, 0 if o.quick else SAMPLED, within=within))
+                if case.part in TRAINING:
                     worker.end()  # so that the peak counts only this case
         return {
             name: (

@@ -5,9 +5,11 @@
 
 #include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
+#include "folder.h"
 #include "gpu_conv.h"
 #include "ops/linear.h"
 #include "over_logits.h"
+#include "wide.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
@@ -377,6 +379,47 @@ TEST(bias_at_16_bytes) {
     cr_generator_free(r);
 }
 
+/* Operands and bias that begin at any multiple of their dtype's size: the numbers of those that begin at 0. */
+TEST(products_at_any_offset) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
+    enum { M = 24, N = 32, K = 40, OFFSETS = 9 };
+    cr_generator *r = cr_generator_new(test_seed());
+    for (int t = 0; t < 4; t++)
+        for (int i = 0; i < OFFSETS; i++) {
+            const cr_dtype dt = dtypes[t];
+            cr_scope_begin();
+            const cr_tensor *flat[3], *want = NULL, *got = NULL;
+            for (int k = 0; k < 3; k++)
+                flat[k] = cr_to(cr_randint(-3, 4, CR_LIST(N * K), CR_I64, cr_cpu(), r), dt, cr_cpu());
+            for (int side = 0; side < 2; side++) {
+                const cr_tensor *part[3];
+                const int64_t sizes[3] = {M * K, N * K, N},
+                              first[3] = {i, (i * 5 + 1) % OFFSETS, (i * 7 + 2) % OFFSETS};
+                for (int k = 0; k < 3; k++) {       /* the last N * K - size elements are not read */
+                    const int64_t at = side ? first[k] : 0, n = sizes[k];
+                    const cr_tensor *parts[] = {cr_zeros(CR_LIST(at), dt, cr_cpu()), flat[k]};
+                    const cr_tensor *whole = cr_to(cr_cat(2, parts, 0), dt, side ? dev() : cr_cpu());
+                    part[k] = cr_slice(whole, 0, at, at + n, 1);
+                }
+                const cr_tensor *x = cr_reshape(part[0], CR_LIST(M, K)), *w = cr_reshape(part[1], CR_LIST(N, K));
+                *(side ? &got : &want) = cr_add(cr_linear(x, w, part[2]), cr_matmul(x, cr_transpose(w, 0, 1)));
+            }
+            CHECK(got && want && cr_item(cr_all(cr_eq(cr_to(got, dt, cr_cpu()), want), CR_ALL, false)) == 1,
+                  "%s, from element %d on: %s", cr_dtype_name(dt), i, cr_error() ? cr_error() : "other numbers");
+            test_ran_on(dev());
+            cr_scope_end();
+        }
+    cr_generator_free(r);
+}
+
+TEST(wide_products) {
+    const int64_t before = gpu()->counters.refused;
+    check_wide_products(dev());
+    COUNT(gpu()->counters.refused == before, "cuBLASLt refuses %lld shapes",
+          (long long)(gpu()->counters.refused - before));
+}
+TEST(wide_gradients) { check_wide_gradients(dev()); }
+
 /* Sums are those of the factor itself, not of the rounded factor. */
 TEST(sums_are_not_rounded) {
     cr_generator *r = cr_generator_new(test_seed());
@@ -692,6 +735,41 @@ TEST(odd_vocabulary) {
               head ? "linear_cross_entropy" : "cross_entropy of linear", odd, work);
         cr_scope_end();
     }
+    cr_generator_free(random);
+    test_ran_on(dev());
+}
+
+/* A whole step of a model with an odd vocabulary: every matrix begins its rows at multiples of 16 bytes.  The padding
+ * is nobody's: the parameters keep their shapes, in files too, there and back. */
+TEST(odd_vocabulary_step) {
+    enum { V = 1031, C = 64, T = 24 };
+    const cudasim_counters *(*count)(void) = NULL;
+    const char *path = folder_path("odd.safetensors"), *back = folder_path("back.safetensors");
+    const bool simulated = cr_lt_ready() && test_simulator("cudasim_count", &count);
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *here = cr_gpt_new(&(cr_gpt_config){V, T, 1, 2, C, 0}, CR_BF16, cr_cpu(), random);
+    OK(cr_gpt_save(here, path));
+    cr_gpt *m = cr_gpt_load(path, dev());
+    REQUIRE(m, "%s", cr_error());
+    cr_scope_begin();
+    cr_tensor *x = cr_to(cr_randint(0, V, CR_LIST(2, T), CR_I64, cr_cpu(), random), CR_I64, dev());
+    const long long before = simulated ? count()->uneven : 0;
+    OK(cr_backward(cr_gpt_loss(m, x, x, true), CR_NONE, NULL));
+    CHECK(!simulated || count()->uneven == before, "%lld products have rows beside 16 bytes", count()->uneven - before);
+    OK(cr_gpt_save(m, back));
+    cr_params *one = cr_load(path, cr_cpu()), *two = cr_load(back, cr_cpu());
+    REQUIRE(one && two && cr_params_count(one) == cr_params_count(two), "%s", cr_error());
+    for (int64_t i = 0; i < cr_params_count(one); i++) {
+        const cr_tensor *a = cr_params_at(one, i), *b = cr_params_get(two, cr_params_name(one, i));
+        CHECK(b && cr_item(cr_all(cr_eq(a, b), CR_ALL, false)) == 1, "%s is another", cr_params_name(one, i));
+        CHECK(cr_numel(a) < V * C || (cr_numel(a) == V * C && cr_shape(a)[0] == V), "%s has %lld elements",
+              cr_params_name(one, i), (long long)cr_numel(a));
+    }
+    cr_scope_end();
+    cr_params_free(one);
+    cr_params_free(two);
+    cr_gpt_free(m);
+    cr_gpt_free(here);
     cr_generator_free(random);
     test_ran_on(dev());
 }

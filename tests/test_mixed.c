@@ -3,6 +3,7 @@
 #include "folder.h"
 #include "ops/op.h"
 #include "test.h"
+#include "wide.h"
 
 static cr_tensor *parameter(int64_t m, int64_t n) {
     return cr_requires_grad_(cr_ones(CR_LIST(m, n), CR_F32, cr_cpu()), true);
@@ -117,30 +118,11 @@ TEST(kept_copies) {
     cr_scope_end();
 }
 
-/* Gradients of f32 weights are those of the rounded operands, but not rounded themselves, on every device. */
+TEST(wide_products) {
+    for (int d = 0; cr_device_at(d); d++) check_wide_products(cr_device_at(d));
+}
 TEST(wide_gradients) {
-    enum { ROWS = 37, IN = 53, OUT = 19 };
-    for (int d = 0; cr_device_at(d); d++) {
-        const cr_device *dev = cr_device_at(d);
-        cr_scope_begin();
-        cr_generator *g = cr_generator_new(test_seed());
-        cr_tensor *w = cr_requires_grad_(cr_randn(CR_LIST(OUT, IN), CR_F32, dev, g), true),
-                  *b = cr_requires_grad_(cr_randn(CR_LIST(OUT), CR_F32, dev, g), true),
-                  *x = cr_to(cr_randn(CR_LIST(ROWS, IN), CR_F32, dev, g), CR_BF16, dev),
-                  *dy = cr_to(cr_randn(CR_LIST(ROWS, OUT), CR_F32, dev, g), CR_BF16, dev);
-        OK(cr_autocast_begin(dev, CR_BF16, true));
-        cr_tensor *y = cr_linear(x, w, b);
-        OK(cr_autocast_end());
-        OK(cr_backward(y, dy, NULL));
-        cr_tensor *wide = cr_to(dy, CR_F32, dev),
-                  *dw = cr_matmul(cr_transpose(wide, 0, 1), cr_to(x, CR_F32, dev)),
-                  *db = cr_sum(wide, CR_LIST(0), false);
-        CHECK(cr_item(cr_allclose(cr_grad(w), dw, 1e-5, 1e-5, false)) == 1, "%s: dw is rounded", cr_device_name(dev));
-        CHECK(cr_item(cr_allclose(cr_grad(b), db, 1e-5, 1e-5, false)) == 1, "%s: db is rounded", cr_device_name(dev));
-        test_ran_on(dev);
-        cr_generator_free(g);
-        cr_scope_end();
-    }
+    for (int d = 0; cr_device_at(d); d++) check_wide_gradients(cr_device_at(d));
 }
 
 /* ---- the scaler */

@@ -6,6 +6,7 @@
 #include "gpu_conv.h"
 #include "gpu_trace.h"
 #include "over_logits.h"
+#include "wide.h"
 #include "plan_net.h"
 
 #ifdef CR_WEBGPU
@@ -528,6 +529,17 @@ TEST(over_logits) {
     static const cr_dtype dtypes[] = {CR_F32, CR_F16, CR_BF16};
     for (int i = 0; i < 3; i++) check_over_logits(dev(), dtypes[i], true);
 }
+
+TEST(wide_products) {                               /* with workgroup memory and without */
+    gpu *g = the_gpu();
+    const bool software = g->dev.software;
+    for (int k = 0; k < 2; k++) {
+        g->dev.software = k;
+        check_wide_products(dev());
+    }
+    g->dev.software = software;
+}
+TEST(wide_gradients) { check_wide_gradients(dev()); }
 
 /* A batch ends by its estimated work, and what one dispatch cannot do in time is split. */
 TEST(work) {

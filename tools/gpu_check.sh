@@ -1,10 +1,10 @@
 #!/bin/sh
 # gpu_check.sh - checks chainrule on a machine with an NVIDIA GPU: builds, measures beside PyTorch (eager and compiled),
-# runs every suite on the GPU, and looks for bad accesses, leaks and races with compute-sanitizer.  The suites and the
-# bench of WebGPU run too where wgpu-native and the card's Vulkan driver are found.  The figures come first, alone on
-# the GPU.  OUT gets a log of each step and report.md: a line for each step, and the tables for
-# docs/benchmarks.md; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit status is 0
-# only if every step has ended well.
+# runs every suite on the GPU, looks for bad accesses, leaks and races with compute-sanitizer, and reads the counters of a
+# step's kernels (ncu).  The suites and the bench of WebGPU run too where wgpu-native and the card's Vulkan driver are
+# found.  The figures come first, alone on the GPU.  OUT gets a log of each step and report.md: a line for each step, and
+# the tables for docs/benchmarks.md; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit
+# status is 0 only if every step has ended well.
 # use: [BUILD=folder] [TIMES=1] [QUICK=] [RESUME=] tools/gpu_check.sh OUT
 # A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH; nothing is
 # downloaded.  BUILD: an earlier build; TIMES: multiplies the time limit of each step; RESUME=1: steps of an earlier run
@@ -64,7 +64,12 @@ step 10 build 120 sh -c 'cmake -S . -B "$CHAINRULE_BUILD" -G Ninja -DCMAKE_BUILD
     ninja -C "$CHAINRULE_BUILD" --quiet'
 
 # ---- does it live, and the figures, alone on the GPU: a page that run.py writes, of which the report takes the tables
-step 20 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
+step 18 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
+model="--layers 12 --heads 12 --width 768 --context 1024 --batch 8"
+[ -z "$QUICK" ] || model="--layers 1 --heads 2 --width 32 --context 32 --batch 2"
+# shellcheck disable=SC2086  # words
+step 20 train 60 "$build/chainrule" train --data docs/design.md --device cuda --dtype bf16 --steps 20 --sample 0 $model \
+    --out "$out/trained" --overwrite
 step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
     --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
 
@@ -110,6 +115,13 @@ for tool in memcheck racecheck synccheck; do
     if [ -n "$QUICK" ]; then without $number $tool "QUICK"; else step $number $tool 200 tools/gpu_sanitize.sh $tool "$build" & fi
 done
 wait
+
+# ---- counters: the share of the GPU's speed and bandwidth that each kernel of a warm training step reaches
+if [ -n "$QUICK" ]; then without 70 counters "QUICK"
+elif here ncu; then
+    step 70 counters 120 ncu --target-processes all --section SpeedOfLight --launch-skip 1500 --launch-count 150 --csv \
+        python3 bench/cuda.py --only train --eager --rounds 1 --batch 8
+else without 70 counters "no ncu in PATH"; fi
 
 {
     echo "# $(head -n 1 "$out/machine.log")"

@@ -208,6 +208,7 @@ def checks(environment: dict[str, str]) -> Total:
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
     # in other stages
     long = (
+        "check_dry.py",
         "check_fatbin.py",
         "check_families.py",
         "check_hopper.py",
@@ -515,6 +516,15 @@ def stage_nvrtc() -> Total:
     return total
 
 
+def stage_gpu_check() -> Total:
+    return run(
+        "dry run of tools/gpu_check.sh",
+        [sys.executable, "tests/cudasim/check_dry.py"],
+        plain_environment(),
+        timeout=2400,
+    )
+
+
 def cudasim_sanitized(sanitizer: str) -> Total:
     """The simulator knows nothing of the cpu's threads: there is one."""
     environment = {
@@ -605,6 +615,12 @@ STAGES: dict[str, Stage] = {
     ),
     "nvrtc": Stage(
         stage_nvrtc, "the kernels of tests by the true NVRTC, for sm_80, 90, 100 and 120, without a GPU", 8, CUDA
+    ),
+    "gpu-check": Stage(
+        stage_gpu_check,
+        "a dry run of tools/gpu_check.sh on the simulated GPU: every step, every row",
+        7,
+        r"tools/gpu_|bench/cuda|bench/parts/|tests/check_gpu|tests/test_(cuda|tiny)|tests/cudasim/",
     ),
     "cudasim-thread": Stage(lambda: cudasim_sanitized("thread"), "kernels under the thread sanitizer", 5, CUDA),
     "cudasim-address": Stage(lambda: cudasim_sanitized("address"), "kernels under the address sanitizer", 4, CUDA),

@@ -18,6 +18,7 @@ TITLES = {
     "attention": "Attention, causal, 16 heads, 16k tokens",
     "bandwidth": "Bandwidth, 64M elements; share: of the quickest copy",
     "train": "GPT-2 124M, a training step",
+    "sizes": "GPT-2 124M, a training step of other sizes",
     "kernels": "Every elementwise function, 64M elements; share: of a copy",
 }
 
@@ -75,11 +76,11 @@ def cuda_part(bench: Bench, part: str, rows: list[Any]) -> None:
         line = [f"{row['name']}, {row['dtype']}", "us" if part == "host" else row["unit"]]
         line += [rates(part, row, name) for name in names]
         line += [percent(speed(row, "chainrule") / copy)] if copy else []
-        if part == "train":
+        if part in ("train", "sizes"):
             line.append(" / ".join(f"{c['peak_bytes'] / 1e9:.2f}" for c in measured_columns(row).values()))
         lines.append(line + ([f"{times_the_best(row):.2f}x"] if peers else []))
     more = ["share"] if copy else []
-    more += ["peak GB, each"] if part == "train" else []
+    more += ["peak GB, each"] if part in ("train", "sizes") else []
     more += ["to the best"] if peers else []
     bench.say(table([TITLES[part], "unit", *names, *more], lines), "")
     said = [
@@ -113,6 +114,7 @@ def bars_of(part: str, rows: Rows, copy: float) -> list[str]:
         "matmul": matmul_bars,
         "attention": attention_bars,
         "train": train_bars,
+        "sizes": train_bars,
         "cpu": cpu_bars,
     }
     return bars[part](rows)

@@ -165,17 +165,18 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
 }
 
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
- * its dtype, unless it may stay wide. */
+ * its dtype.  wide: f32 is as good, and sums are not rounded. */
 static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in, bool wide) {
-    int64_t axes[CR_MAX_DIMS], *shape = in->dims;
-    int n = 0, extra = d->ndim - in->ndim;
+    const int64_t *shape = in->dims;
+    const int extra = d->ndim - in->ndim;
+    uint32_t axes = 0;
     for (int i = 0; i < d->ndim; i++)
-        if (i < extra || (shape[i - extra] == 1 && d->shape[i] != 1)) axes[n++] = i;
-    if (n) {
-        d = cr_sum(d, n, axes, true);
+        if (i < extra || (shape[i - extra] == 1 && d->shape[i] != 1)) axes |= 1u << i;
+    if (axes) {
+        d = cr_sum_mask(d, axes, true, wide);
         if (d && extra) d = cr_reshape(d, in->ndim, shape);
     }
-    if (d && d->dtype != in->dtype && !wide) d = cr_to(d, in->dtype, d->dev);
+    if (d && d->dtype != in->dtype && !(wide && d->dtype == CR_F32)) d = cr_to(d, in->dtype, d->dev);
     return d;
 }
 
@@ -300,12 +301,18 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
     return have ? CR_OK : cr_error_status();
 }
 
-/* Is input i of n a cast from f32 to half precision that only the walk sees?  Its gradient need not be rounded. */
+/* Does only the walk see the result of this node? */
+static bool hidden(const cr_node *n) {
+    return !n->hooks && !atomic_load_explicit(&n->head.handle, memory_order_relaxed);
+}
+
+/* Is input i of n a cast from f32 to half precision, or a view of one, that only the walk sees?  Its gradient need not
+ * be rounded. */
 static bool widens(const walk *w, const cr_node *n, int i) {
     const cr_node *cast = n->edges[i];
-    if (!cast || cast->op != &cr_op_cast || cast->hooks || w->o.create_graph || w->captures) return false;
-    return cr_dtype_is_half(n->in[i].dtype) && cast->in[0].dtype == CR_F32 &&
-           !atomic_load_explicit(&cast->head.handle, memory_order_relaxed);
+    if (w->o.create_graph || w->captures || !cr_dtype_is_half(n->in[i].dtype)) return false;
+    while (cast && cast->op && cast->op->view && hidden(cast)) cast = cast->edges[0];
+    return cast && cast->op == &cr_op_cast && hidden(cast) && cast->in[0].dtype == CR_F32;
 }
 
 /* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product
@@ -331,8 +338,7 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
         cr_status status = check_dx(c, i, dx[i]);
         if (status != CR_OK) return status;
         if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
-        const bool wide = i < 32 && c->wide & 1u << i && dx[i]->dtype == CR_F32;
-        cr_tensor *d = unbroadcast(dx[i], &n->in[i], wide);
+        cr_tensor *d = unbroadcast(dx[i], &n->in[i], i < 32 && c->wide & 1u << i);
         if (!d) return cr_error_status();
         if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
     }

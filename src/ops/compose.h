@@ -69,8 +69,6 @@ cr_tensor *cr_alias(const cr_tensor *x);                                        
 cr_status  cr_cast_recorded(const cr_tensor *x, cr_tensor *y);
 /* of n results only `made` exist: releases them (part.c) */
 cr_status  cr_all_or_none(int made, int n, cr_tensor **out);
-/* over the axes of mask; wide: half precision gives f32 */
-cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);
 
 /* of take's result, put's source (take.c) */
 cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape,

@@ -100,7 +100,8 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     args.g = cr_array_as(&args.g, CR_LIST(i.M, i.N));
     for (int k = 0; k < c->n; k++) {
         if (status != CR_OK || !c->needs[k]) continue;
-        const cr_meta m = cr_meta_of(c->in[k]);
+        cr_meta m = cr_meta_of(c->in[k]);
+        if (k) m.dtype = cr_gradient_dtype(c, k);
         out[k] = !k && args.add  ? c->accumulated
                  : i.x->numel    ? cr_new_like(&m, c->dev)
                                  : cr_filled(&m, c->dev, 0);

@@ -107,6 +107,8 @@ const char *cr_autocast_listed(int i);              /* i-th name of the policy, 
 
 /* a b, of two axes each, of half precision: in f32, in no graph (matmul.c) */
 cr_tensor *cr_matmul_wide(const cr_tensor *a, const cr_tensor *b);
+/* the sum over the axes of mask; wide: half precision gives f32 (reduce.c) */
+cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);
 
 /* Records out, a new handle with its elements, as the result of c. */
 cr_status cr_record(const cr_call *c, cr_tensor *out);

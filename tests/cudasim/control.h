@@ -18,6 +18,7 @@ typedef struct cudasim_counters {                   /* since the process began *
     long long work, odd_work;                       /* multiply-adds of cuBLASLt; those of half precision with a
                                                      * dense axis or a leading dimension that is no multiple of 16
                                                      * bytes, which the fastest kernels do not take */
+    long long uneven;                               /* products of half precision with such a leading dimension */
 } cudasim_counters;
 
 /* Device memory read and written by the launches of one kernel.  A byte counts once a launch, as with
@@ -50,6 +51,6 @@ void cudasim_spend(void);                           /* a convolution of cuDNN en
 int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes,
                  cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);
-void cudasim_worked(long long work, int odd);
+void cudasim_worked(long long work, int odd, int uneven);
 
 #endif

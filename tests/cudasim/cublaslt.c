@@ -333,9 +333,9 @@ static bool there(void *stream, const void *at, const struct cublasLtLayout *l) 
 }
 
 /* cuBLAS's documentation, "Tensor Core Usage": every dense axis and leading dimension is a multiple of 16 bytes. */
-static bool is_odd(const struct cublasLtLayout *l) {
-    return (l->type == CUDA_R_16F || l->type == CUDA_R_16BF) && (l->rows % 8 || (l->columns > 1 && l->ld % 8));
-}
+static bool is_half(const struct cublasLtLayout *l) { return l->type == CUDA_R_16F || l->type == CUDA_R_16BF; }
+static bool is_uneven(const struct cublasLtLayout *l) { return is_half(l) && l->columns > 1 && l->ld % 8; }
+static bool is_odd(const struct cublasLtLayout *l) { return is_uneven(l) || (is_half(l) && l->rows % 8); }
 
 API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void *alpha, const void *A,
                                   cublasLtMatrixLayout_t a, const void *B, cublasLtMatrixLayout_t b, const void *beta,
@@ -389,7 +389,8 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     if (has(p->epilogue, AUX)) *(has(p->epilogue, DGELU) ? &traffic.read : &traffic.written) += elements(&aux);
     if (cudasim_fails("room")) return CUBLAS_STATUS_ALLOC_FAILED;
     const uint64_t depth = p->turn_a ? a->rows : a->columns;
-    cudasim_worked((long long)(d->rows * d->columns * depth * (uint64_t)d->count), is_odd(a) || is_odd(b) || is_odd(d));
+    cudasim_worked((long long)(d->rows * d->columns * depth * (uint64_t)d->count), is_odd(a) || is_odd(b) || is_odd(d),
+                   is_uneven(a) || is_uneven(b) || is_uneven(d));
     const int error = cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic);
     return error == CUDA_ERROR_NOT_SUPPORTED ? CUBLAS_STATUS_NOT_SUPPORTED
            : error                           ? CUBLAS_STATUS_EXECUTION_FAILED

@@ -1274,10 +1274,11 @@ API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const v
     return (int)call(stream, name, fn, payload, bytes, moved);
 }
 
-API void cudasim_worked(long long work, int odd) {
+API void cudasim_worked(long long work, int odd, int uneven) {
     ENTER;
     counters.work += work;
     counters.odd_work += odd ? work : 0;
+    counters.uneven += uneven;
 }
 
 API int cudasim_allocated(void *stream, const void *at, size_t bytes) {

@@ -86,10 +86,10 @@ CUDA: dict[str, Any] = runpy.run_path(str(ROOT / "bench" / "cuda.py"), run_name=
 def test_cuda_peer() -> None:
     """Every case is right for PyTorch too: on the cpu, small."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    for part in set(CUDA["PARTS"]) - {"train", "kernels"}:
+    for part in set(CUDA["PARTS"]) - {*CUDA["TRAINING"], "kernels"}:
         for case in CUDA["cases_of"](part, True, 2):
             if case.operands:
-                CUDA["runner"](torch, case, "cpu", False)()
+                CUDA["runner"](torch, case, "cpu", "")()
 
 
 def test_every_elementwise_kernel() -> None:
@@ -99,7 +99,7 @@ def test_every_elementwise_kernel() -> None:
     assert set(cases) == {"copy"} | {row.name for row in rows} and len(cases) > 100
     for row in rows:
         case = cases[row.name]
-        CUDA["runner"](cr, case, "cpu", False)()
+        CUDA["runner"](cr, case, "cpu", "")()
         operands = [CUDA["operand"](cr, case, name, "cpu") for name in case.operands]
         size = sum(x.numel() * x.element_size() for x in operands) + operands[0].numel() * (
             1 if row.rule == "TEST" else 4
