@@ -23,6 +23,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from ctypes.util import find_library
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -161,7 +162,7 @@ def torchrun(
         subprocess.Popen(
             [str(word) for word in command],
             cwd=folder,
-            env=environment(None, RANK=str(r), LOCAL_RANK=str(r), **own, **more, **(only or {}).get(r, {})),
+            env=environment(None, **{"RANK": str(r), "LOCAL_RANK": str(r), **own, **more, **(only or {}).get(r, {})}),
             text=True,
             errors="replace",
             stdout=subprocess.PIPE,
@@ -288,6 +289,9 @@ def gpus_fail(folder: Path) -> None:
     assert "[world_open] CHAINRULE_NCCL=off" in output, output
     output = torchrun(folder, 2, *train, size=3, fails=True, CHAINRULE_PATIENCE="0.3")
     assert "1 of 3 ranks have not come to port" in output and "the first of them rank 2" in output, output
+    wrong = {1: {"MASTER_ADDR": "host.invalid"}}
+    output = torchrun(folder, 2, *train, fails=True, only=wrong, CHAINRULE_PATIENCE="0.3")
+    assert "rank 1 cannot connect to rank 0 at host.invalid, port" in output, output
     output = torchrun(folder, 2, *train, fails=True, CHAINRULE_CUDA="off", CHAINRULE_PATIENCE="0.3")
     assert "RANK and WORLD_SIZE name 2 processes, which need a GPU each" in output, output
     with socket.socket() as taken:
@@ -604,6 +608,7 @@ def engines(folder: Path) -> None:
 
 def mistakes(folder: Path) -> None:
     train = [PROGRAM, *TRAIN, "--out", "bad"]
+    (folder / "other.txt").write_text(TEXT.replace("fox", "cat"))
     for engine in ENGINES:
         output = run(folder, engine, 3, *train, "--microbatches", 2, fails=True)
         assert output.count("fewer --microbatches than there are processes, 3") == 1, output
@@ -612,6 +617,16 @@ def mistakes(folder: Path) -> None:
         both = [*train, "--microbatches", 4]
         output = run(folder, engine, 2, *both, ":", *ENGINES[engine], "-n", 1, *both, "--lr", 0.5, fails=True)
         assert "rank 0 and rank 2 were given another --lr" in output, output
+        for name, value in (("--dtype", "bf16"), ("--seed", 2), ("--optimizer", "muon")):
+            output = run(folder, engine, 1, *both, ":", *ENGINES[engine], "-n", 1, *both, name, value, fails=True)
+            assert f"rank 0 and rank 1 were given another {name}" in output, output
+        other = [PROGRAM, *(word if word != "text.txt" else "other.txt" for word in TRAIN), *both[len(TRAIN) + 1 :]]
+        output = run(folder, engine, 1, *both, ":", *ENGINES[engine], "-n", 1, *other, fails=True)
+        assert "rank 0 and rank 1 read another text or another tokenizer" in output, output
+        for more in ([], ["--shard-optimizer"]):
+            output = run(folder, engine, 2, *both, "--optimizer", "sgd", "--lr", "1e12", "--clip", 0, "--overwrite", *more, fails=True)
+            text = r"the loss became (nan|inf) on rank \d at step \d; the largest weight is \S+, in '\S+'"
+            assert len(re.findall(text, output)) == 1, output
         output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
         assert "started by a launcher of MPI, but CHAINRULE_MPI is off" in output, output
     for more, text in {"2": "", "3": "--exchange engine"}.items():
@@ -632,6 +647,9 @@ def mistakes(folder: Path) -> None:
     assert "started by MPICH's mpirun, but the MPI library is" in output, output
     output = run(folder, "mpich", 2, *train, "--microbatches", 4, CHAINRULE_MPI="/nowhere/libmpi.so", fails=True)
     assert "'/nowhere/libmpi.so' (CHAINRULE_MPI) cannot be opened" in output, output
+    if not any(find_library(name) for name in ("mpi", "mpich", "mpi_abi")):
+        output = run(folder, "mpich", 2, *train, "--microbatches", 4, fails=True, VIRTUAL_ENV="/nowhere")
+        assert "no MPI library was found: install MPICH (pip install mpich" in output, output
 
 
 def python_package(folder: Path) -> None:

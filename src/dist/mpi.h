@@ -15,7 +15,7 @@ typedef struct cr_mpi {
     void *in_place, *no_status;
     int serialized;                                 /* MPI_THREAD_SERIALIZED */
     atomic_bool lost;                               /* a rank is gone: what waits for it will not end */
-    double limit;                                   /* of cr_os_seconds: waits end then, as at a loss; 0: there is none */
+    double limit;                                   /* of cr_os_seconds: a wait ends then, as at a loss; 0: none */
     int (*Init_thread)(int *, char ***, int, int *);
     int (*Initialized)(int *);
     int (*Finalized)(int *);
