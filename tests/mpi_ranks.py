@@ -623,8 +623,9 @@ def mistakes(folder: Path) -> None:
         other = [PROGRAM, *(word if word != "text.txt" else "other.txt" for word in TRAIN), *both[len(TRAIN) + 1 :]]
         output = run(folder, engine, 1, *both, ":", *ENGINES[engine], "-n", 1, *other, fails=True)
         assert "rank 0 and rank 1 read another text or another tokenizer" in output, output
-        for more in ([], ["--shard-optimizer"]):
-            output = run(folder, engine, 2, *both, "--optimizer", "sgd", "--lr", "1e12", "--clip", 0, "--overwrite", *more, fails=True)
+        for shard in ([], ["--shard-optimizer"]):
+            bad = [*both, "--optimizer", "sgd", "--lr", "1e12", "--clip", 0, "--overwrite", *shard]
+            output = run(folder, engine, 2, *bad, fails=True)
             text = r"the loss became (nan|inf) on rank \d at step \d; the largest weight is \S+, in '\S+'"
             assert len(re.findall(text, output)) == 1, output
         output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
