@@ -64,7 +64,8 @@ def launch(engine: str | None, ranks: int, *command: object, flags: Sequence[str
     words = [str(word) for word in command]
     if not engine:
         return words
-    return [str(MPI / engine / "bin" / "mpirun"), *ENGINES[engine], *flags, "-n", str(ranks), *words]
+    more = ENGINES.get(engine, ENGINES["openmpi"])
+    return [str(MPI / engine / "bin" / "mpirun"), *more, *flags, "-n", str(ranks), *words]
 
 
 def run(
@@ -622,6 +623,26 @@ def engines(folder: Path) -> None:
     assert "processes 1: no mpirun" in run(folder, None, 1, PROGRAM, "info")
 
 
+def system_engine(folder: Path) -> None:
+    """The system's Open MPI, which is often a 4: the bits of one process."""
+    found = shutil.which("mpirun.openmpi")
+    if not found:
+        print("skipped system_engine: the system has no mpirun.openmpi (apt-get install openmpi-bin)")
+        return
+    home = str(Path(found).parent.parent)
+    print(re.findall(r"Open MPI v[\d.]+", run(folder, home, 2, PROGRAM, "info"))[0])
+    train = [PROGRAM, *TRAIN, "--microbatches", 6]
+    run(folder, None, 1, *train, "--out", "one")
+    tests = ["bits_do_not", "world_closes"]
+    lines = re.findall(r"^bits .*$", run(folder, None, 1, UNIT, *tests), re.MULTILINE)
+    for ranks in (2, 3):
+        run(folder, home, ranks, *train, "--shard-optimizer", "--overwrite", "--out", "run")
+        run(folder, None, 1, PROGRAM, "checkpoint", "merge", "run")
+        assert bits(folder / "run") == bits(folder / "one"), f"other bits: {ranks} ranks"
+        output = run(folder, home, ranks, UNIT, *tests, CHAINRULE_CUDA="off")
+        assert set(re.findall(r"^bits .*$", output, re.MULTILINE)) == set(lines), output
+
+
 def mistakes(folder: Path) -> None:
     train = [PROGRAM, *TRAIN, "--out", "bad"]
     (folder / "other.txt").write_text(TEXT.replace("fox", "cat"))
@@ -1022,6 +1043,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     pieces,
     resume,
     engines,
+    system_engine,
     mistakes,
     mpi_fails,
     slow_gather,
