@@ -465,6 +465,12 @@ def mpi_fails(folder: Path) -> None:
         took = time.monotonic() - begun
         late = r"rank 0 on \S+: not all ranks have opened the world within 4 s \(8 x CHAINRULE_PATIENCE\)"
         assert re.search(late, output) and took < 15, f"call {k}: {took:.1f} s\n{output}"
+    # killed before the first step, in it, between two, and in the last save
+    for k, step in ((20, ""), (60, ""), (100, " after step 3"), (138, " after step 6")):
+        begun = time.monotonic()
+        output = run(folder, "mpich", 2, *words, fails=True, FAILS_AT=str(k), FAILS_KILL="1", **more)
+        took = time.monotonic() - begun
+        assert re.search(rf"rank 1 on \S+ was lost{step}: its connection", output) and took < 11, f"call {k}: {output}"
 
 
 def variants(folder: Path) -> None:
