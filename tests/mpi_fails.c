@@ -54,7 +54,7 @@ static int fails_too(void) {
         return fails() ? OTHER : real("MPI_" #name)(a, b, c, d, e, f, g, h, i, j); \
     }
 
-PASS(Init_thread) PASS(Initialized) PASS(Finalized) PASS(Query_thread) PASS(Comm_rank) PASS(Comm_size) PASS(Comm_dup)
+PASS(Init_thread) PASS(Initialized) PASS(Finalized) PASS(Query_thread) PASS(Comm_rank) PASS(Comm_size) PASS(Comm_idup)
 PASS(Comm_free) PASS(Comm_set_errhandler) PASS(Ibarrier) PASS(Iallgather) PASS(Ialltoallv) PASS(Iallreduce)
 
 long MPI_Iallgatherv(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j);

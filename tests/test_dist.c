@@ -1,7 +1,10 @@
-/* test_dist.c - many processes.  By itself: the tree, and a world of 1.  tests/check_mpi.py starts it under mpirun, and
+/* test_dist.c - many processes.  By itself: the tree, and a world of 1.  tests/mpi_ranks.py starts it under mpirun, and
  * compares the lines that begin with "bits". */
 #define CR_TEST_EVERY_DEVICE
 #include "test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "dist/tree.h"
 #include "folder.h"
@@ -690,11 +693,11 @@ TEST(moments_in_parts) {
 /* ---- gradients on time: a GPT with a small vocabulary, and blocks under checkpoints */
 enum { DEEP = 20 };
 typedef struct chain { cr_tensor *weight[DEEP][2]; } chain;
-typedef struct link { const chain *all; int i; } link;
+typedef struct chain_link { const chain *all; int i; } chain_link;
 
 static cr_tensor *one_link(int n, const cr_tensor *const *in, void *ctx) {
     (void)n;
-    const link *b = ctx;
+    const chain_link *b = ctx;
     cr_scope_begin();
     const cr_tensor *h = cr_tanh(cr_matmul(in[0], b->all->weight[b->i][0]));
     cr_tensor *y = cr_tanh(cr_matmul(h, b->all->weight[b->i][1]));
@@ -713,7 +716,7 @@ static void check_early(const cr_parallel *p, int64_t bytes, double share, const
 TEST(gradients_on_time_under_checkpoints) {
     REQUIRE(open_world(), "%s", cr_error());
     chain c;
-    link of[DEEP];
+    chain_link of[DEEP];
     cr_params *params = cr_params_new();
     cr_generator *g = cr_generator_new(5);
     for (int i = 0; i < 2 * DEEP; i++) {
@@ -732,7 +735,7 @@ TEST(gradients_on_time_under_checkpoints) {
             cr_scope_begin();
             const cr_tensor *x = cr_ones(CR_LIST(3, 16), CR_F32, cr_cpu());
             for (int i = 0; i < DEEP; i++) {
-                of[i] = (link){&c, i};
+                of[i] = (chain_link){&c, i};
                 x = cr_checkpoint(one_link, &of[i], 1, &x);
             }
             OK(cr_parallel_backward(p, cr_mean(x, CR_ALL, false)));
@@ -834,6 +837,21 @@ TEST(bad_parallel) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
         FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the number of microbatches",
               cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = M}));
+        const bool other = cr_world_rank(world) == 1;
+        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the options shard, engine",
+              cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .shard = other}));
+        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the bucket size",
+              cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = other}));
+        cr_params *one = cr_params_new();
+        cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(other ? 3 : 4), CR_F32, cr_cpu()), true);
+        OK(cr_params_add(one, "x", x));
+        const cr_optim_options plain = cr_optim_defaults(CR_SGD);
+        cr_optim *of_one = cr_optim_new(one, &plain);
+        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the model (names and shapes of its parameters)",
+              cr_parallel_new(world, of_one, &(cr_parallel_options){.microbatches = 8}));
+        cr_optim_free(of_one);
+        cr_params_free(one);
+        cr_release(x);
         OK(cr_optim_set_lr(o.opt, cr_world_rank(world) ? 1 : 2));
         FAILS(CR_BAD_VALUE, "0 differ in the optimizer",
               cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8}));
@@ -849,6 +867,53 @@ TEST(bad_parallel) {
     cr_optim_free(opt);
     cr_params_free(params);
     cr_release(w);
+}
+
+/* A loss that is not finite on one rank changes no weight anywhere, and all ranks know whose it was. */
+TEST(nan_on_one_rank) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const int n = cr_world_size(world), last = n - 1;
+    for (int shard = 0; shard < 2; shard++) {
+        objects o = {0};
+        REQUIRE(make(&o, false), "%s", cr_error());
+        cr_parallel *p = cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = n, .shard = shard});
+        REQUIRE(p, "%s", cr_error());
+        const cr_tensor *w = cr_params_at(cr_gpt_params(o.model), 0);
+        uint64_t before = 0;
+        for (int step = 0; step < 2; step++) {
+            double loss = 0;
+            if (step) before = hash_of(0, w);
+            while (cr_parallel_next(p, o.loader, o.g)) {
+                cr_tensor *x, *y;
+                cr_scope_begin();
+                OK(cr_loader_next(o.loader, &x, &y));
+                const bool bad = step && cr_world_rank(world) == last;
+                OK(cr_parallel_backward(p, cr_mul_scalar(cr_gpt_loss(o.model, x, y, true), bad ? NAN : 1)));
+                cr_scope_end();
+            }
+            OK(cr_parallel_step(p, 1, &loss, NULL));
+            const int bad = cr_parallel_look(p).bad;
+            CHECK(step ? isnan(loss) && bad == last : isfinite(loss) && bad == -1, "step %d: loss %g, rank %d", step,
+                  loss, bad);
+        }
+        CHECK(hash_of(0, w) == before, "the weights changed, shard %d", shard);
+        cr_parallel_free(p);
+        drop(&o);
+    }
+}
+
+TEST(fork_after_opening) {
+    REQUIRE(open_world(), "%s", cr_error());
+    fflush(stdout);
+    const pid_t child = fork();
+    if (!child) {
+        const bool fails = cr_barrier(world) == CR_RUNTIME;
+        _exit(fails && strstr(cr_error(), "[barrier] the world was opened by process") ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status),
+          "the child's barrier did not fail: %d", status);
+    OK(cr_barrier(world));
 }
 
 /* the last one: MPI cannot be opened twice */

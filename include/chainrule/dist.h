@@ -91,6 +91,9 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                                arrive later, and whatever reads or writes them waits for them.
                                *loss: mean over microbatches; *norm: before clipping (either NULL);
                                a loss that is not finite: no step */
+cr_status    cr_parallel_meet(cr_parallel *p);
+                            /* waits for all ranks; elastic: CR_OK on all that are left or on none,
+                               so all know whether to end or to recover (after a last save) */
 cr_status    cr_parallel_recover(cr_parallel *p, bool *reload);
                             /* elastic: every rank that is left calls it after a call of p or of its
                                world has failed.  CR_OK: ranks were lost, the world is smaller, and

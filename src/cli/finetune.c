@@ -244,12 +244,11 @@ static bool write_result(tune *t) {
     return true;
 }
 
-static int finish(tune *t, int64_t first, progress *bar) {
+static int finish(tune *t, int64_t first) {
     run *r = &t->r;
     char time[32], curve[4096];
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
-    run_save(r, bar);
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
                  (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
@@ -280,7 +279,7 @@ static int finetune(tune *t) {
     progress_begin(&bar, first, r->s->steps);
     code = run_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
-    return code == CLI_OK && over ? finish(t, first, &bar) : code;
+    return code == CLI_OK && over ? finish(t, first) : code;
 }
 
 int cli_finetune(int argc, char **argv) {

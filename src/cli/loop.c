@@ -133,10 +133,15 @@ void run_log_step(run *r) {
                  exchange);
 }
 
-/* Stops before the last step, by Ctrl-C or --stop-at. */
-static int stop_early(run *r, progress *bar) {
+/* The last save.  False: a process was lost before all had written, so with --elastic the others write again. */
+static bool save_at_end(run *r, progress *bar) {
     progress_end(bar);
     run_save(r, bar);
+    return !r->s->elastic || cr_parallel_meet(r->parallel) == CR_OK;
+}
+
+/* Stops before the last step, by Ctrl-C or --stop-at. */
+static int stop_early(run *r) {
     if (r->unsaved) return CLI_FAILED;
     runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
     printf("stopped after step %lld of %lld; go on with:\n  chainrule %s --resume %s\n", (long long)r->step,
@@ -201,7 +206,7 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     return CLI_OK;
 }
 
-/* Runs the steps.  *over: false after an early stop. */
+/* Runs the steps, and saves.  *over: false after an early stop. */
 int run_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
     const cr_schedule schedule = {
@@ -213,9 +218,12 @@ int run_steps(run *r, progress *bar, bool *over) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
         }
-        const bool moved = r->step > bar->first, last = r->step >= s->steps;
-        if (last && !validation_due(r)) break;
-        if (run_interrupted(r) || (s->stop_at && r->step >= s->stop_at)) return stop_early(r, bar);
+        const bool moved = r->step > bar->first, last = r->step >= s->steps && !validation_due(r);
+        const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->step >= s->stop_at));
+        if (!cr_error() && (last || stop) && save_at_end(r, bar)) {
+            *over = last;
+            return last ? CLI_OK : stop_early(r);
+        }
         if (cr_error()) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
@@ -224,9 +232,6 @@ int run_steps(run *r, progress *bar, bool *over) {
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;
     }
-    progress_end(bar);
-    *over = true;
-    return CLI_OK;
 }
 
 /* ---- the log */

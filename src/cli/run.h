@@ -75,7 +75,7 @@ bool run_optimizer(run *r);                         /* for r->trained; false: li
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_start(run *r);
 void run_log_step(run *r);                          /* the line of the last step */
-int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
+int  run_steps(run *r, progress *bar, bool *over);  /* and the last save; *over: false after an early stop */
 void run_close(run *r);
 
 /* step.c: one update; a loss that is not finite is no failure, and changes no weight */

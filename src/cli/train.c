@@ -294,7 +294,6 @@ static int train(run *r) {
     code = run_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
     if (code != CLI_OK || !over) return code;
-    run_save(r, &bar);
     return run_first(r) ? finish(r, first) : CLI_OK;
 }
 

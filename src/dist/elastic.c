@@ -221,6 +221,13 @@ static cr_status settle(cr_parallel *p, gathered *g) {
     return status == CR_OK && !cr_layout_make(p) ? cr_error_status() : status;
 }
 
+cr_status cr_parallel_meet(cr_parallel *p) {
+    static const char op[] = "parallel_meet";
+    if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return cr_error_status();
+    const cr_status status = cr_barrier(p->w);
+    return p->o.elastic ? cr_elastic_agree(p->w, op, status) : status;
+}
+
 cr_status cr_parallel_recover(cr_parallel *p, bool *reload) {
     static const char op[] = "parallel_recover";
     if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return cr_error_status();

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/config.h"
 #include "world.h"
 
 typedef struct hello {                              /* of every rank */
@@ -103,12 +102,6 @@ static cr_status meet_by_mpi(cr_world *w, const char *op, const cr_device *d, co
 }
 
 /* ---- over sockets */
-static double limit_of(void) {
-    const char *text = cr_config("PATIENCE");
-    const double v = text ? strtod(text, NULL) : 0;
-    return v > 0 ? 8 * v : 64;
-}
-
 static bool read_all(int fd, void *to, size_t n, double limit) {
     for (size_t got = 0; got < n;) {
         bool ready;
@@ -143,7 +136,7 @@ static void take_hello(int fd, int size, hello *all, int *sockets, double limit)
 }
 
 static cr_status receive_hellos(const cr_world *w, const char *op, int port, hello *all, int *sockets) {
-    const double limit = cr_os_seconds() + limit_of();
+    const double limit = cr_os_seconds() + cr_world_limit();
     int listener = cr_os_listen(&port), first = 0, missing;
     if (listener < 0)
         return cr_fail(CR_RUNTIME, op, "rank 0 cannot listen at port %d (MASTER_PORT + 1): %s", port, cr_os_error());
@@ -154,7 +147,7 @@ static cr_status receive_hellos(const cr_world *w, const char *op, int port, hel
     cr_os_close_socket(listener);
     if (!missing) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "%d of %d ranks have not come to port %d within %g s, the first of them rank %d",
-                   missing, w->size, port, limit_of(), first);
+                   missing, w->size, port, cr_world_limit(), first);
 }
 
 static cr_status meet_all(const cr_world *w, const char *op, const cr_device *d, int port, const hello *mine,
@@ -179,13 +172,13 @@ static cr_status meet_all(const cr_world *w, const char *op, const cr_device *d,
 
 static cr_status meet_first(const cr_torchrun *t, const char *op, const hello *mine, answer *a) {
     const int port = t->port + 1;
-    const double limit = cr_os_seconds() + limit_of();
+    const double limit = cr_os_seconds() + cr_world_limit();
     int fd;
     while ((fd = cr_os_connect(t->address, port, 2)) < 0 && cr_os_seconds() < limit) cr_os_sleep(0.05);
     if (fd < 0)
         return cr_fail(CR_RUNTIME, op, "rank %d cannot connect to rank 0 at %s, port %d (MASTER_ADDR, MASTER_PORT + 1) "
-                                       "within %g s: %s", t->rank, t->address, port, limit_of(), cr_os_error());
-    const bool good = cr_os_send(fd, mine, sizeof *mine) && read_all(fd, a, sizeof *a, limit + limit_of()) &&
+                                       "within %g s: %s", t->rank, t->address, port, cr_world_limit(), cr_os_error());
+    const bool good = cr_os_send(fd, mine, sizeof *mine) && read_all(fd, a, sizeof *a, limit + cr_world_limit()) &&
                       !memcmp(a->magic, magic, sizeof magic);
     cr_os_close_socket(fd);
     if (!good)
@@ -200,7 +193,7 @@ typedef struct opening { const cr_device *d; const unsigned char *key; } opening
 
 static int open_link(cr_world *w, void *ctx) {
     const opening *o = ctx;
-    w->link = o->d->linking->open(o->d, o->key, w->rank, w->size, &w->mpi.lost, limit_of());
+    w->link = o->d->linking->open(o->d, o->key, w->rank, w->size, &w->mpi.lost, cr_world_limit());
     return w->link ? 0 : cr_carried(w, cr_error_status());
 }
 

@@ -72,7 +72,7 @@ static cr_status load_functions(void *library, cr_mpi *m) {
     const struct { const char *name; void *at; } functions[] = {
 #define F(f) {"MPI_" #f, &m->f}
         F(Init_thread), F(Initialized), F(Finalized), F(Query_thread), F(Finalize), F(Abort), F(Comm_rank),
-        F(Comm_size), F(Comm_dup), F(Comm_free), F(Comm_set_errhandler), F(Ibarrier), F(Ibcast), F(Iallgather),
+        F(Comm_size), F(Comm_idup), F(Comm_free), F(Comm_set_errhandler), F(Ibarrier), F(Ibcast), F(Iallgather),
         F(Iallgatherv), F(Ialltoallv), F(Iallreduce), F(Test), F(Get_library_version), F(Error_string),
 #undef F
     };
@@ -191,14 +191,15 @@ cr_status cr_mpi_open(const char *path, cr_launcher launcher, cr_mpi *m) {
  * After a loss an elastic world needs the memory of the call again: revoked calls end, with an error. */
 int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request, int64_t bytes) {
     const int together = bytes > 1 << 18 ? 16 : 1, first = together > 1 ? 200 : 50;
-    double limit = 0;
+    double revoked = 0;
     int done = 0;
     for (int turn = 0; !code; turn++) {
         code = m->Test(request, &done, m->no_status);
         if (done) break;
+        if (turn % 16 == 0 && m->limit > 0 && cr_os_seconds() > m->limit) return CR_MPI_LOST;
         if (turn % 16 == 0 && atomic_load_explicit(&m->lost, memory_order_relaxed)) {
-            if (!m->elastic || (limit > 0 && cr_os_seconds() > limit)) return CR_MPI_LOST;
-            if (!(limit > 0)) (void)m->Comm_revoke(m->elastic), limit = cr_os_seconds() + 10;
+            if (!m->elastic || (revoked > 0 && cr_os_seconds() > revoked + 10)) return CR_MPI_LOST;
+            if (!(revoked > 0)) (void)m->Comm_revoke(m->elastic), revoked = cr_os_seconds();
         }
         if (turn < first || turn % together) cr_os_relax();
         else cr_os_sleep(turn < 1000 * together ? 1e-6 : 5e-5);

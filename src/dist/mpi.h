@@ -15,6 +15,7 @@ typedef struct cr_mpi {
     void *in_place, *no_status;
     int serialized;                                 /* MPI_THREAD_SERIALIZED */
     atomic_bool lost;                               /* a rank is gone: what waits for it will not end */
+    double limit;                                   /* of cr_os_seconds: a wait ends then, as at a loss; 0: none */
     int (*Init_thread)(int *, char ***, int, int *);
     int (*Initialized)(int *);
     int (*Finalized)(int *);
@@ -23,7 +24,7 @@ typedef struct cr_mpi {
     int (*Abort)(cr_mpi_handle, int);
     int (*Comm_rank)(cr_mpi_handle, int *);
     int (*Comm_size)(cr_mpi_handle, int *);
-    int (*Comm_dup)(cr_mpi_handle, cr_mpi_handle *);
+    int (*Comm_idup)(cr_mpi_handle, cr_mpi_handle *, cr_mpi_handle *);
     int (*Comm_free)(cr_mpi_handle *);
     int (*Comm_set_errhandler)(cr_mpi_handle, cr_mpi_handle);
     int (*Ibarrier)(cr_mpi_handle, cr_mpi_handle *);

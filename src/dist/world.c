@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/config.h"
+
 static const char open_op[] = "world_open";
 
 /* ---- the thread */
@@ -107,6 +109,21 @@ static void end_thread(cr_world *w) {
 /* ---- opening */
 typedef struct start { int level, over; } start;
 
+double cr_world_limit(void) {
+    const char *text = cr_config("PATIENCE");
+    const double v = text ? strtod(text, NULL) : 0;
+    return v > 0 ? 8 * v : 64;
+}
+
+/* MPI_Init_thread ends when all ranks have called it.  From then on until the beats begin, only a limit ends the wait
+ * for a rank that has failed; where the program called it, its ranks may come here at any time. */
+static void limit_opening(cr_world *w) {
+    w->mpi.limit = cr_os_seconds() + cr_world_limit();
+    snprintf(w->loss, sizeof w->loss, "rank %d on %s: not all ranks have opened the world within %g s (8 x "
+                                      "CHAINRULE_PATIENCE); one of them has failed", w->rank, w->host,
+             cr_world_limit());
+}
+
 static int begin(cr_world *w, void *ctx) {
     start *s = ctx;
     cr_mpi *m = &w->mpi;
@@ -117,7 +134,10 @@ static int begin(cr_world *w, void *ctx) {
     else code = m->Init_thread(NULL, NULL, m->serialized, &s->level);
     if (code) return code;
     w->ours = !there;
-    code = m->Comm_dup(m->world, &w->comm);
+    if (w->ours) limit_opening(w);
+    cr_mpi_handle request = 0;
+    code = m->Comm_idup(m->world, &w->comm, &request);
+    code = cr_mpi_wait(m, code, &request, 0);
     if (!code) code = m->Comm_set_errhandler(w->comm, m->errors_return);
     if (!code) code = m->Comm_rank(w->comm, &w->rank);
     return code ? code : m->Comm_size(w->comm, &w->size);
@@ -194,7 +214,9 @@ static cr_status start_engine(cr_world *w, const char *path, cr_launcher launche
     snprintf(w->engine, sizeof w->engine, "%s, started by %s", w->mpi.name, by[launcher]);
     status = make_room(w);
     if (status == CR_OK && w->size > 1) status = find_local(w);
-    return status == CR_OK && w->size > 1 ? cr_beat_start(w, patience) : status;
+    if (status == CR_OK && w->size > 1) status = cr_beat_start(w, patience);
+    w->mpi.limit = 0;
+    return status;
 }
 
 static void free_world(cr_world *w) {

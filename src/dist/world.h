@@ -55,6 +55,7 @@ static inline cr_array cr_part_of(const cr_array *x, int64_t first, int64_t n) {
     return y;
 }
 
+double    cr_world_limit(void);                     /* seconds in which all ranks have to come */
 bool      cr_world_lacks(const char *op, const cr_world *w);       /* NULL, or of another process: with a message */
 void      cr_world_post(cr_world *w, cr_job *job);                 /* the thread runs jobs in their order */
 cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job); /* an error of MPI becomes a message */
