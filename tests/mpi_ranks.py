@@ -606,13 +606,19 @@ def pieces(folder: Path) -> None:
 
 
 def resume(folder: Path) -> None:
-    """4 ranks, then 3, then 1 process, in the middle of a run."""
+    """4 ranks, then 3, then 1 process, in the middle of a run; of a finished run, and at a step that was validated."""
     train = [PROGRAM, *TRAIN, "--microbatches", 4]
     run(folder, None, 1, *train, "--out", "whole")
     run(folder, "mpich", 4, *train, "--out", "parts", "--stop-at", 2)
     run(folder, "openmpi", 3, PROGRAM, "train", "--resume", "parts", "--stop-at", 4)
     run(folder, None, 1, PROGRAM, "train", "--resume", "parts")
     assert bits(folder / "parts") == bits(folder / "whole"), "other bits after resuming"
+    run(folder, "mpich", 2, PROGRAM, "train", "--resume", "parts")
+    assert bits(folder / "parts") == bits(folder / "whole"), "other bits of a finished run"
+    run(folder, None, 1, *train, "--eval-every", 2, "--out", "whole-eval")
+    run(folder, "mpich", 2, *train, "--eval-every", 2, "--out", "eval", "--stop-at", 2)
+    run(folder, "openmpi", 2, PROGRAM, "train", "--resume", "eval")
+    assert bits(folder / "eval") == bits(folder / "whole-eval"), "other bits after a step that was validated"
 
 
 def engines(folder: Path) -> None:

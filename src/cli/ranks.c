@@ -220,6 +220,17 @@ bool run_recover(run *r) {
     return true;
 }
 
+bool run_share_log(run *r) {
+    series *val = &r->log.val;
+    if (run_alone(r)) return true;
+    cr_scope_begin();
+    cr_tensor *step = cr_from(&(int64_t){val->n ? val->at[val->n - 1].step : -1}, CR_LIST(1), CR_I64, cr_cpu());
+    const bool shared = step && cr_broadcast_from(r->world, step, 0) == CR_OK;
+    if (shared && !run_first(r) && *(const int64_t *)cr_data(step) == r->step) series_add(val, r->step, NAN);
+    cr_scope_end();
+    return shared || (cli_fail_library(), false);
+}
+
 void run_leave(run *r, int code) {
     const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->together;
     if (!r->world) return;

@@ -98,6 +98,8 @@ cr_status run_sums(const run *r, int64_t n, double *each);         /* what each 
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */
 cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
+bool run_share_log(run *r);                         /* all processes learn from rank 0's log whether the step at which a
+                                                     * run is resumed was validated; false: message printed */
 bool run_recover(run *r);                           /* --elastic: after a failure, the processes that are left go on
                                                      * from r->step; false: they cannot, message printed */
 void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
