@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import zipfile
@@ -10,8 +11,22 @@ from typing import Any
 
 from cases import CASES
 
-from .base import BUILD, PROGRAM, Bench, Times, has, has_extension, least, merge, python, run_json, some, stripped_copy
-from .lines import median_and_least, table, verdict, within
+from .base import (
+    BUILD,
+    PROGRAM,
+    Bench,
+    Times,
+    has,
+    has_extension,
+    isas,
+    least,
+    merge,
+    python,
+    run_json,
+    some,
+    stripped_copy,
+)
+from .lines import median_and_least, reached, table, verdict, within
 from .training import compare_steps, steps
 
 PYTHON_BARS = {
@@ -221,6 +236,26 @@ def scripts(bench: Bench) -> None:
         bench.say("")
 
 
+# Of a step of GPT-2 124M, 4 x 64: 6 for each weight of a product and each token, and attention.
+GPT2_FLOPS = 6 * (12 * 12 * 768**2 + 50257 * 768) * 256 + 3 * 12 * 4 * 256 * 64 * 768
+
+
+def share_of_peak(bench: Bench) -> None:
+    """The recorded step of the program beside a loop of multiply-adds, in turns."""
+    for isa, env in isas().items():
+        peak, least, words = 0.0, math.inf, [PROGRAM, "bench", "--only", "gpt2", "--compile", "--json"]
+        for _ in range(3):
+            loop = bench.program("products", "--json", "--quick", bench.threads, env=env)
+            step = run_json([*words, *bench.quick_option, "--threads", bench.threads], bench.threads, env)
+            if not loop or not step:
+                return
+            peak = max(peak, *(r["peak"] for r in loop["rows"] if "peak" in r))
+            least = min(least, *(r["min_ms"] for r in step["rows"] if r["name"].endswith("step")))
+        share = GPT2_FLOPS / (1e6 * least) / peak
+        bar = 0.85 if isa == "AVX2" else 0.8
+        bench.say(reached(f"GPT-2 124M, the recorded step's share of the peak, {isa}", share, bar, "%"))
+
+
 def compile(bench: Bench) -> None:
     bench.section(
         "Recorded steps",
@@ -252,4 +287,5 @@ def compile(bench: Bench) -> None:
         peaks = {library: both[k] / 1e6 for library, both in got["memory"].items()}
         if peaks:
             bench.peak_memory(f"GPT-2, {when}", peaks, ("torch", "torch compiled"), ours, 0.8)
+    share_of_peak(bench)
     bench.say("")
