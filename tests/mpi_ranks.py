@@ -278,6 +278,7 @@ def gpus_fail(folder: Path) -> None:
         "link:9": r"NCCL error 2, unhandled system error",
         "message:2": r"NCCL error 1, unhandled cuda error",
         "message:40": r"NCCL error 1, unhandled cuda error",
+        "message:43": r"NCCL error 1, unhandled cuda error",  # of the question whether to stop
         "vanish:3": r"rank 1 on \S+ was lost: its connection ended|NCCL error 6, remote process exited",
         "vanish:40": r"rank 1 on \S+ was lost.*: its connection ended",
     }.items():

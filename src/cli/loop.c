@@ -212,7 +212,7 @@ int run_steps(run *r, progress *bar, bool *over) {
     const cr_schedule schedule = {
         .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
     *over = false;
-    if (!run_share_log(r)) return CLI_FAILED;
+    if (s->resume && !run_share_log(r)) return CLI_FAILED;
     for (;;) {                                      /* starts with the checks between steps, where a resumed run may
                                                      * have stopped */
         if (validation_due(r) && !measure(r, bar)) {

@@ -16,6 +16,7 @@ struct cr_link {
     int rank, size;
     const atomic_bool *lost;
     double limit;                                   /* seconds for all ranks to open it, and to close it */
+    char why[512];                                  /* of its failure: later calls say the same */
 };
 
 static const char *name_of(const cr_device *d) {
@@ -37,6 +38,8 @@ static cr_status gpu_of(const cr_device *d, unsigned char id[CR_GPU_ID]) {
 
 /* Nothing of a link that has failed writes to memory any more. */
 static cr_status give_up(cr_link *l) {
+    const char *why = cr_error(), *text = why ? strstr(why, "] ") : NULL;
+    snprintf(l->why, sizeof l->why, "%s", text ? text + 2 : why ? why : "the link has failed before");
     if (l->comm) (void)cr_nccl.CommAbort(l->comm);
     l->comm = NULL;
     return cr_error_status();
@@ -192,7 +195,7 @@ static cr_status wait_for(cuda *g, const char *op, const cuda_block *b) {
 /* Sends in a group of NCCL's: calls of all ranks meet, in whatever order each makes them. */
 static cr_status run(cr_link *l, const work *w, int (*add)(cr_link *l, const work *w, cuda_stream stream)) {
     cuda_block *from = w->from->data, *to = w->to->data;
-    if (!l->comm) return cr_fail(CR_RUNTIME, w->op, "%s: the link has failed before", l->g->name);
+    if (!l->comm) return cr_fail(CR_RUNTIME, w->op, "%s", l->why);
     cuda *g = cr_cuda_enter(w->op, &l->g->dev);
     if (!g) return cr_error_status();
     const cuda_stream stream = g->queue[CUDA_MESSAGES].stream;
