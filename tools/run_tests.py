@@ -645,7 +645,7 @@ STAGES: dict[str, Stage] = {
     "mpi": Stage(
         stage_mpi,
         "1 to 8 processes under mpirun of MPICH and Open MPI, and as torchrun starts them (make build/.for-mpi)",
-        9,
+        8,
         r"src/dist/|src/cli/|src/optim/|core/pending|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|"
         r"tools/requirements-mpi",
     ),

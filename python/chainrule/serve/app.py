@@ -271,8 +271,8 @@ def stop_tokens(folder: str, tokenizer: Tokenizer) -> frozenset[int]:
     ids: set[int] = set()
     if os.path.isfile(folder):
         entries = gguf_entries(folder)
-        found = (entries.get(f"ggml.{role}_token_id") for role in ("eos", "eot"))
-        return frozenset(id for id in found if type(id) is int)
+        ends = (entries.get(f"ggml.{role}_token_id") for role in ("eos", "eot"))
+        return frozenset(id for id in ends if type(id) is int)
     for name in "config.json", "generation_config.json", "tokenizer_config.json":
         path = os.path.join(folder, name)
         if not os.path.exists(path):
