@@ -866,6 +866,34 @@ TEST(refused) {
     cr_scope_end();
 }
 
+/* x + x on another thread, into y where there is one. */
+typedef struct elsewhere { cr_tensor *x, *y; } elsewhere;
+static void add_elsewhere(void *at) {
+    elsewhere *e = at;
+    if (e->y) cr_add_(e->y, e->x);
+    else e->y = cr_unscope(cr_add(e->x, e->x));
+}
+
+TEST(other_threads) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(4), CR_F32, cr_cpu());
+    for (int round = 0; round < 4; round++) {
+        elsewhere e = {.x = x};
+        OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+        cr_tensor *y = cr_exp(x);
+        if (round == 0) e.y = y;                    /* writes a tensor of the step */
+        if (round == 1) e.x = y;                    /* reads one */
+        cr_thread_join(cr_thread_start(add_elsewhere, &e));
+        if (round == 2) y = cr_mul(y, e.y);         /* makes one */
+        if (round < 3) FAILS(CR_RUNTIME, "another thread takes part in a step",
+                             cr_record_end(1, (const cr_tensor *const *)&y));
+        else cr_plan_free(cr_record_end(1, (const cr_tensor *const *)&y));
+        CHECK(!cr_error() && !cr_recording(), "round %d: %s", round, cr_error());
+        if (round) cr_release(e.y);
+    }
+    cr_scope_end();
+}
+
 /* ---- memory: replays allocate nothing but results */
 TEST(flat_memory) {
     const cr_device *cpu = cr_cpu();

@@ -20,8 +20,8 @@ typedef struct cr_watch {
     void (*sets_grad)(cr_tensor *leaf);
     cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */
     void (*ends)(cr_storage *s);                                          /* a storage with `born` */
-    unsigned (*elsewhere)(void);                                          /* born of one that no recording sees begin */
-    void (*touches)(const char *op, const cr_storage *s);                 /* an op of a thread that does not record it */
+    unsigned (*elsewhere)(void);                                          /* `born` where this thread does not record */
+    void (*touches)(const char *op, const cr_storage *s);                 /* s was born on another thread */
 } cr_watch;
 extern cr_watch cr_watch_table;
 
