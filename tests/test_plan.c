@@ -279,12 +279,13 @@ TEST(updates_in_products) {
     OK(cr_switch_set("PLAN", NULL));
 }
 
-/* A weight that is read between its gradient's product and its update keeps the update where it is. */
-static cr_tensor *reading_step(net *n, const cr_tensor *x) {
+/* The update waits for a step that reads the weight.  It joins its gradient's product there, unless x has changed. */
+static cr_tensor *reading_step(net *n, cr_tensor *x, bool changes) {
     cr_scope_begin();
     cr_tensor *loss = cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE)), CR_ALL, false);
     OK(cr_backward(loss, CR_NONE, NULL));
     cr_set_grad_enabled(false);
+    if (changes) cr_mul_(x, x);
     cr_tensor *sum = cr_add(cr_sum(n->w1, CR_ALL, false), cr_detach(loss));
     OK(cr_optim_step(n->opt));
     cr_set_grad_enabled(true);
@@ -296,25 +297,27 @@ static cr_tensor *reading_step(net *n, const cr_tensor *x) {
 
 TEST(update_waits_for_readers) {
     const cr_device *cpu = cr_cpu();
-    cr_scope_begin();
-    net a = net_new(cpu, CR_SGD), b = net_new(cpu, CR_SGD);
-    cr_plan *plan = NULL;
-    for (int step = 0; step < 4; step++) {
-        const cr_tensor *x = batch(cpu, step);
-        cr_tensor *want = reading_step(&a, x), *got = NULL;
-        if (step == 1) OK(cr_record_begin(1, &x));
-        if (step <= 1) got = reading_step(&b, x);
-        if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&got);
-        if (step > 1) OK(cr_plan_run(plan, &x, &got));
-        CHECK(got && same_bits(got, want), "the result of step %d differs", step);
+    for (int changes = 0; changes < 2; changes++) {
+        cr_scope_begin();
+        net a = net_new(cpu, CR_SGD), b = net_new(cpu, CR_SGD);
+        cr_plan *plan = NULL;
+        for (int step = 0; step < 4; step++) {
+            cr_tensor *x = batch(cpu, step);
+            cr_tensor *want = reading_step(&a, cr_clone(x), changes), *got = NULL;
+            if (step == 1) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+            if (step <= 1) got = reading_step(&b, x, changes);
+            if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+            if (step > 1) OK(cr_plan_run(plan, (const cr_tensor *const *)&x, &got));
+            CHECK(got && same_bits(got, want), "the result of step %d differs", step);
+        }
+        char *text = cr_plan_text(plan);
+        CHECK(text && !!strstr(text, "update_by_product") == !changes, "updates in products: %s", text ? text : "none");
+        free(text);
+        cr_plan_free(plan);
+        net_free(&a);
+        net_free(&b);
+        cr_scope_end();
     }
-    char *text = cr_plan_text(plan);
-    CHECK(text && strstr(text, "update_by_product"), "no update inside a product: %s", text ? text : "no text");
-    free(text);
-    cr_plan_free(plan);
-    net_free(&a);
-    net_free(&b);
-    cr_scope_end();
 }
 
 /* Large gradients that no product makes: each update runs right behind its gradient, so that one gradient at a time is
@@ -428,34 +431,39 @@ TEST(values_again) {
           (long long)arena[0], (long long)arena[1]);
 }
 
-/* An input that changes in the meantime: its value cannot be had again. */
-static cr_tensor *changing_step(const cr_tensor *x) {
+/* An input that changes in the meantime, or ends: its value cannot be had again, or is cheaper to keep. */
+static cr_tensor *changing_step(const cr_tensor *x, bool ends) {
     cr_scope_begin();
     cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE);
-    cr_mul_(h, x);
+    if (!ends) cr_mul_(h, x);
     for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE), 1);
-    z = cr_add(cr_sum(cr_mul(y, h), CR_ALL, false), cr_sum(z, CR_ALL, false));
+    z = cr_add(cr_sum(cr_mul(y, ends ? x : h), CR_ALL, false), cr_sum(z, CR_ALL, false));
     cr_keep(z);
     cr_scope_end();
     return z;
 }
 
 TEST(values_that_change) {
-    cr_scope_begin();
-    cr_generator *g = cr_generator_new(3);
-    cr_plan *plan = NULL;
-    for (int step = 0; step < 3; step++) {
-        const cr_tensor *x = cr_randn(CR_LIST(WIDTH, WIDTH), CR_F32, cr_cpu(), g);
-        cr_tensor *want = changing_step(x), *got = NULL;
-        if (!step) OK(cr_record_begin(1, &x));
-        if (!step) got = changing_step(x);
-        if (!step) plan = cr_record_end(1, (const cr_tensor *const *)&got);
-        if (step) OK(cr_plan_run(plan, &x, &got));
-        CHECK(got && same_bits(got, want), "the result of step %d differs", step);
+    for (int ends = 0; ends < 2; ends++) {
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(3);
+        cr_plan *plan = NULL;
+        for (int step = 0; step < 3; step++) {
+            const cr_tensor *x = cr_randn(CR_LIST(WIDTH, WIDTH), CR_F32, cr_cpu(), g);
+            cr_tensor *want = changing_step(x, ends), *got = NULL;
+            if (!step) OK(cr_record_begin(1, &x));
+            if (!step) got = changing_step(x, ends);
+            if (!step) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+            if (step) OK(cr_plan_run(plan, &x, &got));
+            CHECK(got && same_bits(got, want), "the result of step %d differs", step);
+        }
+        char *text = cr_plan_text(plan);
+        CHECK(text && !strstr(text, "again"), "values again: %s", text ? text : "no text");
+        free(text);
+        cr_plan_free(plan);
+        cr_generator_free(g);
+        cr_scope_end();
     }
-    cr_plan_free(plan);
-    cr_generator_free(g);
-    cr_scope_end();
 }
 
 /* ---- groups by tiles: chains over rows of every kind, with results that others read too */
@@ -863,6 +871,34 @@ TEST(refused) {
     FAILS(CR_BAD_VALUE, "CHAINRULE_PLAN lists passes", cr_switch_set("PLAN", "fusion"));
     cr_plan_free(p);
     cr_plan_free(NULL);
+    cr_scope_end();
+}
+
+/* x + x on another thread, into y where there is one. */
+typedef struct elsewhere { cr_tensor *x, *y; } elsewhere;
+static void add_elsewhere(void *at) {
+    elsewhere *e = at;
+    if (e->y) cr_add_(e->y, e->x);
+    else e->y = cr_unscope(cr_add(e->x, e->x));
+}
+
+TEST(other_threads) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(4), CR_F32, cr_cpu());
+    for (int round = 0; round < 4; round++) {
+        elsewhere e = {.x = x};
+        OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+        cr_tensor *y = cr_exp(x);
+        if (round == 0) e.y = y;                    /* writes a tensor of the step */
+        if (round == 1) e.x = y;                    /* reads one */
+        cr_thread_join(cr_thread_start(add_elsewhere, &e));
+        if (round == 2) y = cr_mul(y, e.y);         /* makes one */
+        if (round < 3) FAILS(CR_RUNTIME, "another thread takes part in a step",
+                             cr_record_end(1, (const cr_tensor *const *)&y));
+        else cr_plan_free(cr_record_end(1, (const cr_tensor *const *)&y));
+        CHECK(!cr_error() && !cr_recording(), "round %d: %s", round, cr_error());
+        if (round) cr_release(e.y);
+    }
     cr_scope_end();
 }
 

@@ -18,7 +18,8 @@
 
 typedef struct cr_plan cr_plan;
 
-/* ---- recording: one at a time in a thread; ops of other threads are not part of it */
+/* ---- recording: one at a time in a thread.  Ops of other threads are not part of it:
+ * cr_record_end fails if the step uses their results, or they use its tensors */
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
                             /* tensors that change from run to run */
 cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);

@@ -112,7 +112,7 @@ class Compiled:
             warnings.warn(
                 f"compile: {MOST_PLANS} signatures of {_name(self.f)} are kept, and others run without a plan;"
                 f" what changes: {_difference(next(reversed(self.plans.values())).picture, picture)}",
-                stacklevel=3,
+                stacklevel=4,
             )
         return self.f(*args, **kwargs)
 
@@ -146,7 +146,7 @@ class Compiled:
         if self.fullgraph:
             raise _core.Error(why)
         if not self.quiet:
-            warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=4)
+            warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=5)
 
     def lacks(self) -> str:
         """Why there is no plan of the signature that was called last; empty: there is one."""

@@ -18,7 +18,8 @@ typedef struct cr_storage {
     atomic_uint version;                            /* raised by every in-place write */
     bool inside;                                    /* this struct lies in the memory that `free` returns */
     atomic_uchar pending;                           /* not 0: its bytes are on their way (pending.h) */
-    unsigned born;                                  /* number of the recording that saw it begin; 0: none (watch.h) */
+    unsigned born;                                  /* number of the recording that saw it begin; 0: none was active;
+                                                     * from CR_ELSEWHERE on: it began on another thread (watch.h) */
     void *data;                                     /* an address, or what the device uses as one */
     size_t bytes;
     const cr_device *dev;

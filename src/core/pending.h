@@ -15,7 +15,9 @@ double    cr_pending_seconds(void);                 /* that all threads of this 
 
 /* Before elements are read or written outside the executor (ops/apply.c), which asks for what its ops use. */
 static inline cr_status cr_await(const char *op, const cr_storage *s) {
-    return cr_is_unusual() ? cr_pending_wait(op, s) : CR_OK;
+    if (!cr_is_unusual()) return CR_OK;
+    if (s && s->born && s->born != cr_modes.recording) cr_watch_table.touches(op, s);
+    return cr_pending_wait(op, s);
 }
 
 #endif

@@ -10,7 +10,7 @@ static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_devic
                          bool inside) {
     *s = (cr_storage){.data = data, .bytes = bytes, .dev = dev, .free = free_data, .inside = inside};
     atomic_init(&s->refs, 1);
-    if (cr_watching()) s->born = cr_modes.recording;
+    if (cr_is_unusual()) s->born = cr_modes.recording ? cr_modes.recording : cr_watch_table.elsewhere();
     return s;
 }
 

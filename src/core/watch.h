@@ -7,7 +7,7 @@
 
 typedef cr_status (*cr_kernel_run)(const void *args);
 
-/* Filled in when the library loads.  Called on the recording thread only, except for `ends`. */
+/* Filled in when the library loads.  Called on the recording thread only, except for the last three. */
 typedef struct cr_watch {
     /* runs the kernel number `id` (CR_KERNEL_... of kernels.h) and notes it */
     cr_status (*kernel)(int id, cr_kernel_run run, const void *args);
@@ -19,7 +19,9 @@ typedef struct cr_watch {
     void (*collects)(cr_tensor *leaf, const cr_tensor *before);           /* adds to a gradient; NULL: has none yet */
     void (*sets_grad)(cr_tensor *leaf);
     cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */
-    void (*ends)(cr_storage *s);                                          /* a storage that a recording saw begin */
+    void (*ends)(cr_storage *s);                                          /* a storage with `born` */
+    unsigned (*elsewhere)(void);                                          /* `born` where this thread does not record */
+    void (*touches)(const char *op, const cr_storage *s);                 /* s was born on another thread */
 } cr_watch;
 extern cr_watch cr_watch_table;
 

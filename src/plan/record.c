@@ -21,6 +21,7 @@ typedef struct recording {
     int last_update;
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
     char why_op[96], why[400];
+    char threads_op[96], threads[400];              /* the same where another thread takes part; under all_lock */
     int n_in; const cr_tensor **in;                 /* retained until the end */
     struct recording *next;
 } recording;
@@ -117,6 +118,35 @@ static void forget(recording *r, const cr_storage *s) {
     r->used--;
 }
 
+/* ---- other threads.  A recording sees kernels of its own thread only, so it must not use results of others, nor they
+ * its. */
+#define CR_ELSEWHERE (1u << 31)                   /* storages that began there: this + recordings begun by then */
+
+static unsigned elsewhere(void) { return mine ? 0 : CR_ELSEWHERE + atomic_load(&next_id); }
+
+static void mixes(unsigned id, const char *op) {
+    const char *place = cr_place_now();
+    cr_word_lock(&all_lock);
+    for (recording *r = all; r; r = r->next) {
+        if (r->id != id || *r->threads) continue;
+        snprintf(r->threads_op, sizeof r->threads_op, "%s", op);
+        snprintf(r->threads, sizeof r->threads, "another thread takes part in a step that is recorded%s%s%s: compute "
+                 "everything on one thread, or move it out of the step", *place ? " (" : "", place, *place ? ")" : "");
+    }
+    cr_word_unlock(&all_lock);
+}
+
+static void touches(const char *op, const cr_storage *s) {
+    if (!mine || mine->id != s->born) mixes(s->born, op);
+}
+
+static cr_status one_thread(const recording *r) {
+    cr_word_lock(&all_lock);
+    const bool mixed = *r->threads;
+    cr_word_unlock(&all_lock);
+    return mixed ? cr_fail(CR_RUNTIME, r->threads_op, "%s", r->threads) : CR_OK;
+}
+
 static void storage_ends(cr_storage *s) {
     cr_word_lock(&all_lock);
     for (recording *r = all; r; r = r->next)
@@ -192,6 +222,7 @@ static int number(void *ctx, cr_storage *s, int use) {
                                                      : CR_BUFFER_TEMPORARY;
         if ((i = add_buffer(r, s, kind)) < 0) return -1;
         if (keeps(kind)) cr_storage_retain(s);
+        if (s->born > CR_ELSEWHERE + r->id) mixes(r->id, r->name);
     }
     cr_buffer *b = &r->plan->buffers[i];
     if (!(use & CR_WRITES)) return i;
@@ -376,7 +407,7 @@ __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
         .drew = watch_drew, .named = watch_named, .collects = watch_collects, .sets_grad = watch_sets_grad,
-        .calls_back = watch_calls_back, .ends = storage_ends,
+        .calls_back = watch_calls_back, .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
     };
 }
 
@@ -740,6 +771,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (status == CR_OK) status = place_leaves(r);
     if (status == CR_OK) status = check_draws(r);
     if (status == CR_OK && *r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
+    if (status == CR_OK) status = one_thread(r);
     if (status == CR_OK) status = put_first(r);
     if (status == CR_OK && r->failed) status = no_memory();
     return status;

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import chainrule as cr
@@ -195,6 +198,205 @@ def test_refused() -> None:
         strict(x)
 
 
+def on_a_thread(work: Callable[[], Any]) -> Any:
+    """What the function returns, called on another thread."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def branch(x: cr.Tensor) -> cr.Tensor:
+    return x * 2 if x.sum() > 0 else x * 3
+
+
+def written_elsewhere(x: cr.Tensor) -> cr.Tensor:
+    y = x * 2
+    on_a_thread(lambda: y.add_(x))
+    return y + 1
+
+
+def hooked(x: cr.Tensor) -> cr.Tensor:
+    w = cr.ones(3).requires_grad_()
+    y = w * x
+    y.register_hook(lambda g: g * 2)
+    y.sum().backward()
+    return gradient(w)
+
+
+def hooked_module(x: cr.Tensor) -> cr.Tensor:
+    layer = nn.Identity()
+    layer.register_full_backward_hook(lambda module, before, after: None)
+    w = cr.ones(3).requires_grad_()
+    layer(w * x).sum().backward()
+    return gradient(w)
+
+
+READ, MASK, THREAD = "the value of a tensor is read", "depends on values", "another thread takes part"
+REFUSED: dict[str, tuple[Callable[[cr.Tensor], cr.Tensor], str]] = {
+    "item": (lambda x: x * x.sum().item(), READ),
+    "tolist": (lambda x: x * x.tolist()[0], READ),
+    "float": (lambda x: x * float(x.sum()), READ),
+    "if tensor": (branch, READ),
+    "unique": (lambda x: x.unique(), READ),
+    "nonzero": (lambda x: x.nonzero(), MASK),
+    "boolean mask": (lambda x: x[x > 0], MASK),
+    "result of a thread": (lambda x: on_a_thread(lambda: x * 2) + 1, THREAD),
+    "views of a thread": (lambda x: on_a_thread(lambda: cr.stack([x, x]))[1] * 1, THREAD),
+    "read on a thread": (lambda x: x * on_a_thread((x * 2).sum().item), THREAD),
+    "written on a thread": (written_elsewhere, THREAD),
+    "hook": (hooked, "a hook of a gradient would run"),
+    "hook of a module": (hooked_module, "a backward hook of a module would run"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_runs_without_a_plan(what: str) -> None:
+    """A step that no replay could repeat gives its own results; one warning says why, and where."""
+    f, message = REFUSED[what]
+    xs = [cr.full((3,), float(i) - 2) for i in range(5)]
+    wanted = [f(x).tolist() for x in xs]
+    fast = cr.compile(f)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [fast(x).tolist() for x in xs] == wanted
+    assert [message in str(w.message) for w in caught] == [True] and caught[0].filename == __file__
+    if "hook" not in what:
+        assert "test_compile.py:" in str(caught[0].message)
+    strict = cr.compile(f, fullgraph=True)
+    strict(xs[0])
+    with pytest.raises(cr.Error, match=message):
+        strict(xs[0])
+    assert not cr._core._recording()
+
+
+def test_other_threads_go_on() -> None:
+    """Ops of another thread that the step does not use are none of its concern."""
+    stop = threading.Event()
+
+    def work() -> None:
+        x = cr.ones(50)
+        while not stop.is_set():
+            x = (x * 2).clamp(max=5) + w
+
+    w = cr.ones(50)
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(20):
+            f = cr.compile(lambda x: (x * w + x).sum(), fullgraph=True)
+            for i in range(4):
+                assert f(cr.full((50,), float(i))).item() == 100 * i
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_inputs_that_share_memory() -> None:
+    """With each other or with a parameter: recorded apart, replayed together, and the other way round."""
+
+    def write(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
+        x.add_(1.0)
+        return y * 2 + x
+
+    def apart() -> tuple[cr.Tensor, cr.Tensor]:
+        return cr.arange(3.0), cr.arange(3.0) + 5
+
+    def same() -> tuple[cr.Tensor, cr.Tensor]:
+        x = cr.arange(3.0)
+        return x, x
+
+    def overlapping() -> tuple[cr.Tensor, cr.Tensor]:
+        base = cr.arange(4.0)
+        return base[:3], base[1:]
+
+    for first, then in ((apart, same), (apart, overlapping), (same, apart), (overlapping, apart), (same, same)):
+        f = cr.compile(write)
+        for make in (first, first, first, then, then, first):
+            given, wanted = make(), make()
+            assert f(*given).tolist() == write(*wanted).tolist()
+            assert [x.tolist() for x in given] == [x.tolist() for x in wanted]
+    for _ in range(2):
+        results = []
+        for compiled in (False, True):
+            p = nn.Parameter(cr.arange(3.0))
+
+            def move(x: cr.Tensor, p: cr.Tensor = p) -> cr.Tensor:
+                with cr.no_grad():
+                    p.add_(1.0)
+                return x * 2
+
+            run = cr.compile(move) if compiled else move
+            results.append([run(x).tolist() for x in (cr.ones(3), cr.ones(3), cr.ones(3), p.detach(), p.detach())])
+        assert results[0] == results[1]
+
+
+def test_tensor_that_dies() -> None:
+    """A plan keeps what it reads."""
+    kept = [cr.full((3,), 2.0)]
+    f = cr.compile(lambda x: x * kept[0], fullgraph=True)
+    for i in range(3):
+        f(cr.full((3,), float(i)))
+    kept.clear()
+    assert f(cr.full((3,), 3.0)).tolist() == [6.0] * 3
+
+
+def test_loaded_state() -> None:
+    model = nn.Linear(3, 1)
+    f = cr.compile(lambda x: model(x).detach(), fullgraph=True)
+    for assign in (False, True):
+        for value in range(4):
+            state = {"weight": cr.full((1, 3), float(value)), "bias": cr.ones(1)}
+            model.load_state_dict(state, assign=assign)
+            for _ in range(3):
+                assert f(cr.ones(1, 3)).item() == 3 * value + 1
+
+
+def test_warning_says_what_changes() -> None:
+    f = cr.compile(lambda x, scale=1.0: x * scale)
+    with pytest.warns(
+        UserWarning, match=r"8 signatures .* what changes: keyword arguments: .*7.0.* and .*8.0"
+    ) as caught:
+        for i in range(12):
+            assert f(cr.ones(2), scale=float(i)).tolist() == [i, i]
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_anomaly_mode() -> None:
+    """Names the op, forward or backward, and its line: the step runs as it is; afterwards the plan goes on."""
+
+    w = cr.ones(2).requires_grad_()
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        w.grad = None
+        (((x * w).sqrt() + 1) * 2).sum().backward()
+        return gradient(w) * 1
+
+    f = cr.compile(step, fullgraph=True)
+    for _ in range(3):
+        f(cr.ones(2))
+    assert "sqrt" in f.explain() and f(cr.tensor([1.0, 0.0]))[0].item() == 1.0
+    with (
+        cr.autograd.detect_anomaly(),
+        pytest.raises(RuntimeError, match=r"\[sqrt_bwd\] anomaly.*gradient of sqrt, made at .*test_compile.py:"),
+    ):
+        f(cr.tensor([1.0, 0.0]))
+    assert f(cr.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_profile_names_the_ops(tmp_path: Path) -> None:
+    f = cr.compile(lambda x: ((x @ x).relu() * 2).softmax(-1), fullgraph=True)
+    x = cr.randn(30, 30)
+    for _ in range(3):
+        f(x)
+    with cr.profile(tmp_path / "trace.json"):
+        f(x)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = " ".join(e["name"] for e in events if e.get("cat") == "plan")
+    assert [op for op in ("matmul", "relu", "mul", "softmax") if op not in names] == []
+
+
 def test_exception_leaves_nothing() -> None:
     calls = []
 
@@ -337,6 +539,42 @@ def test_threads() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_two_plans_in_two_threads() -> None:
+    """Recorded and replayed at the same time, each with the bits of its step."""
+    kinds = [("mlp", "adamw"), ("mlp", "sgd"), ("mlp", "muon")]
+
+    def results(compiled: bool) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+
+        def train(kind: str, maker: str) -> None:
+            g = cr.Generator().manual_seed(len(maker))
+            model = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 3))
+            with cr.no_grad():
+                for p in model.parameters():
+                    p.copy_(cr.randn(p.shape, generator=g) * 0.1)
+            opt = MAKERS[maker](model.parameters())
+
+            def step(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
+                opt.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                opt.step()
+                return loss.detach()
+
+            run = cr.compile(step, fullgraph=True) if compiled else step
+            losses = [run(cr.randn(5, 64, generator=g), cr.tensor([0, 1, 2, 1, 0])).item() for _ in range(30)]
+            found[maker] = losses, [p.tolist() for p in model.parameters()]
+
+        threads = [threading.Thread(target=train, args=kind) for kind in kinds]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        return found
+
+    assert results(True) == results(False) and len(results(True)) == len(kinds)
 
 
 def test_update_that_changes_its_rule() -> None:

@@ -4,10 +4,12 @@ program, its files, its tokens, and what is refused."""
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import runpy
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import chainrule as cr
 import pytest
 from chainrule import optim
 from chainrule.data import TokenFile
-from chainrule.models import GPT, load_checkpoint, save_checkpoint
+from chainrule.models import GPT, Llama, load_checkpoint, save_checkpoint
 from conftest import BUILD, ROOT
 
 try:
@@ -165,6 +167,65 @@ def test_hooks_and_parts_of_ones_own() -> None:
         part.load_state_dict({name: p.detach() / 2 for name, p in layer.mlp.c_proj.state_dict().items()})
         layer.mlp.c_proj = part
     assert abs(model.loss(x, y).item() - whole) < 1e-12 and len(called) == 4 * L
+
+
+def test_the_loss_is_that_of_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads whose logits are one product go without a tensor of logits; every other head is called."""
+    joined: list[bool] = []
+    join = cr.nn.functional.linear_cross_entropy
+
+    def noted(*args: Any, **options: Any) -> cr.Tensor:
+        joined.append(True)
+        return join(*args, **options)
+
+    monkeypatch.setattr(cr.nn.functional, "linear_cross_entropy", noted)
+
+    class Own(cr.nn.Linear):
+        pass
+
+    class Doubled(cr.nn.Linear):
+        def forward(self, input: cr.Tensor) -> cr.Tensor:
+            return super().forward(input) * 2
+
+    class Capped(Llama):
+        def logits(self, x: cr.Tensor) -> cr.Tensor:
+            return super().logits(x).tanh()
+
+    def lora(model: Any) -> None:
+        adapter = cr.nn.lora.LoRA(model.lm_head, 4, generator=seeded(1))
+        cr.nn.init.normal_(adapter.lora_B.weight, generator=seeded(2))
+        model.lm_head = adapter
+
+    def put(kind: type[cr.nn.Linear], bias: bool) -> Callable[[Any], None]:
+        return lambda model: setattr(model, "lm_head", kind(C, V, bias, dtype=cr.float64))
+
+    def forward_of_the_object(model: Any) -> None:
+        inner = model.lm_head.forward
+        model.lm_head.forward = lambda input: inner(input) * 2
+
+    cases: list[tuple[str, bool, Callable[[Any], Any]]] = [
+        ("as it is", True, lambda model: None),
+        ("bias", True, put(cr.nn.Linear, True)),
+        ("a class that adds nothing", True, put(Own, True)),
+        ("another forward", False, put(Doubled, True)),
+        ("another forward of the object", False, forward_of_the_object),
+        ("forward hook", False, lambda model: model.lm_head.register_forward_hook(lambda m, args, y: y * 3)),
+        ("hook before", False, lambda model: model.lm_head.register_forward_pre_hook(lambda m, args: (args[0] * 3,))),
+        ("adapter", False, lora),
+        ("quantized", False, lambda model: model.float().quantize(8, 32)),
+    ]
+    x, y = golden_tokens(0)
+    for (what, product, change), cls in itertools.product(cases, (Llama, Capped)):
+        model: Llama = cls(V, T, 1, 2, 32, 32, 2, generator=seeded(3), dtype=cr.float64)
+        change(model)
+        joined.clear()
+        wanted = cr.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        assert abs(model.loss(x, y).item() - wanted.item()) < 1e-6, what
+        assert joined == [True] * (product and cls is Llama), what
+    tied = Llama(V, T, 1, 2, 32, 32, 2, tied=True, generator=seeded(3))
+    tied.embed_tokens.register_forward_hook(lambda m, args, y: y * 3)
+    wanted = cr.nn.functional.cross_entropy(tied(x).flatten(0, 1), y.flatten())
+    assert abs(tied.loss(x, y).item() - wanted.item()) < 1e-6
 
 
 def test_half_precision_and_no_gradients_of_use() -> None:

@@ -144,6 +144,16 @@ class Decoder(nn.Module):
             return output.linear(x)
         return F.linear(x, output.weight) if isinstance(output, nn.Embedding) else output(x)
 
+    def _head(self) -> tuple[Tensor, Tensor | None] | None:
+        """The weight (V, C) and the bias (V), if any, where ``logits`` is ``F.linear`` of them.  None: it is not."""
+        output = self.output
+        if getattr(self.logits, "__func__", None) is not Decoder.logits:
+            return None
+        if isinstance(output, nn.Embedding):
+            return output.weight, None
+        linear = getattr(output.forward, "__func__", None) is nn.Linear.forward
+        return (output.weight, output.bias) if linear and not output._has_hooks else None
+
     @property
     def like(self) -> Tensor:
         """A weight of the dtype and on the device of the residual stream."""
@@ -204,11 +214,10 @@ class Decoder(nn.Module):
 
     def _loss(self, x: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
         """The cross-entropy of the logits of x : (N, C), (N) -> () or (N)"""
-        output = self.output
-        plain = type(output) is nn.Embedding or (type(output) is nn.Linear and output.bias is None)
-        if plain and not output._has_hooks:
-            return F.linear_cross_entropy(x, output.weight, targets, reduction=reduction)
-        return F.cross_entropy(self.logits(x), targets, reduction=reduction)
+        head = self._head()
+        if head is None:
+            return F.cross_entropy(self.logits(x), targets, reduction=reduction)
+        return F.linear_cross_entropy(x, head[0], targets, linear_bias=head[1], reduction=reduction)
 
     def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
         """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""

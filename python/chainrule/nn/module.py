@@ -102,6 +102,8 @@ def _hook_gradients(values: tuple[Any, ...], hook: Callable[..., Any]) -> tuple[
         every: list[Tensor | None] = [None] * len(values)
         for i, grad in zip(at, grads, strict=True):
             every[i] = grad
+        if _core._recording():
+            _core._record_refuse("record", "a backward hook of a module would run: a replay runs kernels only")
         found = hook(tuple(every))
         return [found[i] for i in at]
 
