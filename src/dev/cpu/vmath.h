@@ -53,13 +53,25 @@ static ALWAYS_INLINE vecd d_poly(vecd x, const double *c, int n) {
 
 /* ---- exp.  The functions with most callers are inlined by force: a call for each vector takes 20 % more time. */
 
+/* 1.5 * 2^23: the lowest bits of its sum with a whole number are that number's */
+#define WHOLE_BITS 0x1.8p23f
+
 /* p 2^n for a whole n in [-252, 252], rounded once */
 static inline vec v_scale(vec p, vec n) {
 #if CR_ISA == 4
     return _mm512_scalef_ps(p, n);
 #else
-    vuint k = (vuint)v_to_int(n), half = (vuint)((vint)k >> 1);
-    return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
+    vuint k = (vuint)(n + (WHOLE_BITS + 2 * 127)), half = k >> 1;      /* two exponents, each with its bias of 127 */
+    return p * (vec)(half << 23) * (vec)((k - half) << 23);
+#endif
+}
+
+/* the same for n in [-126, 127] */
+static inline vec v_scale_normal(vec p, vec n) {
+#if CR_ISA == 4
+    return _mm512_scalef_ps(p, n);
+#else
+    return p * (vec)((vuint)(n + (WHOLE_BITS + 127)) << 23);
 #endif
 }
 
@@ -117,7 +129,7 @@ static ALWAYS_INLINE vec v_tanh(vec x) {
     vec p = V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f, -5.694865249e-03f);
     vec small = v_fma(a * z, p, a);
     vec r = v_exp_reduce(v_least(v_k(10), a) * 2.0f, &n);
-    vec e = v_scale(v_expm1_core(r) + 1.0f, n);
+    vec e = v_scale_normal(v_expm1_core(r) + 1.0f, n);
     return v_or(v_blend(m_lt(a, v_k(0.625f)), small, 1.0f - 2.0f / (e + 1.0f)), v_sign_bit(x));
 }
 
@@ -381,7 +393,7 @@ static inline vec v_erf(vec x) {
                            -4.597853404e-03f, 3.039026924e-04f);
     vec n = v_round(t), r = t - n;
     vec q = V_POLY(r, 6.931470037e-01f, 2.402224690e-01f, 5.550710857e-02f, 9.671292268e-03f, 1.326953759e-03f);
-    vec large = 1.0f - v_scale(v_fma(r, q, v_k(1)), n);
+    vec large = 1.0f - v_scale_normal(v_fma(r, q, v_k(1)), n);
     return v_or(v_blend(m_lt(a, v_k(1)), small, large), v_sign_bit(x));
 }
 
