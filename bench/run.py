@@ -19,6 +19,7 @@ use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [-
     pool        pooling, resampling, normalization
     scripts     training steps of whole networks
     compile     recorded steps
+    replays     recorded steps of the program, and the cost of a kernel
     sizes       products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses
     fused       attention, and without it, on the cpu
     generation  with and without a cache
@@ -65,6 +66,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {  # in the order of the page
     "pool": layers.pool,
     "scripts": python.scripts,
     "compile": python.compile,
+    "replays": python.replays,
     "sizes": kernels.sizes,
     "fused": kernels.fused,
     "generation": language_models.generation,

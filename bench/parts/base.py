@@ -153,10 +153,10 @@ class Bench:
     def quick_option(self) -> list[str]:
         return ["--quick"] if self.quick else []
 
-    def ours(self, part: str, quick: bool = False) -> Any:
+    def ours(self, part: str, *words: str, quick: bool = False, env: dict[str, str] | None = None) -> Any:
         """A part of `chainrule bench`."""
         options = ["--json", "--only", part, "--threads", self.threads, *(["--quick"] if quick else self.quick_option)]
-        return run_json([PROGRAM, "bench", *options], self.threads)
+        return run_json([PROGRAM, "bench", *options, *words], self.threads, env)
 
     def program(self, name: str, *words: object, threads: int | None = None, env: dict[str, str] | None = None) -> Any:
         """A program of bench/*.c."""

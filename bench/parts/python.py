@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import tempfile
 import zipfile
@@ -26,7 +25,7 @@ from .base import (
     some,
     stripped_copy,
 )
-from .lines import median_and_least, reached, table, verdict, within
+from .lines import median_and_least, percent, reached, table, verdict, within
 from .training import compare_steps, steps
 
 PYTHON_BARS = {
@@ -240,20 +239,51 @@ def scripts(bench: Bench) -> None:
 GPT2_FLOPS = 6 * (12 * 12 * 768**2 + 50257 * 768) * 256 + 3 * 12 * 4 * 256 * 64 * 768
 
 
-def share_of_peak(bench: Bench) -> None:
-    """The recorded step of the program beside a loop of multiply-adds, in turns."""
+def least_of(got: Any) -> dict[str, float]:
+    """The rows of `chainrule bench` by their last word, the least of each in ms."""
+    return {r["name"].split()[-1]: r["min_ms"] for r in got["rows"]} if got else {}
+
+
+def replays(bench: Bench) -> None:
+    """Recorded steps of the program, in turns with the same step op by op, and with a loop of multiply-adds."""
+    bench.section(
+        "Replays",
+        "Recorded steps of `chainrule bench`, the least of three runs in turn: f32, gradients clipped at 1, AdamW.",
+        "Recording: the step while it is recorded, and making the plan. Share: of a loop of multiply-adds.",
+    )
+    rows: list[list[str]] = []
+    bars: list[str] = []
     for isa, env in isas().items():
-        peak, least, words = 0.0, math.inf, [PROGRAM, "bench", "--only", "gpt2", "--compile", "--json"]
-        for _ in range(3):
-            loop = bench.program("products", "--json", "--quick", bench.threads, env=env)
-            step = run_json([*words, *bench.quick_option, "--threads", bench.threads], bench.threads, env)
-            if not loop or not step:
-                return
-            peak = max(peak, *(r["peak"] for r in loop["rows"] if "peak" in r))
-            least = min(least, *(r["min_ms"] for r in step["rows"] if r["name"].endswith("step")))
-        share = GPT2_FLOPS / (1e6 * least) / peak
-        bar = 0.85 if isa == "AVX2" else 0.8
-        bench.say(reached(f"GPT-2 124M, the recorded step's share of the peak, {isa}", share, bar, "%"))
+        for case in ("char", "char6", "gpt2"):
+            runs: dict[str, list[float]] = {"eager": [], "step": [], "recording": [], "peak": []}
+            for _ in range(bench.rounds):
+                eager, recorded = (least_of(bench.ours(case, *words, env=env)) for words in ((), ("--compile",)))
+                loop = bench.program("products", "--json", "--quick", bench.threads, env=env)
+                if not eager or not recorded or not loop:
+                    bench.say("Failed.", "")
+                    return
+                runs["eager"].append(eager["step"])
+                runs["step"].append(recorded["step"])
+                runs["recording"].append(recorded["recording"])
+                runs["peak"].append(-max(r["peak"] for r in loop["rows"] if "peak" in r))
+            best = {name: min(values) for name, values in runs.items()}
+            share = GPT2_FLOPS / (1e6 * best["step"]) / -best["peak"] if case == "gpt2" else None
+            numbers = [f"{best[name]:.1f}" for name in ("eager", "step", "recording")]
+            rows.append([f"{isa}, {case}", *numbers, "" if share is None else percent(share)])
+            bars.append(f"* {isa}, {case}, recording: {verdict(best['recording'] / best['eager'], 3)} a step op by op.")
+            if share is None:
+                bars.append(f"* {isa}, {case}, against op by op: {verdict(best['step'] / best['eager'], 0.8)}.")
+            else:
+                bar = 0.85 if isa == "AVX2" else 0.8
+                bars.append(reached(f"{isa}, {case}, share of the peak", share, bar, "%"))
+    bench.say(table(["ms", "op by op", "replay", "recording", "share"], rows), "", *bars)
+    cost = bench.program("plan", "--json")
+    if cost:
+        each = cost["plan_ns"]
+        bench.say(
+            f"* A replay of {cost['kernels']} products of 1 x 1, with the products: {within(each, 60, 'ns')} each."
+        )
+    bench.say("")
 
 
 def compile(bench: Bench) -> None:
@@ -287,5 +317,4 @@ def compile(bench: Bench) -> None:
         peaks = {library: both[k] / 1e6 for library, both in got["memory"].items()}
         if peaks:
             bench.peak_memory(f"GPT-2, {when}", peaks, ("torch", "torch compiled"), ours, 0.8)
-    share_of_peak(bench)
     bench.say("")

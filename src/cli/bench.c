@@ -120,14 +120,17 @@ static cr_tensor *plain_step(trainer *t, double clip) {
     return kept;
 }
 
-static bool record_step(trainer *t, double clip) {
+/* *took: seconds of the step that is recorded, and of making the plan */
+static bool record_step(trainer *t, double clip, double *took) {
     const cr_tensor *in[] = {t->x, t->y};
     cr_tensor *loss = plain_step(t, clip);          /* makes the moments */
     cr_release(loss);
+    const double start = cr_os_seconds();
     if (!loss || cr_record_begin(2, in) != CR_OK) return false;
     if ((loss = plain_step(t, clip))) t->plan = cr_record_end(1, (const cr_tensor *const *)&loss);
     else cr_record_cancel();
     cr_release(loss);
+    *took = cr_os_seconds() - start;
     return t->plan;
 }
 
@@ -144,12 +147,12 @@ static bool replay_step(trainer *t, const cr_device *dev, double at[4]) {
 
 static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
     static const char *const parts[] = {"forward", "backward", "update", "step"};
-    double times[4][MAX_RUNS], at[4];
+    double times[4][MAX_RUNS], at[4], recording = 0;
     trainer t = {0};
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
     bool ok = trainer_make(&t, c, r->low, dev);
-    if (r->plan) ok = ok && record_step(&t, fused ? 0 : 1) && replay_step(&t, dev, at);
+    if (r->plan) ok = ok && record_step(&t, fused ? 0 : 1, &recording) && replay_step(&t, dev, at);
     else ok = ok && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
         ok = r->plan ? replay_step(&t, dev, at) : train_once(&t, dev, fused, at);
@@ -161,6 +164,11 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
         row(r, name, summary(times[k], runs), tokens, 1, "tokens/s");
     }
     r->held = t.held;
+    if (ok && r->plan) {
+        char name[64];
+        snprintf(name, sizeof name, "%s recording", c->name);
+        row(r, name, (result){recording, recording}, tokens, 1, "tokens/s");
+    }
     if (ok && !r->json && r->plan)
         printf("  %-34s %33.1f MB of memory for temporaries\n", c->name, (double)cr_plan_look(t.plan).arena / 1e6);
     else if (ok && !r->json) printf("  %-34s %33.1f MB kept for the backward pass\n", c->name, (double)t.held / 1e6);
