@@ -22,13 +22,13 @@ static int format_named(const char *op, const char *name) {
 }
 
 /* ---- which one */
-/* The first of the signs that text holds; FORMATS: none. */
+/* The format whose sign text holds, the first of several; FORMATS: none. */
 static int format_of(const char *text) {
     for (int i = 0; i < FORMATS && text; i++) if (strstr(text, signs[i])) return i;
     return FORMATS;
 }
 
-/* Of the file DIR/name, where there is one. */
+/* The format that the file DIR/name points to; FORMATS: none, or there is no such file. */
 static int format_in(const char *dir, const char *name) {
     cr_path at;
     cr_mapping m;
@@ -45,7 +45,7 @@ static int format_in(const char *dir, const char *name) {
     return found;
 }
 
-/* Of a GGUF file. */
+/* The format that the template in a GGUF file points to; FORMATS: none. */
 static int format_of_gguf(const char *path) {
     cr_mapping m;
     if (!cr_os_map(path, &m)) return FORMATS;
