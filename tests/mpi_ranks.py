@@ -77,27 +77,33 @@ def run(
     flags: Sequence[str] = (),
     **more: str,
 ) -> str:
-    words = launch(engine, ranks, *command, flags=flags)
-    process = subprocess.Popen(
-        words,
-        cwd=folder,
-        env=environment(engine, **more),
-        text=True,
-        errors="replace",  # a sample of bytes
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        threads = subprocess.run(
-            ["ps", "-eLo", "pid,lwp,stat,time,wchan:30,comm"], capture_output=True, text=True
-        ).stdout
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        waits = "\n".join(line for line in threads.splitlines() if "chainrule" in line)
-        raise AssertionError(f"{' '.join(words)}: no end after 120 s\n{output}\n{waits}") from None
+    """What the launcher and then each rank printed; ranks write files of their own, because launchers mix lines."""
+    with tempfile.TemporaryDirectory() as outputs:
+        script = f'exec "$@" >{outputs}/${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} 2>&1'
+        words = launch(engine, ranks, *(("sh", "-c", script, "sh") if engine else ()), *command, flags=flags)
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            env=environment(engine, **more),
+            text=True,
+            errors="replace",  # a sample of bytes
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        threads = ""
+        try:
+            output, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            threads = subprocess.run(
+                ["ps", "-eLo", "pid,lwp,stat,time,wchan:30,comm"], capture_output=True, text=True
+            ).stdout
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+        for rank in sorted(Path(outputs).iterdir(), key=lambda path: int(path.name)):
+            output += rank.read_text(errors="replace")
+    waits = "\n".join(line for line in threads.splitlines() if "chainrule" in line)
+    assert not threads, f"{' '.join(words)}: no end after 120 s\n{output}\n{waits}"
     assert (process.returncode != 0) == fails, f"{' '.join(words)}: exit {process.returncode}\n{output}"
     return output
 
