@@ -197,7 +197,7 @@ TEST(bad_collectives) {
     REQUIRE(open_world(), "%s", cr_error());
     cr_scope_begin();
     cr_tensor *x = cr_zeros(CR_LIST(4, 6), CR_F32, cr_cpu()), *i = cr_zeros(CR_LIST(4), CR_I64, cr_cpu());
-    FAILS(CR_BAD_TYPE, "[all_reduce] x is int64: float32 or float64 can be added", cr_all_reduce(world, i));
+    FAILS(CR_BAD_TYPE, "[all_reduce] x is int64: only floats can be added", cr_all_reduce(world, i));
     FAILS(CR_BAD_VALUE, "[all_reduce] x is not contiguous", cr_all_reduce(world, cr_transpose(x, 0, 1)));
     FAILS(CR_BAD_INDEX, "[broadcast_from] root -1 is not a rank of 0 ..", cr_broadcast_from(world, x, -1));
     FAILS(CR_BAD_VALUE, "[all_gather] out has 4 elements: 24 x", cr_all_gather(world, x, cr_zeros(CR_LIST(4), CR_F32,
@@ -211,17 +211,20 @@ TEST(bad_collectives) {
 /* ---- training: a small GPT with dropout; the bits of its weights, losses and norms */
 enum { STEPS = 3, CONTEXT = 8 };
 
-
 typedef struct objects { cr_tokens *tokens; cr_generator *g; cr_gpt *model; cr_loader *loader; cr_optim *opt; } objects;
 
 static const cr_device *trained_on;                 /* NULL: cpu */
 static const cr_device *device(void) { return trained_on ? trained_on : cr_cpu(); }
+static cr_dtype trained_in = CR_F32;                /* bf16: with f32 masters */
+static int width(void) { return (int)cr_dtype_size(trained_in); }
+static int kept(void) { return trained_in == CR_F32 ? 2 : 3; }      /* f32 tensors of a parameter in AdamW */
 
 /* muon: for the matrices of the blocks, AdamW for the rest */
 static bool make_optimizer(objects *o, bool muon) {
     cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
     oo.lr = 1e-2;
     oo.decay_min_ndim = 2;
+    oo.master_weights = true;
     cr_params *all = cr_gpt_params(o->model), *matrices = cr_params_new(), *rest = cr_params_new();
     for (int64_t i = 0; i < cr_params_count(all); i++) {
         cr_tensor *t = cr_params_at(all, i);
@@ -250,7 +253,7 @@ static bool make(objects *o, bool muon) {
     /* rank 0's weights win, so the others start from other ones */
     o->g = cr_generator_new(world ? (uint64_t)(5 + cr_world_rank(world)) : 5);
     o->tokens = cr_tokens_new(ids, 1000, 16);
-    o->model = cr_gpt_new(&c, CR_F32, device(), o->g);
+    o->model = cr_gpt_new(&c, trained_in, device(), o->g);
     o->loader = cr_loader_new(o->tokens, &lo);
     cr_generator_set(o->g, 11, 0);
     return o->model && o->loader && make_optimizer(o, muon);
@@ -268,7 +271,7 @@ static void drop(objects *o) {
 static void check_bytes(const cr_parallel_stats *s, int64_t M, int64_t bytes, bool shard, bool muon) {
     const int64_t n = cr_world_size(world);
     if ((n & (n - 1)) || M % n || ((M / n) & (M / n - 1))) return;
-    const int64_t own = shard && n > 1 ? s->moments / 2 : bytes / n;
+    const int64_t own = shard && n > 1 ? s->moments / (4 * kept()) * width() : bytes / n;
     if (!muon && n > 1)
         CHECK(s->sent == bytes + own * (n - 2), "sent %lld of %lld, owns %lld", (long long)s->sent, (long long)bytes,
               (long long)own);
@@ -276,13 +279,14 @@ static void check_bytes(const cr_parallel_stats *s, int64_t M, int64_t bytes, bo
     if (!shard && n > 1) CHECK(s->sent == 2 * (n - 1) * bytes / n, "sent %lld", (long long)s->sent);
 }
 
-/* All ranks together hold the moments of one process. */
-static void check_moments(const cr_parallel_stats *s, int64_t bytes, bool shard, bool muon) {
+/* All ranks together hold the moments and masters of one process. */
+static void check_moments(const cr_parallel_stats *s, int64_t weights, bool shard, bool muon) {
     if (muon || !shard) return;
     cr_scope_begin();
     cr_tensor *sum = cr_full(CR_LIST(1), (double)s->moments, CR_F64, cr_cpu());
     OK(cr_all_reduce(world, sum));
-    CHECK(cr_item(sum) == 2.0 * (double)bytes, "%g bytes of moments, not %lld", cr_item(sum), (long long)(2 * bytes));
+    const int64_t all = 4 * kept() * weights;
+    CHECK(cr_item(sum) == (double)all, "%g bytes of moments, not %lld", cr_item(sum), (long long)all);
     cr_scope_end();
 }
 
@@ -314,12 +318,12 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
         const int64_t n = cr_world_size(world), r = cr_world_rank(world);
         CHECK(mine == M * (r + 1) / n - M * r / n, "rank %d has %d microbatches", (int)r, (int)mine);
         const cr_parallel_stats s = cr_parallel_look(p);
-        const int64_t bytes = 4 * cr_params_numel(cr_gpt_params(o.model));
+        const int64_t weights = cr_params_numel(cr_gpt_params(o.model)), bytes = width() * weights;
         if (by_engine) CHECK(shard || !s.sent, "the engine was not asked: %lld bytes", (long long)s.sent);
         else if (!bucket && !by_half) check_bytes(&s, M, bytes, shard, muon);
         last_loss = loss;
         last_sent = s.sent;
-        check_moments(&s, bytes, shard, muon);
+        check_moments(&s, weights, shard, muon);
     }
     CHECK(cr_loader_cursor(o.loader) == STEPS * M, "the loader is at %d", (int)cr_loader_cursor(o.loader));
     cr_generator_get(o.g, &seed, &counter);
@@ -332,9 +336,8 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
     return h;
 }
 
-TEST(bits_do_not_depend_on_ranks) {
-    REQUIRE(open_world(), "%s", cr_error());
-    for (int64_t M = 4; M <= 8; M += 2) {
+static void same_bits(const char *name, int64_t most) {
+    for (int64_t M = 4; M <= most; M += 2) {
         if (M < cr_world_size(world)) continue;
         uint64_t first = 0;
         for (int k = 0; k < 8; k++) {
@@ -345,12 +348,20 @@ TEST(bits_do_not_depend_on_ranks) {
             CHECK(h == first, "M %d, case %d: %016llx, not %016llx", (int)M, k, (unsigned long long)h,
                   (unsigned long long)first);
         }
-        printf("bits %d %016llx\n", (int)M, (unsigned long long)first);
+        printf("bits %s%d %016llx\n", name, (int)M, (unsigned long long)first);
     }
     if (cr_world_size(world) > 4) return;
     const uint64_t whole = train(4, 0, false, false, true), shards = train(4, 3000, false, true, true);
     CHECK(whole == shards, "Muon: %016llx sharded, not %016llx", (unsigned long long)shards, (unsigned long long)whole);
-    printf("bits muon %016llx\n", (unsigned long long)whole);
+    printf("bits %smuon %016llx\n", name, (unsigned long long)whole);
+}
+
+TEST(bits_do_not_depend_on_ranks) {
+    REQUIRE(open_world(), "%s", cr_error());
+    same_bits("", 8);
+    trained_in = CR_BF16;
+    same_bits("bf16_", 6);
+    trained_in = CR_F32;
 }
 
 static void same_everywhere(uint64_t h, const char *what) {
@@ -426,7 +437,7 @@ TEST(gpus_collect_the_bits_of_the_cpu) {
     const int r = cr_world_rank(world), n = cr_world_size(world);
     for (int k = 0; k < 6; k++) {
         const int64_t size = (int64_t[]){1, 3, 1013, 65536, (1 << 22) / n + 1, 7}[k] * n;    /* one beyond a piece */
-        const cr_dtype dt = k % 2 ? CR_F64 : CR_F32;
+        const cr_dtype dt = (cr_dtype[]){CR_F32, CR_F64, CR_BF16}[k % 3];
         cr_scope_begin();
         cr_generator *g = cr_generator_new((uint64_t)(100 * k + r));
         cr_tensor *x[2], *out[2], *all[2], *part[2];
@@ -472,6 +483,11 @@ TEST(gpus_train_with_the_bits_of_one) {
         test_ran_on(trained_on);
     }
     printf("bits gpu %016llx\n", (unsigned long long)first);
+    trained_in = CR_BF16;
+    const uint64_t half = train(4, 0, false, false, false), parts = train(4, 3000, false, true, false);
+    CHECK(half == parts, "bf16: %016llx sharded, not %016llx", (unsigned long long)parts, (unsigned long long)half);
+    printf("bits bf16_gpu %016llx\n", (unsigned long long)half);
+    trained_in = CR_F32;
     const bool muon = cr_world_size(world) == 2;
     const uint64_t whole = muon ? train(4, 0, false, false, true) : 0;
     const uint64_t shards = muon ? train(4, 0, false, true, true) : 0;
@@ -506,20 +522,21 @@ enum { BLOCK = 1 << 16, WEIGHTS = 64, SIDE = 128 };
 
 typedef struct footprint { int64_t sent, moments, all; } footprint;
 
-static footprint footprint_of(bool shard) {
+static footprint footprint_of(cr_dtype dt, bool shard) {
     cr_params *params = cr_params_new();
     cr_tensor *w[WEIGHTS];
-    const int64_t n = cr_world_size(world), bytes = 4 * WEIGHTS * 2 * BLOCK;
+    const int64_t n = cr_world_size(world), each = (int64_t)cr_dtype_size(dt);
     for (int i = 0; i < WEIGHTS; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        w[i] = cr_requires_grad_(cr_full(CR_LIST(2 * BLOCK / SIDE, SIDE), 0.5, CR_F32, cr_cpu()), true);
+        w[i] = cr_requires_grad_(cr_full(CR_LIST(2 * BLOCK / SIDE, SIDE), 0.5, dt, cr_cpu()), true);
         OK(cr_params_add(params, name, w[i]));
     }
-    const cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    oo.master_weights = true;
     cr_optim *opt = cr_optim_new(params, &oo);
-    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = 16 * BLOCK,
-                                                                        .shard = shard});
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .shard = shard,
+                                                                        .bucket_bytes = 4 * each * BLOCK});
     CHECK(p, "%s", cr_error());
     for (int step = 0; step < 2 && p; step++) {
         while (cr_parallel_next(p, NULL, NULL)) {
@@ -536,21 +553,26 @@ static footprint footprint_of(bool shard) {
     cr_optim_free(opt);
     cr_params_free(params);
     for (int i = 0; i < WEIGHTS; i++) cr_release(w[i]);
-    return (footprint){s.sent, s.moments, bytes + s.gradients + s.moments};
+    return (footprint){s.sent, s.moments, each * WEIGHTS * 2 * BLOCK + s.gradients + s.moments};
+}
+
+static void check_footprint(cr_dtype dt, int tensors, double share) {
+    const int64_t n = cr_world_size(world), weights = WEIGHTS * 2 * BLOCK, bytes = (int64_t)cr_dtype_size(dt) * weights;
+    const footprint whole = footprint_of(dt, false), shards = footprint_of(dt, true);
+    CHECK(whole.moments == tensors * 4 * weights, "%lld bytes of moments", (long long)whole.moments);
+    if (n & (n - 1)) return;
+    CHECK(whole.sent == 2 * (n - 1) * bytes / n && shards.sent == whole.sent, "sent %lld, sharded %lld",
+          (long long)whole.sent, (long long)shards.sent);
+    CHECK(shards.moments == tensors * 4 * weights / n, "sharded %lld bytes of moments", (long long)shards.moments);
+    if (n == 4)
+        CHECK((double)shards.all <= share * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
+              (long long)whole.all);
 }
 
 TEST(bytes_and_memory_of_a_rank) {
     REQUIRE(open_world(), "%s", cr_error());
-    const int64_t n = cr_world_size(world), bytes = 4 * WEIGHTS * 2 * BLOCK;
-    const footprint whole = footprint_of(false), shards = footprint_of(true);
-    CHECK(whole.moments == 2 * bytes, "%lld bytes of moments", (long long)whole.moments);
-    if (n & (n - 1)) return;
-    CHECK(whole.sent == 2 * (n - 1) * bytes / n && shards.sent == whole.sent, "sent %lld, sharded %lld",
-          (long long)whole.sent, (long long)shards.sent);
-    CHECK(shards.moments == 2 * bytes / n, "sharded %lld bytes of moments", (long long)shards.moments);
-    if (n == 4)
-        CHECK((double)shards.all <= 0.63 * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
-              (long long)whole.all);
+    check_footprint(CR_F32, 2, 0.63);
+    check_footprint(CR_BF16, 3, 0.45);
 }
 
 /* ---- new weights under the next forward pass.  tests/mpi_ranks.py runs this with an engine that takes FAILS_SLOW
@@ -611,14 +633,15 @@ TEST(weights_arrive_under_the_next_forward_pass) {
 /* ---- moments in parts: what ranks have written is what an unsharded optimizer has, whoever reads it */
 typedef struct big { cr_params *params; cr_optim *opt; cr_parallel *parallel; } big;
 
-static big train_big(bool shard) {                  /* 3.1 blocks: ranks cut it; and a small one */
-    const cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+static big train_big(cr_dtype dt, bool shard) {     /* 3.1 blocks: ranks cut it; and a small one */
+    cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    oo.master_weights = true;
     cr_generator *g = cr_generator_new(7);
     big b = {.params = cr_params_new()};
     const int64_t sizes[] = {1601, 3};
     cr_tensor *w[2];
     for (int i = 0; i < 2; i++) {
-        w[i] = cr_requires_grad_(cr_randn(CR_LIST(sizes[i], SIDE), CR_F32, cr_cpu(), g), true);
+        w[i] = cr_requires_grad_(cr_randn(CR_LIST(sizes[i], SIDE), dt, cr_cpu(), g), true);
         OK(cr_params_add(b.params, i ? "small" : "large", w[i]));
         cr_release(w[i]);
     }
@@ -644,8 +667,8 @@ static void drop_big(big *b) {
     cr_params_free(b->params);
 }
 
-static void check_loaded(const char *dir, const cr_params *expected, const char *what) {
-    big b = train_big(false);
+static void check_loaded(const char *dir, cr_dtype dt, const cr_params *expected, const char *what) {
+    big b = train_big(dt, false);
     cr_parallel_free(b.parallel);
     b.parallel = NULL;
     cr_training t = {.params = b.params, .optim = b.opt};
@@ -661,9 +684,8 @@ static void check_loaded(const char *dir, const cr_params *expected, const char 
     drop_big(&b);
 }
 
-TEST(moments_in_parts) {
-    REQUIRE(open_world(), "%s", cr_error());
-    big whole = train_big(false), parts = train_big(true);
+static void save_in_parts(cr_dtype dt) {
+    big whole = train_big(dt, false), parts = train_big(dt, true);
     REQUIRE(parts.parallel, "%s", cr_error());
     char dir[600] = "";
     snprintf(dir, sizeof dir, "%s", folder_path("parts"));
@@ -675,19 +697,26 @@ TEST(moments_in_parts) {
     cr_params *expected = cr_optim_state(whole.opt);
     const cr_training t = {.params = parts.params, .optim = parts.opt, .step = 3, .parallel = parts.parallel};
     OK(cr_training_save(dir, &t));
-    check_loaded(dir, expected, "parts");
+    check_loaded(dir, dt, expected, "parts");
     OK(cr_barrier(world));
     if (!cr_world_rank(world)) OK(cr_training_merge(dir));
     OK(cr_barrier(world));
-    check_loaded(dir, expected, "merged");
+    check_loaded(dir, dt, expected, "merged");
     OK(cr_barrier(world));
     OK(cr_training_save(dir, &t));                  /* over the merged ones */
-    check_loaded(dir, expected, "again");
+    check_loaded(dir, dt, expected, "again");
     OK(cr_barrier(world));
     if (!cr_world_rank(world)) CHECK(cr_os_remove_folder(dir), "%s: %s", dir, cr_os_error());
+    CHECK(cr_params_count(expected) == (dt == CR_F32 ? 4 : 6), "%d entries", (int)cr_params_count(expected));
     cr_params_free(expected);
     drop_big(&whole);
     drop_big(&parts);
+}
+
+TEST(moments_in_parts) {
+    REQUIRE(open_world(), "%s", cr_error());
+    save_in_parts(CR_F32);
+    save_in_parts(CR_BF16);
 }
 
 /* ---- gradients on time: a GPT with a small vocabulary, and blocks under checkpoints */
@@ -831,7 +860,7 @@ TEST(bad_parallel) {
     FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
     FAILS(CR_BAD_VALUE, "bucket_bytes -1",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
-    FAILS(CR_BAD_VALUE, "option half does not go with option engine",
+    FAILS(CR_BAD_VALUE, "option engine goes neither with option half",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .engine = true, .half = true}));
     if (cr_world_size(world) > 1) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
@@ -847,7 +876,7 @@ TEST(bad_parallel) {
         OK(cr_params_add(one, "x", x));
         const cr_optim_options plain = cr_optim_defaults(CR_SGD);
         cr_optim *of_one = cr_optim_new(one, &plain);
-        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the model (names and shapes of its parameters)",
+        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the model (names, shapes and dtypes of its parameters)",
               cr_parallel_new(world, of_one, &(cr_parallel_options){.microbatches = 8}));
         cr_optim_free(of_one);
         cr_params_free(one);
@@ -858,15 +887,26 @@ TEST(bad_parallel) {
     }
     drop(&o);
     cr_params *params = cr_params_new();
-    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), true);
-    OK(cr_params_add(params, "w", w));
+    const cr_dtype dtypes[] = {CR_BF16, CR_F32, CR_F64};
+    static const char *const names[] = {"b", "w", "a"}, *const expected[] = {
+        "option engine goes neither with option half nor with bfloat16 parameters",
+        "[parallel_new] 'w' is float32, but 'b' bfloat16: all parameters must have one dtype",
+        "[parallel_new] 'a' is float64 on cpu: contiguous float32 or bfloat16 on cpu or cuda is supported"};
+    cr_tensor *w[3];
     const cr_optim_options oo = cr_optim_defaults(CR_SGD);
-    cr_optim *opt = cr_optim_new(params, &oo);
-    FAILS(CR_BAD_TYPE, "[parallel_new] 'w' is float64 on cpu: contiguous float32 on cpu or cuda is supported",
-          cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = 8}));
+    cr_optim *opt = NULL;
+    for (int i = 0; i < 3; i++) {
+        const cr_parallel_options po = {.microbatches = 8, .engine = !i};
+        w[i] = cr_requires_grad_(cr_ones(CR_LIST(3), dtypes[i], cr_cpu()), true);
+        if (i == 2) cr_params_free(params), params = cr_params_new();
+        OK(cr_params_add(params, names[i], w[i]));
+        cr_optim_free(opt);
+        opt = cr_optim_new(params, &oo);
+        FAILS(i ? CR_BAD_TYPE : CR_BAD_VALUE, expected[i], cr_parallel_new(world, opt, &po));
+    }
     cr_optim_free(opt);
     cr_params_free(params);
-    cr_release(w);
+    for (int i = 0; i < 3; i++) cr_release(w[i]);
 }
 
 /* A loss that is not finite on one rank changes no weight anywhere, and all ranks know whose it was. */

@@ -30,10 +30,11 @@ const char *cr_world_engine(const cr_world *w);
 /* Collectives: every rank calls the same ones in the same order, with the same shapes and dtypes.
  * Tensors are contiguous, on cpu or each rank's GPU; x may be a part of out.  What a call writes is
  * undefined after a failure.  Sums are added over a binary tree of the ranks, in one order for
- * every engine: the same bits on every rank and in every run. */
+ * every engine: the same bits on every rank and in every run.  Sums of f16 and bf16 are computed in
+ * f32, and each is rounded. */
 cr_status   cr_barrier(cr_world *w);
 cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
-cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32, f64 */
+cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; floats */
 typedef struct cr_work cr_work;
 cr_work    *cr_all_reduce_start(cr_world *w, cr_tensor *x);
                             /* the same beside other work; x belongs to the world until
@@ -44,7 +45,7 @@ cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
                                size x numel elements */
 cr_status   cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out);
                             /* out: part `rank` of the sum over ranks of x : size x numel(out)
-                               elements; f32, f64 */
+                               elements; floats */
 
 /* ---- data parallel: bits that do not depend on the number of ranks */
 typedef struct cr_parallel cr_parallel;
@@ -54,20 +55,20 @@ typedef struct cr_parallel_options {
     bool    late;           /* exchange after the backward pass, not while it runs */
     bool    engine;         /* sums by MPI's or NCCL's all-reduce, whose bits depend on the number
                                of ranks; its bytes are not counted */
-    bool    half;           /* gradients travel as bf16 and are added in f32: half the bytes; bits
-                               depend on the number of ranks; not with engine */
-    bool    shard;          /* each rank has a part of the moments and updates a part of the weights
-                               (ZeRO stage 1); the same bits */
+    bool    half;           /* gradients of f32 parameters travel as bf16 and are added in f32: half
+                               the bytes; bits depend on the number of ranks; not with engine */
+    bool    shard;          /* each rank has a part of the moments and masters, and updates a part
+                               of the weights (ZeRO stage 1); the same bits */
     bool    elastic;        /* after a loss the others can go on (cr_parallel_recover): Open MPI 5
                                or later under `mpirun --with-ft ulfm`; with shard a rank keeps four
-                               more copies of its part of the moments */
+                               more copies of its part of moments and masters */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
                                in the last step */
     int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
                                of this rank's last backward pass were visited */
-    int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
+    int64_t moments, gradients; /* bytes held: of moments and masters; of gradients and exchange */
     int64_t pending;        /* shard: buckets of new weights that are still on their way now */
     double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited, and,
                                since the step's first cr_parallel_next, whatever reads weights for
@@ -75,8 +76,9 @@ typedef struct cr_parallel_stats {
     int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
-                            /* borrows w and opt, whose parameters are f32 on cpu or each rank's
-                               GPU; all ranks get rank 0's values; ranks with another model or
+                            /* borrows w and opt, whose parameters are all f32 or all bf16, on cpu
+                               or each rank's GPU, and gradients of microbatches are added in that
+                               dtype; all ranks get rank 0's values; ranks with another model or
                                options: an error that names them */
 void         cr_parallel_free(cr_parallel *p);
 bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g);
@@ -107,8 +109,8 @@ cr_status    cr_block_squares(const cr_tensor *x, double *sums);
 enum { CR_NORM_BLOCK = 1 << 16 };
 cr_world    *cr_parallel_world(const cr_parallel *p); /* borrowed */
 cr_params   *cr_parallel_moments(cr_parallel *p);
-                            /* shard: this rank's moments, as cr_optim_state names them; "NAME@I" is
-                               a piece from element I on; new set of shared tensors */
+                            /* shard: this rank's moments and masters, as cr_optim_state names
+                               them; "NAME@I" is a piece from element I on; new set of shared tensors */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);
 
 #endif

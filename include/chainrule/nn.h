@@ -250,7 +250,12 @@ typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON, CR_ADA
 typedef struct cr_optim_options {
     cr_optim_kind kind;
     double lr, beta1, beta2, eps, momentum, weight_decay;
-    bool   nesterov, offload;   /* offload: moments in host memory (cr_zeros_offloaded) */
+    bool   nesterov, offload;   /* offload: moments and masters in host memory
+                                   (cr_zeros_offloaded) */
+    bool   master_weights;  /* f16 and bf16 parameters: the first step makes an f32 copy, the
+                               master ("wte.w" in the state); steps change the master, and the
+                               parameter is its rounded value.  The master does not see what else
+                               writes the parameter */
     int    decay_min_ndim;
                             /* weight decay only for parameters with this many axes or more (2:
                                matrices) */
@@ -275,7 +280,8 @@ double      cr_optim_norm(const cr_optim *opt);
                             /* of the gradients of the last cr_optim_step_clipped; NaN: none yet */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);
                             /* keep a copy of p in another float dtype: written now and in the
-                               pass of every step; CR_NONE: stop */
+                               pass of every step; CR_NONE: stop; not of a parameter with a
+                               master */
 cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);
                             /* cr_backward and cr_optim_step in one: a parameter steps when its
                                gradient is complete, and the gradient is freed; after a failure
@@ -284,7 +290,8 @@ cr_status   cr_optim_set_lr(cr_optim *opt, double lr); /* every group */
 double      cr_optim_lr(const cr_optim *opt);
 int64_t     cr_optim_steps(const cr_optim *opt);
 cr_params  *cr_optim_state(const cr_optim *opt);
-                            /* moments by name ("wte.m", "wte.v"); owned, shares their storage */
+                            /* moments and masters by name ("wte.m", "wte.v", "wte.w"); owned,
+                               shares their storage */
 cr_status   cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps);
 /* loss scaling for f16: scale, cr_backward, (unscale,) step, update; doc of torch.amp.GradScaler */
 typedef struct cr_scaler cr_scaler;

@@ -139,8 +139,8 @@ cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
 
 /* ---- sums: one node of the tree for each rank */
 static cr_status check_sum(const char *op, const cr_tensor *x) {
-    if (cr_dtype_of(x) == CR_F32 || cr_dtype_of(x) == CR_F64) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, op, "x is %s: float32 or float64 can be added", cr_dtype_name(cr_dtype_of(x)));
+    if (cr_dtype_is_float(cr_dtype_of(x))) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "x is %s: only floats can be added", cr_dtype_name(cr_dtype_of(x)));
 }
 
 struct cr_work {

@@ -45,7 +45,7 @@ cr_status cr_exchange_copy(const cr_array *to, const cr_array *from) {
 static cr_status add(const cr_world *w, const cr_array *to, const cr_array *a, const cr_array *b) {
     const int64_t n = to->numel;
     if (!n) return CR_OK;
-    if (!to->dev->host) {
+    if (!to->dev->host || cr_dtype_size(to->dtype) == 2) {
         const cr_array *each[] = {to, a, b};
         cr_array x[3];
         for (int i = 0; i < 3; i++) x[i] = cr_array_as(each[i], 2, (int64_t[]){1, n});

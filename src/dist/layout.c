@@ -6,8 +6,8 @@
 
 enum { BUCKET = 25 << 20 };
 
-static int64_t floats_of_bucket(const cr_parallel *p) {
-    const int64_t n = (p->o.bucket_bytes ? p->o.bucket_bytes : BUCKET) / 4;
+static int64_t elements_of_bucket(const cr_parallel *p) {
+    const int64_t n = (p->o.bucket_bytes ? p->o.bucket_bytes : BUCKET) / p->width;
     return n < p->w->size ? p->w->size : n;
 }
 
@@ -32,7 +32,7 @@ static void place_all(cr_parallel *p) {
 
 /* ---- buckets of one size, shards of one size */
 static bool even_buckets(cr_parallel *p) {
-    const int64_t n = floats_of_bucket(p), size = p->w->size;
+    const int64_t n = elements_of_bucket(p), size = p->w->size;
     p->n_buckets = (p->total + n - 1) / n;
     p->buckets = calloc((size_t)p->n_buckets + 1, sizeof *p->buckets);
     p->cuts = calloc((size_t)(p->n_buckets * (size + 1)) + 1, sizeof *p->cuts);
@@ -73,7 +73,7 @@ static int64_t nearest(const cr_parallel *p, int64_t u, int64_t at, int64_t n, i
     return best;
 }
 
-/* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: floats that
+/* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: elements that
  * ranks below s have of them. */
 static void cut(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit, int64_t *before) {
     const int size = p->w->size;
@@ -92,7 +92,7 @@ static void cut(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit,
 }
 
 static bool unit_buckets(cr_parallel *p) {
-    const int64_t most = floats_of_bucket(p), size = p->w->size;
+    const int64_t most = elements_of_bucket(p), size = p->w->size;
     if (!make_units(p)) return false;
     int64_t *before = calloc((size_t)size + 1, sizeof *before), n = 0;
     p->buckets = calloc((size_t)p->n_units + 1, sizeof *p->buckets);
@@ -122,21 +122,21 @@ static bool make_exchanges(cr_parallel *p) {
     for (int64_t i = 0; i < p->n_buckets; i++) {
         cr_bucket *b = &p->buckets[i];
         int64_t s, r;
-        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard,
+        b->e = (cr_exchange){.dtype = p->dtype, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard,
                              .engine = p->o.engine, .half = p->o.half, .out = {.dev = p->dev}};
         b->e.cut = p->cuts + i * (p->w->size + 1);
         b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
         cr_exchange_room(p->w, &b->e, &s, &r);
-        if (s > INT32_MAX / 4 || r > INT32_MAX / 4 || b->n > INT32_MAX / 4) {
+        if (s > INT32_MAX / p->width || r > INT32_MAX / p->width || b->n > INT32_MAX / p->width) {
             cr_fail(CR_BAD_VALUE, "parallel_new", "a bucket of %lld elements has %lld bytes to exchange: at most %d; a "
-                    "parameter of Muon is in one bucket", (long long)b->n, (long long)(s > r ? s : r) * 4, INT32_MAX);
+                    "parameter of Muon is in one bucket", (long long)b->n, (long long)((s > r ? s : r) * p->width), INT32_MAX);
             return false;
         }
         send = s > send ? s : send;
         receive = r > receive ? r : receive;
     }
-    p->send = cr_flat_new(p->dev, p->o.half ? CR_BF16 : CR_F32, send);
-    p->receive = p->send ? cr_flat_new(p->dev, CR_F32, receive) : NULL;
+    p->send = cr_flat_new(p->dev, p->o.half ? CR_BF16 : p->dtype, send);
+    p->receive = p->send ? cr_flat_new(p->dev, p->dtype, receive) : NULL;
     p->arrived = p->receive ? cr_flat_new(p->dev, CR_BF16, p->o.half ? receive : 0) : NULL;
     return p->arrived != NULL;
 }

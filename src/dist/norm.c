@@ -53,14 +53,31 @@ static cr_status sums_on_gpu(const cr_tensor *flat, const cr_place *range, int64
     return status;
 }
 
+/* Block by block; `wide` takes the blocks of what is not f32. */
+static cr_status sums_on_cpu(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums,
+                             const cr_tensor *wide) {
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t at = 0; at < range[i].n; at += CR_NORM_BLOCK) {
+            const int64_t n = range[i].n - at < CR_NORM_BLOCK ? range[i].n - at : CR_NORM_BLOCK;
+            cr_array block = cr_part_of(&flat->array, range[i].at + at, n);
+            if (wide) {
+                const cr_array to = cr_part_of(&wide->array, 0, n);
+                const cr_status status = cr_exchange_copy(&to, &block);
+                if (status != CR_OK) return status;
+                block = to;
+            }
+            *sums++ = cr_block_sum(cr_array_data(&block), n);
+        }
+    return CR_OK;
+}
+
 cr_status cr_range_sums(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums) {
     if (!flat->dev->host) return sums_on_gpu(flat, range, count, sums);
-    for (int64_t i = 0; i < count; i++) {
-        const float *g = (const float *)cr_data(flat) + range[i].at;
-        for (int64_t left = range[i].n; left > 0; left -= CR_NORM_BLOCK, g += CR_NORM_BLOCK)
-            *sums++ = cr_block_sum(g, left < CR_NORM_BLOCK ? left : CR_NORM_BLOCK);
-    }
-    return CR_OK;
+    if (cr_dtype_of(flat) == CR_F32) return sums_on_cpu(flat, range, count, sums, NULL);
+    cr_tensor *wide = cr_flat_new(flat->dev, CR_F32, CR_NORM_BLOCK);
+    const cr_status status = wide ? sums_on_cpu(flat, range, count, sums, wide) : cr_error_status();
+    cr_drop(wide);
+    return status;
 }
 
 cr_status cr_parallel_norm(const cr_parallel *p, const cr_tensor *flat, double *norm) {

@@ -33,7 +33,9 @@ static uint64_t hash_of_model(const cr_optim *opt) {
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_slot *s = &opt->slots[i];
         h = hashed(h, s->name, strlen(s->name) + 1);
+        const cr_dtype dt = cr_dtype_of(s->p);
         h = hashed(h, cr_shape(s->p), (size_t)cr_ndim(s->p) * sizeof(int64_t));
+        h = hashed(h, &dt, sizeof dt);
     }
     return h;
 }
@@ -44,7 +46,8 @@ static uint64_t hash_of_optimizer(const cr_optim *opt) {
         const cr_optim_options *o = &opt->options[i];
         const double numbers[] = {(double)o->kind, o->lr,           o->beta1,
                                   o->beta2,        o->eps,          o->momentum,
-                                  o->weight_decay, (double)o->nesterov, (double)o->decay_min_ndim};
+                                  o->weight_decay, (double)o->nesterov, (double)o->decay_min_ndim,
+                                  (double)o->master_weights};
         h = hashed(h, numbers, sizeof numbers);
     }
     for (int64_t i = 0; i < opt->count; i++) h = hashed(h, &opt->slots[i].group, sizeof(int));
@@ -71,12 +74,14 @@ static const cr_device *device_of(const cr_optim *opt) {
     return opt->count ? cr_device_of(opt->slots[0].p) : cr_cpu();
 }
 
+static cr_dtype dtype_of(const cr_optim *opt) { return opt->count ? cr_dtype_of(opt->slots[0].p) : CR_F32; }
+
 static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
     const cr_device *dev = device_of(opt);
     static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
                                              "options shard, engine, half and elastic", "kind of device",
-                                             "model (names and shapes of its parameters)",
+                                             "model (names, shapes and dtypes of its parameters)",
                                              "optimizer (its options, groups or steps)"};
     const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
                                    (uint64_t)o->bucket_bytes,
@@ -105,15 +110,21 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     if (o->microbatches > MOST_MICROBATCHES || o->bucket_bytes < 0 || o->bucket_bytes > MOST_BUCKET)
         return cr_fail(CR_BAD_VALUE, op, "microbatches %lld (at most %d), bucket_bytes %lld (0 to %d)",
                        (long long)o->microbatches, MOST_MICROBATCHES, (long long)o->bucket_bytes, MOST_BUCKET);
-    if (o->engine && o->half) return cr_fail(CR_BAD_VALUE, op, "option half does not go with option engine");
+    if (o->engine && (o->half || dtype_of(opt) != CR_F32))
+        return cr_fail(CR_BAD_VALUE, op, "option engine goes neither with option half nor with bfloat16 parameters");
     if (opt->sharded) return cr_fail(CR_RUNTIME, op, "the optimizer is sharded already, by another cr_parallel");
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_tensor *p = opt->slots[i].p;
         const cr_device *dev = cr_device_of(p), *first = device_of(opt);
-        if (cr_dtype_of(p) != CR_F32 || !(dev->host || dev->linking) || !cr_is_contiguous(p))
-            return cr_fail(CR_BAD_TYPE, op, "'%s' is %s on %s%s: contiguous float32 on cpu or cuda is supported",
-                           opt->slots[i].name, cr_dtype_name(cr_dtype_of(p)), cr_device_name(dev),
+        const cr_dtype dt = cr_dtype_of(p);
+        if ((dt != CR_F32 && dt != CR_BF16) || !(dev->host || dev->linking) || !cr_is_contiguous(p))
+            return cr_fail(CR_BAD_TYPE, op,
+                           "'%s' is %s on %s%s: contiguous float32 or bfloat16 on cpu or cuda is supported",
+                           opt->slots[i].name, cr_dtype_name(dt), cr_device_name(dev),
                            cr_is_contiguous(p) ? "" : ", not contiguous");
+        if (dt != dtype_of(opt))
+            return cr_fail(CR_BAD_TYPE, op, "'%s' is %s, but '%s' %s: all parameters must have one dtype",
+                           opt->slots[i].name, cr_dtype_name(dt), opt->slots[0].name, cr_dtype_name(dtype_of(opt)));
         if (dev != first)
             return cr_fail(CR_BAD_VALUE, op, "'%s' is on %s, but '%s' on %s: all parameters must be on one device",
                            opt->slots[i].name, cr_device_name(dev), opt->slots[0].name, cr_device_name(first));
@@ -169,6 +180,9 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     p->opt = opt;
     p->o = *o;
     p->dev = device_of(opt);
+    p->dtype = dtype_of(opt);
+    p->width = (int64_t)cr_dtype_size(p->dtype);
+    p->o.half = o->half && p->dtype == CR_F32;      /* gradients of bf16 parameters travel as they are */
     if (w->size == 1) p->o.shard = false;
     cr_parallel_share(p);
     const size_t n = (size_t)(1 + o->microbatches + opt->count);
@@ -263,7 +277,7 @@ bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
 /* ---- the backward pass of a microbatch */
 static bool free_buffer(cr_parallel *p, int *found) {
     for (*found = 0; p->used[*found]; ++*found) {}
-    if (!p->buffer[*found]) p->buffer[*found] = cr_flat_new(p->dev, CR_F32, p->total);
+    if (!p->buffer[*found]) p->buffer[*found] = cr_flat_new(p->dev, p->dtype, p->total);
     p->used[*found] = p->buffer[*found] != NULL;
     return p->used[*found];
 }
@@ -373,7 +387,7 @@ static void count_early(cr_parallel *p) {
     const double limit = 0.95 * (double)cr_backward_visited();
     for (int64_t i = 0; i < p->n_buckets; i++) {
         const cr_bucket *b = &p->buckets[i];
-        if (b->visited >= 0 && (double)b->visited < limit) p->stats.early += b->n * 4;
+        if (b->visited >= 0 && (double)b->visited < limit) p->stats.early += b->n * p->width;
     }
 }
 
@@ -413,7 +427,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
 static cr_status move_sums(cr_parallel *p, const cr_place *from) {
     cr_status status = CR_OK;
     for (int k = 0; k < p->tree.n && status == CR_OK; k++) {
-        cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, CR_F32, p->total);
+        cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, p->dtype, p->total);
         if (!new) return cr_error_status();
         cr_scope_begin();
         for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
@@ -555,13 +569,13 @@ cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
     s.pending = atomic_load(&p->under_way);
     const cr_optim *holds = p->pieces ? p->pieces : p->opt;
     for (int64_t i = 0; i < holds->count; i++)
-        for (int k = 0; k < 2; k++)
-            if (holds->slots[i].moment[k]) s.moments += cr_numel(holds->slots[i].moment[k]) * 4;
+        for (int k = 0; k < CR_KEPT; k++)
+            if (holds->slots[i].kept[k]) s.moments += cr_numel(holds->slots[i].kept[k]) * 4;
     for (int i = 0; i < 2; i++) {
         const cr_tensor *const copies[] = {p->own[i], p->left[i]};
         for (int k = 0; k < 2; k++) s.moments += copies[k] ? cr_numel(copies[k]) * 4 : 0;
     }
-    for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * 4 : 0;
+    for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * p->width : 0;
     const cr_tensor *const rooms[] = {p->send, p->receive, p->arrived};
     for (int i = 0; i < 3; i++)
         s.gradients += rooms[i] ? cr_numel(rooms[i]) * (int64_t)cr_dtype_size(cr_dtype_of(rooms[i])) : 0;

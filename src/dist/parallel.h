@@ -1,7 +1,7 @@
 /* parallel.h - what the files of data parallel training share.
  *
- * Flat memory, on the device of the parameters, holds one float for each parameter element, parameters in the order in
- * which their gradients come.  It is cut into buckets, and each bucket into one shard for each rank.  With
+ * Flat memory, on the device and in the dtype of the parameters, holds one element for each of theirs, parameters in
+ * the order in which their gradients come.  It is cut into buckets, and each bucket into one shard for each rank.  With
  * `shard` the cuts are those of units: blocks of 64 Ki elements of a parameter, counted from its
  * start, or the whole parameter where its update needs all of it (Muon). */
 #ifndef CR_PARALLEL_H
@@ -11,7 +11,7 @@
 #include "tree.h"
 #include "world.h"
 
-typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; floats */
+typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; elements */
 typedef struct cr_unit { int64_t param, from, n; int owner; } cr_unit;      /* [from, from + n) of a parameter */
 /* Weights that come from another rank: from flat memory into a parameter. */
 typedef struct cr_landing {
@@ -20,7 +20,7 @@ typedef struct cr_landing {
     bool last;                                      /* of its storage, in the order of the gathers */
 } cr_landing;
 typedef struct cr_bucket {
-    int64_t at, n, missing;                         /* missing: floats without a gradient yet, in this step */
+    int64_t at, n, missing;                         /* missing: elements without a gradient yet, in this step */
     bool posted;
     int64_t visited;                                /* nodes of the backward pass before it was posted; -1: behind it */
     cr_exchange e;
@@ -39,6 +39,8 @@ struct cr_parallel {
     cr_optim *opt;
     cr_parallel_options o;
     const cr_device *dev;
+    cr_dtype dtype;                                 /* of parameters and flat memory: f32 or bf16 */
+    int64_t width;                                  /* of an element: bytes */
     cr_place *places;                               /* of the optimizer's parameters, in its order */
     int64_t *order;                                 /* the parameters as they lie in flat memory */
     int64_t n_order;                                /* known of it: in the first pass, those that have come */

@@ -1,4 +1,4 @@
-/* shard.c - an optimizer whose moments and updates are spread over the ranks: ZeRO's stage 1.
+/* shard.c - an optimizer whose moments, masters and updates are spread over the ranks: ZeRO's stage 1.
  *
  * A piece is a run of units of one parameter in one shard.  An optimizer of pieces has one slot for
  * each piece of this rank, with the options, the steps and the update of the parameter.  Updates of
@@ -14,18 +14,18 @@
 static const char op[] = "parallel_step";
 
 /* ---- making */
-static void drop_moments(const cr_parallel *p) {
+static void drop_kept(const cr_parallel *p) {
     for (int64_t i = 0; i < p->opt->count; i++)
-        for (int k = 0; k < 2; k++) {
-            cr_drop(p->opt->slots[i].moment[k]);
-            p->opt->slots[i].moment[k] = NULL;
+        for (int k = 0; k < CR_KEPT; k++) {
+            cr_drop(p->opt->slots[i].kept[k]);
+            p->opt->slots[i].kept[k] = NULL;
         }
 }
 
 cr_status cr_shard_begin(cr_parallel *p) {
     p->state = cr_optim_state(p->opt);              /* holds the moments that a checkpoint has given */
     if (!p->state) return cr_error_status();
-    drop_moments(p);
+    drop_kept(p);
     p->opt->sharded = p;
     return CR_OK;
 }
@@ -99,16 +99,16 @@ static cr_status add_group(cr_parallel *p, int group, const cr_unit *list, int64
     return status;
 }
 
-/* The piece's part of a moment that was there before. */
-static cr_status take_moment(const cr_parallel *p, cr_slot *s, const cr_unit *x, int k) {
+/* The piece's part of what was there before. */
+static cr_status take_kept(const cr_parallel *p, cr_slot *s, const cr_unit *x, int k) {
     const int64_t at = cr_params_find(p->state, p->opt->slots[x->param].entry[k]);
     if (at < 0) return CR_OK;
     const cr_tensor *from = cr_params_at(p->state, at);
-    s->moment[k] = cr_moment_new(p->pieces, s);
-    if (!s->moment[k]) return cr_error_status();
+    s->kept[k] = cr_kept_new(p->pieces, s, k);
+    if (!s->kept[k]) return cr_error_status();
     cr_scope_begin();
     const cr_tensor *part = view_of(p, x, cr_view(from, 1, (int64_t[]){cr_numel(from)}), 0);
-    const cr_status status = part && cr_copy_(s->moment[k], part) ? CR_OK : cr_error_status();
+    const cr_status status = part && cr_copy_(s->kept[k], part) ? CR_OK : cr_error_status();
     cr_scope_end();
     return status;
 }
@@ -128,7 +128,8 @@ static cr_status make_pieces(cr_parallel *p) {
         const cr_slot *whole = &p->opt->slots[p->piece[i].param];
         s->update = whole->update;
         s->decays = whole->decays;
-        for (int k = 0; k < s->update->moments && status == CR_OK; k++) status = take_moment(p, s, &p->piece[i], k);
+        for (int k = 0; k < CR_KEPT && status == CR_OK; k++)
+            if (cr_slot_keeps(s, k)) status = take_kept(p, s, &p->piece[i], k);
     }
     if (p->o.elastic) return status;                /* until the first step is over, a loss needs them */
     cr_params_free(p->state);
@@ -215,7 +216,7 @@ cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm) {
 /* ---- elastic: copies for a loss */
 static int64_t packed_length(const cr_parallel *p, const cr_unit *list, int64_t count) {
     int64_t n = 0;
-    for (int64_t i = 0; i < count; i++) n += list[i].n * p->opt->slots[list[i].param].update->moments;
+    for (int64_t i = 0; i < count; i++) n += list[i].n * cr_slot_tensors(&p->opt->slots[list[i].param]);
     return n;
 }
 
@@ -237,7 +238,7 @@ static cr_status make_copies(cr_parallel *p) {
         if (bytes < 0) return cr_error_status();
         if (bytes > p->most_packed) p->most_packed = bytes;
     }
-    bool good = (p->weights = cr_flat_new(p->dev, CR_F32, weights)) != NULL;
+    bool good = (p->weights = cr_flat_new(p->dev, p->dtype, weights)) != NULL;
     for (int i = 0; i < 2 && good; i++)
         good = (p->own[i] = cr_flat_new(p->dev, CR_F32, own)) && (p->left[i] = cr_flat_new(p->dev, CR_F32, left));
     return good ? CR_OK : cr_error_status();
@@ -256,18 +257,20 @@ static cr_status copy_weights(cr_parallel *p, bool back) {
 
 cr_status cr_shard_undo(cr_parallel *p) { return p->changed ? copy_weights(p, true) : CR_OK; }
 
-/* This rank's moments, one after the other; 0 where there was no step yet. */
+/* This rank's moments and masters, one after the other; 0 where there was no step yet. */
 static cr_status pack(const cr_parallel *p, cr_tensor *into) {
     cr_status status = CR_OK;
     int64_t at = 0;
     for (int64_t i = 0; i < p->pieces->count; i++) {
         const cr_slot *s = &p->pieces->slots[i];
         const int64_t n = p->piece[i].n;
-        for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += n) {
+        for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
+            if (!cr_slot_keeps(s, k)) continue;
             const cr_array to = cr_part_of(&into->array, at, n);
-            const cr_array from = s->moment[k] ? cr_part_of(&s->moment[k]->array, 0, n) : to;
-            if (s->moment[k]) status = cr_exchange_copy(&to, &from);
+            const cr_array from = s->kept[k] ? cr_part_of(&s->kept[k]->array, 0, n) : to;
+            if (s->kept[k]) status = cr_exchange_copy(&to, &from);
             else status = cr_fill_(cr_slice(into, 0, at, at + n, 1), 0) ? CR_OK : cr_error_status();
+            at += n;
         }
     }
     return status;
@@ -418,8 +421,8 @@ static void post_gathers(cr_parallel *p, const cr_tensor *all) {
         b->seconds = 0;
         b->under_way = &p->under_way;
         b->gather = (cr_job){.run = receive, .ctx = b, .ended = received};
-        p->stats.sent += cr_exchange_sent(p->w, b->e.cut, 4);
-        p->stats.received += (b->n - b->e.cut[p->rank + 1] + b->e.cut[p->rank]) * 4;
+        p->stats.sent += cr_exchange_sent(p->w, b->e.cut, p->width);
+        p->stats.received += (b->n - b->e.cut[p->rank + 1] + b->e.cut[p->rank]) * p->width;
         atomic_fetch_add(&p->under_way, 1);
         cr_world_post(p->w, &b->gather);
     }
@@ -495,14 +498,14 @@ cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
     return status;
 }
 
-/* ---- this rank's moments, for a checkpoint */
+/* ---- this rank's moments and masters, for a checkpoint */
 static cr_status add_piece(const cr_parallel *p, cr_params *out, int64_t i) {
     const cr_unit *x = &p->piece[i];
     const cr_slot *piece = &p->pieces->slots[i], *whole = &p->opt->slots[x->param];
     const bool all = x->n == p->places[x->param].n;
     cr_status status = CR_OK;
-    for (int k = 0; k < whole->update->moments && status == CR_OK; k++) {
-        cr_tensor *m = piece->moment[k];
+    for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
+        cr_tensor *m = piece->kept[k];
         if (!m) continue;
         size_t room = strlen(whole->entry[k]) + 32 + 24 * CR_MAX_DIMS, n;
         char *name = malloc(room);
@@ -547,8 +550,11 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
     int64_t at = 0;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         const cr_slot *s = &p->opt->slots[list[i].param];
-        for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += list[i].n) {
-            if (!s->steps) continue;                /* it has no moments yet */
+        for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
+            if (!cr_slot_keeps(s, k)) continue;
+            const int64_t from_here = at;
+            at += list[i].n;
+            if (!s->steps) continue;                /* it has none yet */
             if (cr_params_find(into, s->entry[k]) < 0) {
                 cr_tensor *whole = cr_zeros(cr_ndim(s->p), cr_shape(s->p), CR_F32, p->dev);
                 status = whole ? cr_params_add(into, s->entry[k], whole) : cr_error_status();
@@ -556,7 +562,7 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
             if (status != CR_OK) break;
             cr_tensor *whole = cr_params_at(into, cr_params_find(into, s->entry[k]));
             const cr_array to = cr_part_of(&whole->array, list[i].from, list[i].n),
-                           part = cr_part_of(&all->array, at, list[i].n);
+                           part = cr_part_of(&all->array, from_here, list[i].n);
             status = cr_exchange_copy(&to, &part);
         }
     }

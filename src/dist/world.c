@@ -229,6 +229,8 @@ static void free_world(cr_world *w) {
 cr_world *cr_world_open(const cr_world_options *o) {
     cr_world *w = calloc(1, sizeof *w);
     if (!w) return cr_fail(CR_NO_MEMORY, open_op, "no memory for a world"), NULL;
+    w->sum = cr_program_new("sum_of_ranks", "a b", "", "a + b");
+    if (!w->sum) return free(w), NULL;
     int rank = 0, size = 0;
     const cr_launcher launcher = o && o->alone ? CR_LAUNCHER_NONE : cr_mpi_launcher(&rank, &size);
     w->size = 1;

@@ -57,14 +57,14 @@ static double scale_of(const cr_tensor *p) {
 /* p <- keep p - lr r orthogonal(u), where the row of ops.def makes u from momentum and gradient. */
 static cr_status step(cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
     const cr_program *average = cr_program_find(s->update->row),
-                     *apply = cr_program_find(s->mirror ? "muon_apply_copy" : "muon_apply");
-    cr_tensor *m = s->moment[0], *u = cr_empty_like(m);
+                     *apply = cr_program_find(cr_slot_copy(s) ? "muon_apply_copy" : "muon_apply");
+    cr_tensor *m = s->kept[0], *p = cr_slot_stepped(s), *u = cr_empty_like(m);
     if (!u) return cr_error_status();
     const cr_status status = cr_slot_run(opt, s, average, 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g});
     const cr_tensor *direction = status == CR_OK ? orthogonal(u) : NULL;
     if (!direction) return cr_error_status();
-    return cr_slot_run(opt, s, apply, scale_of(s->p), (cr_tensor *[]){s->p, s->mirror},
-                       (const cr_tensor *[]){s->p, direction});
+    return cr_slot_run(opt, s, apply, scale_of(p), (cr_tensor *[]){p, cr_slot_copy(s)},
+                       (const cr_tensor *[]){p, direction});
 }
 
 cr_status cr_muon_step(cr_optim *opt, const cr_slot *s, const cr_tensor *g) {

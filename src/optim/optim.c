@@ -46,7 +46,7 @@ static const cr_update *update_of(const cr_optim_options *o, int ndim) {
 static void slot_close(cr_slot *s) {
     free(s->name);
     cr_unhold(s->p);
-    for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
+    for (int k = 0; k < CR_KEPT; k++) cr_drop(s->kept[k]);
     cr_drop(s->mirror);
 }
 
@@ -96,7 +96,7 @@ static cr_status reserve(cr_optim *opt, int64_t n) {
 
 /* The slot's name and the names of its entries, in one block. */
 static bool name_slot(cr_slot *s, const char *name) {
-    static const char suffix[CR_STATE_ENTRIES] = {'m', 'v', 't'};
+    static const char suffix[CR_STATE_ENTRIES] = {'m', 'v', 'w', 't'};
     const size_t n = strlen(name);
     char *at = s->name = malloc((n + 1) + CR_STATE_ENTRIES * (n + 3));
     if (!at) return false;
@@ -113,6 +113,7 @@ static cr_status add_slot(cr_optim *opt, const char *name, cr_tensor *t, const c
     cr_status status = check_member(opt, name, t);
     if (status != CR_OK) return status;
     *s = (cr_slot){.group = opt->groups, .update = update_of(o, cr_ndim(t)), .decays = cr_ndim(t) >= o->decay_min_ndim};
+    s->master = o->master_weights && cr_dtype_size(cr_dtype_of(t)) == 2;
     if (!name_slot(s, name)) return cr_fail(CR_NO_MEMORY, "optim_add", "no memory for a name");
     s->p = cr_hold(t);
     opt->count++;
@@ -143,25 +144,26 @@ cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options
 }
 
 /* ---- stepping ---- */
-cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s) {
+cr_tensor *cr_kept_new(const cr_optim *opt, const cr_slot *s, int k) {
     const cr_tensor *p = s->p;
     const cr_dtype dt = cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32;
     cr_scope_begin();                               /* moments outlive the caller's scope */
     cr_tensor *t = opt->options[s->group].offload ? cr_zeros_offloaded(p, dt)
                                                   : cr_zeros(cr_ndim(p), cr_shape(p), dt, cr_device_of(p));
+    if (t && k == CR_MASTER) t = cr_copy_(t, p);
     if (t) cr_retain(t);
     cr_scope_end();
     return t;
 }
 
-static cr_status make_moments(const cr_optim *opt, cr_slot *s) {
-    for (int k = 0; k < s->update->moments; k++) {
-        if (!s->moment[k] &&
-            cr_record_refuse("optim_step", "the first step makes moments, which a replay would make again: run a step "
+static cr_status make_kept(const cr_optim *opt, cr_slot *s) {
+    for (int k = 0; k < CR_KEPT; k++) {
+        if (s->kept[k] || !cr_slot_keeps(s, k)) continue;
+        if (cr_record_refuse("optim_step", "the first step makes moments, which a replay would make again: run a step "
                                            "before it is recorded") != CR_OK)
             return cr_error_status();
-        if (!s->moment[k]) s->moment[k] = cr_moment_new(opt, s);
-        if (!s->moment[k]) return cr_error_status();
+        s->kept[k] = cr_kept_new(opt, s, k);
+        if (!s->kept[k]) return cr_error_status();
     }
     return CR_OK;
 }
@@ -173,7 +175,7 @@ static cr_status prepare(cr_optim *opt) {
         const cr_tensor *g = cr_grad(s->p);
         if (!g) return cr_error_status();
         s->stepping = !cr_is_none(g);
-        if (s->stepping && make_moments(opt, s) != CR_OK) return cr_error_status();
+        if (s->stepping && make_kept(opt, s) != CR_OK) return cr_error_status();
     }
     return CR_OK;
 }
@@ -189,17 +191,17 @@ typedef struct call {
 } call;
 
 static call call_of(const cr_optim *opt, const cr_slot *s, cr_tensor **out, const cr_tensor **in) {
-    call c = {.program = cr_program_find(s->mirror ? s->update->mirrored : s->update->row), .out = out, .in = in};
+    call c = {.program = cr_program_find(cr_slot_copy(s) ? s->update->mirrored : s->update->row), .out = out, .in = in};
     c.status = cr_slot_params(c.program, s, &opt->options[s->group], opt->scale, 1, c.params);
     return c;
 }
 
 /* Appends what the update of one parameter reads and writes, in the order of its program. */
 static void call_add(call *c, const cr_slot *s, const cr_tensor *g) {
-    c->in[c->n_in++] = c->out[c->n_out++] = s->p;
+    c->in[c->n_in++] = c->out[c->n_out++] = cr_slot_stepped(s);
     c->in[c->n_in++] = g;
-    for (int k = 0; k < s->update->moments; k++) c->in[c->n_in++] = c->out[c->n_out++] = s->moment[k];
-    if (s->mirror) c->out[c->n_out++] = s->mirror;
+    for (int k = 0; k < s->update->moments; k++) c->in[c->n_in++] = c->out[c->n_out++] = s->kept[k];
+    if (cr_slot_copy(s)) c->out[c->n_out++] = cr_slot_copy(s);
     c->n++;
 }
 
@@ -210,7 +212,7 @@ static cr_status call_run(const call *c) {
 /* Do both take the same program and the same params? */
 static bool together(const cr_slot *a, const cr_slot *b) {
     if (a->update != b->update || a->group != b->group || a->decays != b->decays) return false;
-    if (!a->mirror != !b->mirror || cr_device_of(a->p) != cr_device_of(b->p)) return false;
+    if (!cr_slot_copy(a) != !cr_slot_copy(b) || cr_device_of(a->p) != cr_device_of(b->p)) return false;
     return a->steps == b->steps || !a->update->corrected;
 }
 
@@ -324,7 +326,7 @@ static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) 
     return CR_OK;
 }
 
-enum { MOST_TENSORS = 2 + 2 };                      /* of one parameter in a call: p, mirror or g, two moments */
+enum { MOST_TENSORS = 2 + 2 };                      /* of one parameter in a call: p, its copy or g, two moments */
 
 bool cr_optim_sharded(const char *op, const cr_optim *opt) {
     if (!opt->sharded) return false;
@@ -406,7 +408,7 @@ static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tens
     if (!s || s->update->step) return CR_OK;
     cr_tensor *out[MOST_TENSORS];
     const cr_tensor *in[MOST_TENSORS];
-    cr_status status = make_moments(opt, s);
+    cr_status status = make_kept(opt, s);
     if (status != CR_OK) return status;
     call c = call_of(opt, s, out, in);
     call_add(&c, s, p);                             /* p stands for the gradient, which has its shape */
@@ -422,7 +424,7 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
     if (!s) return cr_set_grad(p, g);               /* a leaf of another optimizer keeps its gradient */
     cr_tensor *out[MOST_TENSORS];
     const cr_tensor *in[MOST_TENSORS];
-    cr_status status = make_moments(opt, s);
+    cr_status status = make_kept(opt, s);
     if (status != CR_OK) return status;
     if (s->update->step) {
         status = s->update->step(opt, s, g);
@@ -452,6 +454,7 @@ static cr_status check_mirror(const cr_slot *s, const cr_tensor *p, const cr_ten
     static const char op[] = "optim_mirror";
     if (!s) return cr_fail(CR_BAD_VALUE, op, "the optimizer has no such parameter");
     if (cr_is_none(mirror)) return CR_OK;
+    if (s->master) return cr_fail(CR_BAD_VALUE, op, "'%s' is itself the copy of a master (master_weights)", s->name);
     if (!cr_dtype_is_float(cr_dtype_of(mirror)))
         return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name,
                        cr_dtype_name(cr_dtype_of(mirror)));

@@ -4,9 +4,9 @@
 
 #include <chainrule.h>
 
-/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t" counts
- * the parameter's steps. */
-enum { CR_STEP_COUNT = 2, CR_STATE_ENTRIES, CR_MAX_STEP_PARAMS = 8 };
+/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.w" is the f32 master of a
+ * half-precision parameter, "name.t" counts the parameter's steps.  A slot keeps a tensor for all but the last. */
+enum { CR_MASTER = 2, CR_KEPT, CR_STEP_COUNT = CR_KEPT, CR_STATE_ENTRIES, CR_MAX_STEP_PARAMS = 8 };
 
 typedef struct cr_slot cr_slot;
 
@@ -33,10 +33,12 @@ const cr_optimizer *cr_optimizer_of(cr_optim_kind kind);           /* NULL: no s
 struct cr_slot {                                    /* one parameter */
     char *name;                                     /* owns the memory of entry[] too */
     const char *entry[CR_STATE_ENTRIES];            /* its names in the state */
-    cr_tensor *p, *moment[2], *mirror;              /* moments NULL: no step yet; mirror NULL: none */
+    cr_tensor *p, *mirror;                          /* mirror NULL: none */
+    cr_tensor *kept[CR_KEPT];                       /* moments and master; NULL: no step yet, or none */
     int64_t steps;                                  /* that this parameter took */
     int group;
     const cr_update *update;
+    bool master;                                    /* steps change kept[CR_MASTER], and write p as its copy */
     bool decays, stepping;                          /* has weight decay; has a gradient in the step that runs */
 };
 
@@ -58,7 +60,14 @@ bool cr_optim_sharded(const char *op, const cr_optim *opt);        /* true: with
 /* The params of p for the next step of s.  scale multiplies the gradient, ratio the learning rate (Muon). */
 cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio,
                          double params[]);
-cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s);   /* zeros like p */
+static inline bool cr_slot_keeps(const cr_slot *s, int k) {
+    return k == CR_MASTER ? s->master : k < s->update->moments;
+}
+static inline int cr_slot_tensors(const cr_slot *s) { return s->update->moments + s->master; }
+cr_tensor *cr_kept_new(const cr_optim *opt, const cr_slot *s, int k);   /* zeros like p; p itself for the master */
+/* What a step changes, and the copy of it that the same pass writes; NULL: none. */
+static inline cr_tensor *cr_slot_stepped(const cr_slot *s) { return s->master ? s->kept[CR_MASTER] : s->p; }
+static inline cr_tensor *cr_slot_copy(const cr_slot *s) { return s->master ? s->p : s->mirror; }
 /* the gradients that there are, borrowed, in memory that the caller frees; NULL: no memory */
 cr_tensor **cr_optim_grads(const char *op, const cr_optim *opt, int64_t *n);
 /* Runs a row for one parameter, with the params of its next step; a replay takes the options as they are then. */

@@ -1,6 +1,5 @@
-/* state.c - the state of an optimizer by name, out and in: "name.m" and "name.v" for the moments
- * that exist, "name.t" for a parameter whose bias corrections count other steps than the optimizer.
- * */
+/* state.c - the state of an optimizer by name, out and in: "name.m" and "name.v" for the moments that exist, "name.w"
+ * for a master, "name.t" for a parameter whose bias corrections count other steps than the optimizer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +11,15 @@ static const char load[] = "optim_load";
 
 /* Can the state have entry k for s? */
 static bool has_entry(const cr_slot *s, int k) {
-    return k == CR_STEP_COUNT ? s->update->corrected : k < s->update->moments;
+    return k == CR_STEP_COUNT ? s->update->corrected : cr_slot_keeps(s, k);
 }
 
 static cr_status add_state(const cr_optim *opt, const cr_slot *s, cr_params *state) {
-    for (int k = 0; k < s->update->moments; k++) {
-        if (!s->moment[k]) return CR_OK;
-        cr_status status = cr_params_add(state, s->entry[k], s->moment[k]);
+    for (int k = 0; k < CR_KEPT; k++) {
+        cr_status status = s->kept[k] ? cr_params_add(state, s->entry[k], s->kept[k]) : CR_OK;
         if (status != CR_OK) return status;
     }
-    if (!s->moment[0] || !s->update->corrected || s->steps == opt->steps) return CR_OK;
+    if (!s->kept[0] || !s->update->corrected || s->steps == opt->steps) return CR_OK;
     cr_scope_begin();
     cr_tensor *t = cr_from(&s->steps, CR_LIST(1), CR_I64, cr_cpu());
     cr_status status = t ? cr_params_add(state, s->entry[CR_STEP_COUNT], t) : cr_error_status();
@@ -72,29 +70,29 @@ static cr_status find_state(const cr_slot *s, const cr_params *state, const cr_t
     return cr_fail(CR_BAD_VALUE, load, "the state has '%s' without '%s'", s->entry[present], s->entry[absent]);
 }
 
-static cr_tensor *load_moment(const cr_optim *opt, const cr_slot *s, const cr_tensor *from) {
+static cr_tensor *load_kept(const cr_optim *opt, const cr_slot *s, int k, const cr_tensor *from) {
     cr_scope_begin();
     const cr_tensor *here = cr_to(from, cr_dtype_of(from), cr_device_of(s->p));
-    cr_tensor *moment = cr_moment_new(opt, s);
-    if (!moment || !cr_copy_(moment, here)) {
-        cr_drop(moment);
-        moment = NULL;
+    cr_tensor *kept = cr_kept_new(opt, s, k);
+    if (!kept || !cr_copy_(kept, here)) {
+        cr_drop(kept);
+        kept = NULL;
     }
     cr_scope_end();
-    return moment;
+    return kept;
 }
 
-/* The moments and steps that s will have after a load, in new tensors: a failure leaves the old
- * ones. */
+/* What s will have after a load, in new tensors: a failure leaves the old ones.  A master that is absent is made from
+ * the parameter, in the next step. */
 static cr_status load_slot(const cr_optim *opt, const cr_slot *s, const cr_params *state, int64_t steps, cr_slot *into,
                            int64_t *found) {
     const cr_tensor *from[CR_STATE_ENTRIES];
     cr_status status = find_state(s, state, from, found);
     if (status != CR_OK) return status;
-    for (int k = 0; k < s->update->moments; k++) {
+    for (int k = 0; k < CR_KEPT; k++) {
         if (!from[k]) continue;
-        into->moment[k] = load_moment(opt, s, from[k]);
-        if (!into->moment[k]) return cr_error_status();
+        into->kept[k] = load_kept(opt, s, k, from[k]);
+        if (!into->kept[k]) return cr_error_status();
     }
     if (from[CR_STEP_COUNT]) into->steps = cr_item_int(from[CR_STEP_COUNT]);
     else if (from[0] || !s->update->moments) into->steps = steps;
@@ -134,9 +132,9 @@ cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
     const cr_status status = load_slots(opt, state, steps, fresh);
     for (int64_t i = 0; i < opt->count; i++) {
         cr_slot *s = &opt->slots[i];
-        for (int k = 0; k < 2; k++) {               /* drops the old moments, or the new ones after a failure */
-            cr_drop(status == CR_OK ? s->moment[k] : fresh[i].moment[k]);
-            if (status == CR_OK) s->moment[k] = fresh[i].moment[k];
+        for (int k = 0; k < CR_KEPT; k++) {         /* drops the old tensors, or the new ones after a failure */
+            cr_drop(status == CR_OK ? s->kept[k] : fresh[i].kept[k]);
+            if (status == CR_OK) s->kept[k] = fresh[i].kept[k];
         }
         if (status == CR_OK) s->steps = fresh[i].steps;
     }
