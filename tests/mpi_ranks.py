@@ -544,7 +544,12 @@ def gpus_option(folder: Path) -> None:
 def sharded(folder: Path) -> None:
     """--shard-optimizer: the bits of one process, also over 4, 2 and 3 ranks and one in one run.  Each rank writes its
     part of the moments, and any number of them reads these."""
-    for name, more in {"adamw": [], "muon": ["--optimizer", "muon"], "bf16": ["--dtype", "bf16"]}.items():
+    for name, more in {
+        "adamw": [],
+        "muon": ["--optimizer", "muon"],
+        "bf16": ["--dtype", "bf16"],
+        "masters": ["--weights", "bf16"],
+    }.items():
         train = [PROGRAM, *TRAIN, "--microbatches", 4, *more]
         run(folder, None, 1, *train, "--out", f"whole-{name}")
         run(folder, "mpich", 4, *train, "--shard-optimizer", "--out", name, "--stop-at", 2)
@@ -780,10 +785,10 @@ FT = ("--with-ft", "ulfm")
 ELASTIC = [*OPTIONS, "--dropout", "0.1", "--threads", "1", "--microbatches", "4"]
 
 
-def same_end(folder: Path, name: str, why: str) -> None:
+def same_end(folder: Path, name: str, why: str, undisturbed: str = "whole") -> None:
     """Weights, moments, losses and norms of the undisturbed run; a step may be in the log twice."""
     run(folder, None, 1, PROGRAM, "checkpoint", "merge", name)
-    (tensors, log), (expected, whole) = bits(folder / name), bits(folder / "whole")
+    (tensors, log), (expected, whole) = bits(folder / name), bits(folder / undisturbed)
     assert tensors == expected, f"other weights or moments: {why}"
     assert set(log) == set(whole), f"other losses: {why}: {sorted(set(log) ^ set(whole))[:6]}"
 
@@ -791,11 +796,13 @@ def same_end(folder: Path, name: str, why: str) -> None:
 def elastic(folder: Path) -> None:
     """--elastic: the ranks that are left do the step again, and end with the bits of the undisturbed run."""
     train = [PROGRAM, "train", *ELASTIC, "--steps", 1500, "--save-every", 100]
+    shard, masters = "--shard-optimizer", ["--weights", "bf16"]
     run(folder, None, 1, *train, "--out", "whole")
-    shard = "--shard-optimizer"
+    run(folder, None, 1, *train, *masters, "--out", "whole-masters")
     for i, (ranks, losses, more, text) in enumerate(
         (
             (3, [[1]], [], "2 processes go on from step"),
+            (3, [[2]], [shard, *masters], "2 processes go on from step"),
             (3, [[0], [2]], [], "1 process goes on from step"),
             (4, [[3], [0]], [shard], "2 processes go on from step"),
             (4, [[0, 1]], [shard], "2 processes go on from step|of the last checkpoint: two neighbours were lost"),
@@ -812,7 +819,8 @@ def elastic(folder: Path) -> None:
             process.wait(timeout=100)
         output = (folder / "output.txt").read_text()
         assert re.search(text, output), f"{ranks} ranks, lost {losses}: {output}"
-        same_end(folder, name, f"{ranks} ranks, lost {losses}, {more}\n{output}")
+        undisturbed = "whole-masters" if masters[0] in more else "whole"
+        same_end(folder, name, f"{ranks} ranks, lost {losses}, {more}\n{output}", undisturbed)
     for engine in ENGINES:
         output = run(folder, engine, 2, *train, "--elastic", "--out", "bad", fails=True)
         assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`" in output, output

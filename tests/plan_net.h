@@ -5,6 +5,7 @@
 #include "plan_chain.h"
 
 static const cr_device *dev_now;
+static cr_dtype dtype_now = CR_F32;                 /* half precision: with f32 masters */
 
 typedef struct net {
     cr_params *params;
@@ -16,10 +17,10 @@ typedef struct net {
 static net net_new(const cr_device *dev, cr_optim_kind kind) {
     net n = {.params = cr_params_new(), .g = cr_generator_new(7)};
     cr_scope_begin();
-    n.w1 = cr_requires_grad_(cr_randn(CR_LIST(64, 24), CR_F32, dev, n.g), true);
-    n.b1 = cr_requires_grad_(cr_zeros(CR_LIST(64), CR_F32, dev), true);
-    n.w2 = cr_requires_grad_(cr_randn(CR_LIST(5, 64), CR_F32, dev, n.g), true);
-    n.b2 = cr_requires_grad_(cr_zeros(CR_LIST(5), CR_F32, dev), true);
+    n.w1 = cr_requires_grad_(cr_randn(CR_LIST(64, 24), dtype_now, dev, n.g), true);
+    n.b1 = cr_requires_grad_(cr_zeros(CR_LIST(64), dtype_now, dev), true);
+    n.w2 = cr_requires_grad_(cr_randn(CR_LIST(5, 64), dtype_now, dev, n.g), true);
+    n.b2 = cr_requires_grad_(cr_zeros(CR_LIST(5), dtype_now, dev), true);
     OK(cr_params_add(n.params, "w1", n.w1));
     OK(cr_params_add(n.params, "b1", n.b1));
     OK(cr_params_add(n.params, "w2", n.w2));
@@ -27,6 +28,7 @@ static net net_new(const cr_device *dev, cr_optim_kind kind) {
     cr_scope_end();
     cr_optim_options o = cr_optim_defaults(kind);
     o.lr = 1e-2;
+    o.master_weights = true;
     n.opt = cr_optim_new(n.params, &o);
     return n;
 }
@@ -53,7 +55,7 @@ static cr_tensor *net_step(net *n, const cr_tensor *x, const cr_tensor *target) 
 
 static cr_tensor *batch(const cr_device *dev, int seed) {
     cr_generator *g = cr_generator_new((uint64_t)seed);
-    cr_tensor *x = cr_randn(CR_LIST(40, 24), CR_F32, dev, g);
+    cr_tensor *x = cr_randn(CR_LIST(40, 24), dtype_now, dev, g);
     cr_generator_free(g);
     return x;
 }

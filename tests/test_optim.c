@@ -112,6 +112,16 @@ TEST(optim_half_keeps_f32_moments) {
     }
 }
 
+/* Every rule. */
+enum { RULES = 8 };
+static cr_optim_options rule(int r) {
+    const struct { cr_optim_kind kind; double momentum; bool nesterov;
+    } rules[RULES] = {{CR_SGD, 0, false},   {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false},
+                      {CR_ADAMW, 0, false}, {CR_LION, 0, false},  {CR_MUON, 0.9, true}, {CR_ADAMAX, 0, false}};
+    return (cr_optim_options){.kind = rules[r].kind, .momentum = rules[r].momentum, .nesterov = rules[r].nesterov,
+                              .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+}
+
 /* Elements of the bf16 mirror that are not p to half a unit (and a hair: ref rounds its doubles twice). */
 static double not_rounded(const cr_tensor *mirror, const cr_tensor *p) {
     cr_set_grad_enabled(false);
@@ -124,18 +134,12 @@ static double not_rounded(const cr_tensor *mirror, const cr_tensor *p) {
 /* A mirror holds what its parameter rounds to, after every step of every rule, and changes nothing
  * else.  1031: whole chunks and a rest. */
 TEST(optim_mirror) {
-    const cr_optim_options base = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
-    const struct { cr_optim_kind kind; double momentum; bool nesterov;
-    } rules[] = {{CR_SGD, 0, false},   {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false},
-                 {CR_ADAMW, 0, false}, {CR_LION, 0, false},  {CR_MUON, 0.9, true},
-                 {CR_ADAMAX, 0, false}};
     for (int d = 0; cr_device_at(d); d++)
-        for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        for (int r = 0; r < RULES; r++) {
             const cr_device *dev = cr_device_at(d);
             cr_scope_begin();
             cr_generator *gen = cr_generator_new(test_seed());
-            cr_optim_options o = base;
-            o.kind = rules[r].kind, o.momentum = rules[r].momentum, o.nesterov = rules[r].nesterov;
+            const cr_optim_options o = rule(r);
             cr_tensor *start = cr_randn(CR_LIST(17, 1031), CR_F32, dev, gen), *p[2],
                       *mirror = cr_empty(CR_LIST(17, 1031), CR_BF16, dev);
             cr_optim *opt[2];
@@ -169,6 +173,98 @@ TEST(optim_mirror) {
             cr_scope_end();
             test_ran_on(dev);
         }
+}
+
+/* A half-precision parameter and its f32 twin, which gets the same gradients. */
+typedef struct pair { cr_tensor *p[2]; cr_params *set[2]; cr_optim *opt[2]; } pair;
+
+static pair pair_new(cr_optim_options o, cr_dtype half, const cr_tensor *start) {
+    pair q;
+    o.master_weights = true;
+    for (int k = 0; k < 2; k++) {
+        q.p[k] = cr_requires_grad_(cr_clone(cr_to(start, k ? CR_F32 : half, cr_device_of(start))), true);
+        q.set[k] = params_of(1, (const char *const[]){"p"}, &q.p[k]);
+        q.opt[k] = cr_optim_new(q.set[k], &o);
+    }
+    return q;
+}
+
+static void pair_free(pair *q) {
+    for (int k = 0; k < 2; k++) cr_optim_free(q->opt[k]), cr_params_free(q->set[k]);
+}
+
+/* The master has the bits of the twin, and the parameter those of its rounded value. */
+static void check_pair(const pair *q, int rule, int step) {
+    const cr_device *dev = cr_device_of(q->p[0]);
+    cr_params *state[2] = {cr_optim_state(q->opt[0]), cr_optim_state(q->opt[1])};
+    const cr_tensor *w = cr_params_get(state[0], "p.w");
+    CHECK(w && cr_dtype_of(w) == CR_F32 && cr_params_count(state[0]) == cr_params_count(state[1]) + 1,
+          "rule %d on %s: no master among %d entries", rule, cr_device_name(dev), (int)cr_params_count(state[0]));
+    const bool recording = cr_set_grad_enabled(false);
+    CHECK(w && cr_item(cr_sum(cr_ne(w, q->p[1]), CR_ALL, false)) == 0, "rule %d on %s, step %d: other steps than in f32",
+          rule, cr_device_name(dev), step);
+    const cr_tensor *rounded = cr_to(q->p[1], cr_dtype_of(q->p[0]), dev);
+    /* ref rounds its doubles twice */
+    if (strcmp(cr_device_name(dev), "ref"))
+        CHECK(cr_item(cr_sum(cr_ne(rounded, q->p[0]), CR_ALL, false)) == 0, "rule %d on %s, step %d: not rounded", rule,
+              cr_device_name(dev), step);
+    cr_set_grad_enabled(recording);
+    for (int k = 0; k < 2; k++) cr_params_free(state[k]);
+}
+
+TEST(optim_master_weights) {
+    for (int d = 0; cr_device_at(d); d++)
+        for (int r = 0; r < 2 * RULES; r++) {
+            const cr_device *dev = cr_device_at(d);
+            const cr_dtype half = r % 2 ? CR_F16 : CR_BF16;
+            cr_scope_begin();
+            cr_generator *gen = cr_generator_new(test_seed());
+            const cr_tensor *start = cr_to(cr_randn(CR_LIST(17, 103), CR_F32, dev, gen), half, dev);
+            pair q = pair_new(rule(r / 2), half, start), other = pair_new(rule(r / 2), half, start);
+            for (int step = 1; step <= 4; step++) {
+                cr_tensor *g = cr_to(cr_randn(CR_LIST(17, 103), CR_F32, dev, gen), half, dev);
+                pair *at = step < 4 ? &q : &other;  /* the last one by another optimizer, which loads the state */
+                for (int k = 0; k < 2; k++) {
+                    cr_params *state = step == 4 ? cr_optim_state(q.opt[k]) : NULL;
+                    if (state) OK(cr_optim_load(other.opt[k], state, 3));
+                    if (state) OK(cr_params_copy(other.set[k], q.set[k]));
+                    cr_params_free(state);
+                    OK(cr_set_grad(at->p[k], k ? cr_to(g, CR_F32, dev) : g));
+                    OK(cr_optim_step(at->opt[k]));
+                }
+                check_pair(at, r / 2, step);
+            }
+            FAILS(CR_BAD_VALUE, "'p' is itself the copy of a master",
+                  cr_optim_mirror(q.opt[0], q.p[0], cr_empty_like(q.p[0])));
+            pair_free(&q);
+            pair_free(&other);
+            cr_generator_free(gen);
+            cr_scope_end();
+            test_ran_on(dev);
+        }
+}
+
+/* Steps too small for bf16 add up in the master.  A state without masters, as of f32 weights, makes the next step take
+ * them from the parameters. */
+TEST(optim_masters_are_made_anew) {
+    const double unit = 0x1p-12, master[] = {1 - unit, 1 - 2.5 * unit, 1 - 1.75 * unit};  /* momentum 1, 1.5, 1.75 */
+    cr_scope_begin();
+    const cr_tensor *start = cr_full(CR_LIST(4), 1, CR_BF16, cr_cpu());
+    pair q = pair_new((cr_optim_options){.kind = CR_SGD, .lr = unit, .momentum = 0.5}, CR_BF16, start);
+    for (int step = 0; step < 3; step++) {
+        for (int k = 0; k < 2; k++) {
+            OK(cr_set_grad(q.p[k], cr_ones_like(q.p[k])));
+            OK(cr_optim_step(q.opt[k]));
+        }
+        cr_params *state = cr_optim_state(q.opt[0]), *plain = cr_optim_state(q.opt[1]);
+        const double w = cr_item(cr_max(cr_params_get(state, "p.w"), CR_ALL, false));
+        CHECK(w == master[step], "step %d: %.9g, not %.9g", step, w, master[step]);
+        if (step == 1) OK(cr_optim_load(q.opt[0], plain, 2));
+        cr_params_free(state);
+        cr_params_free(plain);
+    }
+    pair_free(&q);
+    cr_scope_end();
 }
 
 /* The same steps as clipping first, but for rounding; the gradients stay as they are. */

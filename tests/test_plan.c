@@ -47,6 +47,10 @@ TEST(training) {
     }
     trains_alike(cr_cpu(), CR_SGD, NULL);
     for (int i = 0; i < 2; i++) trains_alike(cr_cpu(), CR_MUON, passes[i]);
+    dtype_now = CR_BF16;
+    for (int i = 0; i < 10; i++) trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
+    trains_alike(cr_cpu(), CR_MUON, NULL);
+    dtype_now = CR_F32;
 }
 
 /* ---- clipped gradients: the host finds the factor in the middle of a run */

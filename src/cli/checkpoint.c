@@ -247,6 +247,7 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
     if (o->given && o->kept == KEPT) return true;
     const char *then = recall(r, path, o->name);
     if (!then && o->kept == KEPT && !cr_error()) return true;   /* of an older version, without this option */
+    if (!then && !cr_error()) then = o->before;
     if (!then) {
         if (cr_error()) *code = cli_fail_library();
         else *code = cli_fail("'%s' is not a run of chainrule %s: it does not say --%s", r->s->resume, r->command->name,

@@ -28,6 +28,7 @@ typedef struct option {
                                                      * flag */
     double min, max;                                /* of numbers, inclusive; max 0: no limit */
     option_kept kept;
+    const char *before;                             /* in runs of versions without this option; NULL: there are none */
     bool given;                                     /* set by the parser */
 } option;
 typedef struct command {

@@ -19,6 +19,10 @@ int run_settle(run *r) {
     r->dev = run_device(r);
     if (!r->dev) return cli_fail_library();
     r->low = low_named(s->dtype);
+    if (low_named(s->weights) != CR_F32) {
+        if (r->low == CR_F16) return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
+        r->low = CR_F32;                            /* activations have the dtype of the weights */
+    }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
@@ -48,6 +52,7 @@ static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind)
     o.lr = s->lr;
     o.weight_decay = s->weight_decay;
     o.decay_min_ndim = 2;
+    o.master_weights = true;
     if (kind == CR_SGD) o.momentum = s->beta1;
     o.beta1 = s->beta1;
     o.beta2 = s->beta2;

@@ -16,7 +16,7 @@ typedef struct settings {
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
-    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile, *exchange, *gradients;
+    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *weights, *profile, *exchange, *gradients;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep, gpus;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
@@ -109,7 +109,7 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 41 };
+enum { SETTINGS_OPTIONS = 42 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

@@ -27,6 +27,7 @@ settings settings_default(void) {
         .width = 128,
         .context = 64,
         .dtype = "f32",
+        .weights = "f32",
         .exchange = "fixed",
         .gradients = "f32",
         .batch = 12,
@@ -51,7 +52,7 @@ settings settings_default(void) {
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 6, BATCH = 8, UPDATE = 12, RUN = 12 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 12, RUN = 12 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
@@ -81,6 +82,9 @@ static void model_options(settings *s, option out[MODEL]) {
          .help = "tokens the model sees"},
         {.name = "dtype", .text = &s->dtype, .words = "f32|bf16|f16", .kept = KEPT_FIXED,
          .help = "of products and activations; weights, moments and losses stay f32; f16 scales the loss"},
+        {.name = "weights", .text = &s->weights, .words = "f32|bf16", .kept = KEPT_FIXED, .before = "f32",
+         .help = "bf16: weights, gradients and activations are bf16, and the optimizer keeps the weights in f32 too: "
+                 "with --shard-optimizer each process a part of them"},
         {.name = "dropout", .real = &s->dropout, .what = "P", .max = 0.999, .kept = KEPT_FIXED,
          .help = "share of activations dropped while training"},
     };
@@ -105,7 +109,7 @@ static void batch_options(settings *s, option out[BATCH]) {
         {.name = "gpus", .integer = &s->gpus, .max = 64,
          .help = "train on N GPUs of this machine, a process each; needs --microbatches"},
         {.name = "shard-optimizer", .flag = &s->shard,
-         .help = "with --microbatches: each process keeps a part of the optimizer's moments"},
+         .help = "with --microbatches: each process keeps a part of the optimizer's moments and f32 weights"},
         {.name = "elastic", .flag = &s->elastic,
          .help = "with --microbatches: processes that are lost do not end the run; needs Open MPI's mpirun --with-ft "
                  "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},

@@ -126,7 +126,7 @@ static bool make_model(run *r) {
     o.shuffle = true;
     o.device = r->dev;
     r->generator = cr_generator_new((uint64_t)s->seed);
-    r->model = r->generator ? cr_gpt_new(&c, CR_F32, r->dev, r->generator) : NULL;
+    r->model = r->generator ? cr_gpt_new(&c, low_named(s->weights), r->dev, r->generator) : NULL;
     r->trained = r->model ? cr_gpt_params(r->model) : NULL;
     r->vocabulary = c.vocabulary;
     r->loader = r->model ? cr_loader_new(r->train, &o) : NULL;
