@@ -229,7 +229,8 @@ def unit_tests(folder: Path) -> None:
         assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
         for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
             seen[m].add(value)
-    assert set(seen) == {"4", "6", "8", "muon", "bf16_4", "bf16_6", "bf16_muon"} | ({"gpu", "bf16_gpu"} if GPUS else set()), seen
+    names = {"4", "6", "8", "muon", "bf16_4", "bf16_6", "bf16_muon", *(("gpu", "bf16_gpu") if GPUS else ())}
+    assert set(seen) == names, seen
     assert all(len(values) == 1 for values in seen.values()), f"bits differ: {dict(seen)}"
 
 

@@ -285,18 +285,19 @@ PyObject *api__load_metadata(const arg *a) {
 
 /* ---- checkpoints: the optimizer of Python, as the C library would have it */
 
-/* One more group of an optimizer, (moments of a parameter, {name: parameter}): their rules are known
- * by how many moments they keep. */
+/* One more group of an optimizer, (moments of a parameter, {name: parameter}, masters?): their rules are known by how
+ * many moments they keep. */
 static bool add_group(cr_optim **opt, PyObject *group) {
     static const cr_optim_kind kinds[] = {CR_SGD, CR_LION, CR_ADAMW};
     PyObject *dict;
-    int moments;
-    if (!PyArg_ParseTuple(group, "iO", &moments, &dict)) return false;
+    int moments, masters;
+    if (!PyArg_ParseTuple(group, "iOp", &moments, &dict, &masters)) return false;
     if (moments < 0 || moments > 2)
         return PyErr_Format(PyExc_ValueError, "a parameter has 0 to 2 moments, not %d", moments), false;
     cr_params *p = params_of(dict);
     if (!p) return false;
-    const cr_optim_options o = cr_optim_defaults(kinds[moments]);
+    cr_optim_options o = cr_optim_defaults(kinds[moments]);
+    o.master_weights = masters;
     const bool ok = *opt ? cr_optim_add(*opt, p, &o) == CR_OK : (*opt = cr_optim_new(p, &o)) != NULL;
     cr_params_free(p);
     return ok || raise_error();

@@ -310,6 +310,7 @@ def test_generate_draws_as_asked() -> None:
 
 OPTIMIZERS: dict[str, Any] = {
     "adamw": lambda m: optim.AdamW(m.parameters(), 1e-3, (0.9, 0.99), weight_decay=0),
+    "masters": lambda m: optim.AdamW(m.parameters(), 1e-3, (0.9, 0.99), weight_decay=0, master_weights=True),
     "adam": lambda m: optim.Adam(m.parameters(), 1e-3, (0.9, 0.99)),
     "sgd": lambda m: optim.SGD(m.parameters(), 1e-3, momentum=0.9),
     "lion": lambda m: optim.Lion(m.parameters(), 1e-3, (0.9, 0.99)),
@@ -357,7 +358,7 @@ def begin(text: Path, run: Path, optimizer: str, *more: object) -> None:
         "--weight-decay",
         0,
         "--optimizer",
-        optimizer,
+        "adamw" if optimizer == "masters" else optimizer,
         "--steps",
         12,
         "--seed",
@@ -386,9 +387,10 @@ def go_on(text: Path, run: Path, optimizer: str, steps: int) -> int:
 def test_program_and_python_take_turns(text: Path, tmp_path: Path, optimizer: str) -> None:
     """4 steps by the program, 4 in Python, 4 by the program: the bits of 12 by the program.  Muon's
     products are put together from others in Python."""
-    clip = ("--clip", 0 if optimizer == "muon" else 1)
-    begin(text, tmp_path / "whole", optimizer, *clip)
-    begin(text, tmp_path / "turns", optimizer, *clip, "--stop-at", 4)
+    more: tuple[object, ...] = ("--clip", 0 if optimizer == "muon" else 1)
+    more += ("--weights", "bf16") if optimizer == "masters" else ()
+    begin(text, tmp_path / "whole", optimizer, *more)
+    begin(text, tmp_path / "turns", optimizer, *more, "--stop-at", 4)
     assert go_on(text, tmp_path / "turns", optimizer, 4) == 4
     chainrule("train", "--resume", tmp_path / "turns", "--sample", 0)
     for name in ("weights", "optimizer"):

@@ -306,6 +306,44 @@ def test_half_precision_keeps_wide_moments() -> None:
     assert opt.state[p]["exp_avg"].dtype == cr.float32 and p.dtype == cr.bfloat16 and p[0].item() < 1
 
 
+@pytest.mark.parametrize("half", [cr.float16, cr.bfloat16])
+def test_master_weights(half: cr.dtype) -> None:
+    """The steps of a float32 parameter that gets the same gradients, rounded; also replayed, and after a load."""
+    x = cr.randn(40, 7, generator=cr.Generator().manual_seed(1)).to(half)
+
+    def begin(p: Any, **how: Any) -> tuple[Any, Any]:
+        return p.requires_grad_(), optim.AdamW([p], lr=1e-3, weight_decay=0.1, **how)
+
+    p, opt = begin(x.clone(), master_weights=True)
+    w, wide = begin(x.float(), master_weights=True)
+    coarse, rounded = begin(x.clone())
+
+    @cr.compile
+    def step(g: Any) -> None:
+        p.grad = g.to(half)
+        opt.step()
+
+    for i in range(6):
+        g = cr.randn(40, 7, generator=cr.Generator().manual_seed(2 + i)).to(half)
+        step(g)
+        w.grad, coarse.grad = g.float(), g
+        wide.step()
+        rounded.step()
+        assert "master" not in wide.state[w] and opt.state[p]["master"].dtype == cr.float32
+        assert opt.state[p]["master"].tolist() == w.tolist() and p.tolist() == w.detach().to(half).tolist(), i
+        if i == 3:
+            saved = opt.state_dict()
+            p, opt = begin(p.detach().clone(), master_weights=True)
+            opt.load_state_dict(saved)
+    assert coarse.tolist() != p.tolist(), "small steps are lost without a master"
+    with pytest.raises(ValueError, match="missing 'master' of parameter 0"):
+        opt.load_state_dict(rounded.state_dict())
+    with pytest.raises(ValueError, match="unexpected 'master' of parameter 0"):
+        rounded.load_state_dict(opt.state_dict())
+    with pytest.raises(ValueError, match="master_weights does not go with amsgrad"):
+        optim.AdamW([p], master_weights=True, amsgrad=True)
+
+
 def test_copies_and_pickles_go_on() -> None:
     def model() -> tuple[nn.Module, Any]:
         cr.manual_seed(1)

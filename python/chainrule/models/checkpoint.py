@@ -29,11 +29,16 @@ class Checkpoint(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A group of parameters by name, and the entries of the state of each that the file has as name.m and name.v."""
+    """A group of parameters by name, and the entries of the state of each that the file has as name.m and name.v; the
+    file has masters as name.w."""
 
     optimizer: Optimizer
     parameters: dict[str, Tensor]
     moments: tuple[str, ...]
+
+    def entries(self, name: str) -> dict[str, str]:
+        """The entries of the state of one parameter, and their names in the file."""
+        return {**{m: f"{name}.{letter}" for letter, m in zip("mv", self.moments, strict=False)}, "master": f"{name}.w"}
 
 
 def _slots(op: str, model: Module, optimizer: Optimizers) -> list[Slot] | None:
@@ -62,8 +67,8 @@ def _generator(model: Module) -> Generator:
     return getattr(model, "generator", None) or _core.default_generator
 
 
-def _groups(slots: list[Slot] | None) -> list[tuple[int, dict[str, Tensor]]] | None:
-    return None if slots is None else [(len(s.moments), s.parameters) for s in slots]
+def _groups(slots: list[Slot] | None) -> list[tuple[int, dict[str, Tensor], bool]] | None:
+    return None if slots is None else [(len(s.moments), s.parameters, s.optimizer._masters) for s in slots]
 
 
 def _kept(slots: list[Slot] | None) -> Iterator[tuple[Slot, str, dict[str, Any]]]:
@@ -93,9 +98,10 @@ def save_checkpoint(
     kept = [*_kept(slots)]
     steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
     moments = {
-        f"{name}.{letter}": state[moment]
+        stored: state[entry]
         for slot, name, state in kept
-        for letter, moment in zip("mv", slot.moments, strict=False)
+        for entry, stored in slot.entries(name).items()
+        if entry in state
     }
     moments |= {
         f"{name}.t": _core.tensor([state["step"]]) for _, name, state in kept if state.get("step", steps) != steps
@@ -127,11 +133,7 @@ def load_checkpoint(
     )
     for slot in slots or ():
         for name, p in slot.parameters.items():
-            state = {
-                moment: moments[f"{name}.{letter}"]
-                for letter, moment in zip("mv", slot.moments, strict=False)
-                if f"{name}.{letter}" in moments
-            }
+            state = {entry: moments[stored] for entry, stored in slot.entries(name).items() if stored in moments}
             if state and slot.optimizer._counts:
                 state["step"] = int(moments.get(f"{name}.t", steps))
             slot.optimizer.state[p] = state

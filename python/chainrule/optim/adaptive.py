@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
-from .optimizer import Group, Optimizer, Params, State, moment
+from .optimizer import Group, Optimizer, Params, State, master, moment
 
 __all__ = ["Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "SparseAdam"]
 
@@ -24,7 +24,10 @@ class Adam(Optimizer):
     (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015). amsgrad: the largest v so far divides
     (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.  offload: m and v lie in the host's
     memory, where a CUDA device reaches them: 8 bytes of its memory less for each parameter, slower
-    steps, the same bits; without effect on the cpu, a RuntimeError on webgpu."""
+    steps, the same bits; without effect on the cpu, a RuntimeError on webgpu. master_weights: the
+    first step makes a float32 copy of each float16 and bfloat16 parameter, "master" in the state;
+    steps change the master, and the parameter is its rounded value. The master does not see what
+    else writes the parameter. ValueError: with amsgrad."""
 
     _ranges, _scales, _counts = _BETAS, True, True
 
@@ -44,8 +47,9 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
         offload: bool = False,
+        master_weights: bool = False,
     ) -> None:
-        self._offload = offload
+        self._offload, self._masters = offload, master_weights
         options = {
             "lr": lr,
             "betas": betas,
@@ -57,6 +61,11 @@ class Adam(Optimizer):
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        if self._masters and group["amsgrad"]:
+            raise ValueError("master_weights does not go with amsgrad")
+
     def _kept(self, group: Group) -> tuple[str, ...] | None:
         return None if group["amsgrad"] else self._moments(group)
 
@@ -65,7 +74,8 @@ class Adam(Optimizer):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
     def _fresh(self, group: Group, p: Tensor) -> State:
-        return {"step": 0, **{name: moment(p, self._offload) for name in self._moments(group)}}
+        moments = {name: moment(p, self._offload) for name in self._moments(group)}
+        return {"step": 0, **moments, **(master(p, self._offload) if self._masters else {})}
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         state["step"] += 1
@@ -94,6 +104,7 @@ class AdamW(Adam):
         foreach: bool | None = None,
         fused: bool | None = None,
         offload: bool = False,
+        master_weights: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -106,6 +117,7 @@ class AdamW(Adam):
             differentiable=differentiable,
             decoupled_weight_decay=True,
             offload=offload,
+            master_weights=master_weights,
         )
 
 

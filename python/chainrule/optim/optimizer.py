@@ -27,6 +27,11 @@ def moment(p: Tensor, offload: bool = False) -> Tensor:
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
 
+def master(p: Tensor, offload: bool = False) -> State:
+    """The entry of p's state that steps change in its place, if p is in half precision."""
+    return {"master": moment(p, offload).copy_(p.detach())} if p.dtype in (_core.float16, _core.bfloat16) else {}
+
+
 class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
@@ -41,6 +46,7 @@ class Optimizer:
     _scale = 1.0  # of the gradients in the step that runs
     _counts = False  # has the state of a parameter a "step"?
     _offload = False  # are moments in the host's memory?
+    _masters = False  # do steps change float32 copies of half-precision parameters?
     # limits of the options: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
 
@@ -172,20 +178,29 @@ class Optimizer:
                     state.update(self._fresh(group, p) or {})
                     if state and recording:
                         self._refuse("the first step makes moments, which a replay would make again: run a step before")
-                together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
+                together.setdefault(self._key(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
-            name, moments, options = self._rule(group, key)
+            name, moments, options = self._rule_of(group, key)
             results: list[Tensor] = []
             inputs: list[Tensor] = []
             for p, grad, state in members:
                 kept = [state[m] for m in moments]
-                results += [p, *kept]
-                inputs += [p, grad, *kept]
+                changed = state.get("master", p)
+                results += [changed, *kept, *([] if changed is p else [p])]
+                inputs += [changed, grad, *kept]
             options["scale"] = self._scale
             _core._update(name, results, inputs, options, group)
             if recording:
                 counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
                 _core._record_replay(partial(self._replay, group, counted, name, _core._record_params()))
+
+    def _key(self, group: Group, p: Tensor, state: State) -> tuple[Hashable, bool]:
+        """Counts a step of p; and does the update also write p, as the copy of a master?"""
+        return self._advance(group, p, state), "master" in state
+
+    def _rule_of(self, group: Group, key: tuple[Any, bool]) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        name, moments, options = self._rule(group, key[0])
+        return name + "_copy" * key[1], moments, options
 
     def _update(
         self,
@@ -209,8 +224,8 @@ class Optimizer:
     def _replay(self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object) -> None:
         """Before a recorded update runs again: counts its step, and gives it the options of the moment.  members: those
         with a state, or one."""
-        keys = {self._advance(group, p, state) for p, state in members}
-        rule, _, options = self._rule(group, key := keys.pop())
+        keys = {self._key(group, p, state) for p, state in members}
+        rule, _, options = self._rule_of(group, key := keys.pop())
         if keys or rule != name:
             raise _core.Error(
                 f"[step] the update became {rule} where {name} was recorded, or parameters step apart: {key}"
