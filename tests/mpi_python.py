@@ -108,8 +108,8 @@ def batch(step: int, rank: int) -> tuple[Any, Any]:
 
 
 def loss_of(m: Any, step: int, rank: int) -> Any:
-    device = next(iter(m.parameters())).device
-    x, y = (t.to(device) for t in batch(step, rank))
+    like = next(iter(m.parameters()))
+    x, y = (t.to(like.device, like.dtype) for t in batch(step, rank))
     return ((m(x) - y) ** 2).mean()
 
 
@@ -200,14 +200,19 @@ def train(m: Any, optimizer: Any, steps: range, rank: int, clip: bool = False) -
 
 
 def zero(rank: int, size: int) -> None:
-    """The weights and the state of AdamW itself, also from a state dict."""
-    plain, sharded = DistributedDataParallel(model()), DistributedDataParallel(model())
+    """The weights and the state of AdamW itself, also from a state dict; with bfloat16 weights, their masters too."""
+    for dtype in (cr.float32, cr.bfloat16):
+        zero_of(dtype, rank, size)
+
+
+def zero_of(dtype: Any, rank: int, size: int) -> None:
+    plain, sharded = DistributedDataParallel(model().to(dtype)), DistributedDataParallel(model().to(dtype))
     groups = [
         [{"params": list(m.module[0].parameters()), "lr": 0.1}, {"params": list(m.module[1:].parameters())}]
         for m in (plain, sharded)
     ]
-    one = AdamW(groups[0], lr=0.01)
-    parts = ZeroRedundancyOptimizer(groups[1], AdamW, lr=0.01)
+    one = AdamW(groups[0], lr=0.01, master_weights=True)
+    parts = ZeroRedundancyOptimizer(groups[1], AdamW, lr=0.01, master_weights=True)
     schedules = [cr.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (one, parts)]
     for m, o, schedule in ((plain, one, schedules[0]), (sharded, parts, schedules[1])):
         train(m, o, range(2), rank)
@@ -215,6 +220,7 @@ def zero(rank: int, size: int) -> None:
         train(m, o, range(2, 4), rank, clip=True)
     for p, q in zip(plain.parameters(), sharded.parameters(), strict=True):
         assert same(p, q)
+    assert all(("master" in s) == (dtype is cr.bfloat16) for s in parts.optim.state.values())
     held = sum(s["exp_avg"].numel() for s in parts.optim.state.values())
     assert held < sum(p.numel() for p in plain.parameters()) / size + 64 * 7 + 64, held
     try:
@@ -231,7 +237,7 @@ def zero(rank: int, size: int) -> None:
     ]
     for i, entries in whole["state"].items():
         assert all(same(value, state[0]["state"][i][k]) for k, value in entries.items()), i
-    again = ZeroRedundancyOptimizer(groups[1], AdamW, lr=0.5)
+    again = ZeroRedundancyOptimizer(groups[1], AdamW, lr=0.5, master_weights=True)
     again.load_state_dict(state[0])
     train(plain, one, range(4, 6), rank)
     train(sharded, again, range(4, 6), rank)
