@@ -416,6 +416,7 @@ def a_recorded_step_changes_no_bit(folder: Path) -> None:
         "free": ["--clip", "0", "--optimizer", "lion"],
         "half": ["--dtype", "bf16", "--optimizer", "sgd"],
         "muon": ["--optimizer", "muon"],
+        "masters": ["--weights", "bf16"],
     }
     for name, words in cases.items():
         words = ["train", "--data", str(text), *SMALL, *words, "--dropout", "0.2", "--steps", "8"]
@@ -811,22 +812,33 @@ def steps_of_several_batches_and_inside_the_backward_pass(folder: Path) -> None:
 
 @test
 def half_precision(folder: Path) -> None:
-    """The same run in bf16 and f16 ends within 0.02 of the loss in f32, with other bits; resumed it has its own bits,
-    the scale of f16's loss included, with one thread and with two."""
+    """In bf16, in f16 and with bf16 weights, a run ends within 0.02 of the loss in f32, with other bits; resumed it has
+    its own bits, the scale of f16's loss included, with one thread and with two."""
     text = corpus(folder)
     words = ["train", "--data", text, *small(width=32, layers=2), "--steps", 100]
     run(folder, *words, "--out", "f32")
-    for dtype in ("bf16", "f16"):
-        run(folder, *words, "--dtype", dtype, "--out", dtype, "--threads", 2)
-        run(folder, *words, "--dtype", dtype, "--out", f"{dtype} resumed", "--stop-at", 50, "--threads", 1)
-        run(folder, "train", "--resume", f"{dtype} resumed")
-        assert weights(folder / dtype) == weights(folder / f"{dtype} resumed") != weights(folder / "f32"), dtype
-        a, b = ([r["val_loss"] for r in log(folder / name) if "val_loss" in r][-1] for name in ("f32", dtype))
-        assert abs(a - b) < 0.02, (dtype, a, b)
-    state = json.loads((folder / "f16" / "checkpoint" / "state.json").read_text())["scaler"]
+    for what in ("--dtype bf16", "--dtype f16", "--weights bf16"):
+        run(folder, *words, *what.split(), "--out", what, "--threads", 2)
+        run(folder, *words, *what.split(), "--out", f"{what} resumed", "--stop-at", 50, "--threads", 1)
+        run(folder, "train", "--resume", f"{what} resumed")
+        assert weights(folder / what) == weights(folder / f"{what} resumed") != weights(folder / "f32"), what
+        a, b = ([r["val_loss"] for r in log(folder / name) if "val_loss" in r][-1] for name in ("f32", what))
+        assert abs(a - b) < 0.02, (what, a, b)
+    state = json.loads((folder / "--dtype f16" / "checkpoint" / "state.json").read_text())["scaler"]
     assert state["scale"] <= 65536 and 0 <= state["growth_tracker"] <= 100, state
-    again = run(folder, "train", "--resume", "f16 resumed", "--dtype", "f32", code=2).stderr
+    again = run(folder, "train", "--resume", "--dtype f16 resumed", "--dtype", "f32", code=2).stderr
     assert "--dtype cannot change" in again, again
+    again = run(folder, "train", "--resume", "f32", "--weights", "bf16", code=2).stderr
+    assert "--weights cannot change when a run goes on: it was f32, not bf16" in again, again
+    both = run(folder, *words, "--weights", "bf16", "--dtype", "f16", "--out", "no", code=2).stderr
+    assert "--dtype f16 does not go with --weights bf16" in both, both
+    held = {name: len(weights(folder / name)["weights.safetensors"]) for name in ("f32", "--weights bf16")}
+    assert 0.5 <= held["--weights bf16"] / held["f32"] < 0.52, held
+    fused = ["--weights", "bf16", "--clip", 0]
+    run(folder, *words, *fused, "--out", "after")
+    run(folder, *words, *fused, "--fuse-step", "--out", "inside")
+    assert weights(folder / "after") == weights(folder / "inside")
+    assert "fox" in run(folder, "generate", "--model", "inside", "--prompt", "fox", "--tokens", 5).stdout
     fused = run(folder, *words, "--dtype", "f16", "--out", "no", "--fuse-step", "--clip", 0, code=2).stderr
     assert "needs them to scale the loss" in fused, fused
 

@@ -201,7 +201,7 @@ static void check_pair(const pair *q, int rule, int step) {
     CHECK(w && cr_dtype_of(w) == CR_F32 && cr_params_count(state[0]) == cr_params_count(state[1]) + 1,
           "rule %d on %s: no master among %d entries", rule, cr_device_name(dev), (int)cr_params_count(state[0]));
     const bool recording = cr_set_grad_enabled(false);
-    CHECK(w && cr_item(cr_sum(cr_ne(w, q->p[1]), CR_ALL, false)) == 0, "rule %d on %s, step %d: other steps than in f32",
+    CHECK(w && cr_item(cr_sum(cr_ne(w, q->p[1]), CR_ALL, false)) == 0, "rule %d on %s, step %d: not the steps of f32",
           rule, cr_device_name(dev), step);
     const cr_tensor *rounded = cr_to(q->p[1], cr_dtype_of(q->p[0]), dev);
     /* ref rounds its doubles twice */

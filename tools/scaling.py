@@ -3,10 +3,11 @@
 memory.  docs/scaling.md has the table.
 
     scaling.py                     the table, for the models and numbers of GPUs below
+    scaling.py --weights bf16      the same for bf16 weights and gradients with f32 masters
     scaling.py --check FILE        compares the reckoning with what bench/ranks.py measured here: lines of JSON
 
-The exchange is that of src/dist: every shard's partial sums to the shard's owner, then all shards to all, 4 bytes for
-each gradient.  The first half can hide behind the backward pass (two thirds of the computing).  The table is for the
+The exchange is that of src/dist: every shard's partial sums to the shard's owner, then all shards to all, in
+the dtype of the weights.  The first half can hide behind the backward pass (two thirds of the computing).  The table is for the
 sharded optimizer, whose second half moves weights: it can hide behind the next forward pass (the other third), but for
 the bucket that this pass reads first.  "by node" is a plan: sums inside a node first, so that a
 GPU's network card moves an eighth."""
@@ -55,22 +56,26 @@ def half(bytes_: float, gpus: int, by_node: bool) -> float:
     return inside + outside / GPUS_OF_NODE + steps * LATENCY if by_node else max(inside, outside) + steps * LATENCY
 
 
-def step(model: Model, gpus: int, by_node: bool) -> tuple[float, float]:
+WIDTHS = {"f32": 4, "bf16": 2}  # bytes of a weight, and of a gradient
+
+
+def step(model: Model, gpus: int, by_node: bool, width: int) -> tuple[float, float]:
     """Seconds of the computing, and of the exchange that it does not hide."""
     computing = 6 * model.parameters * model.tokens / (gpus * PEAK * model.mfu)
-    bytes_ = 4 * model.parameters
+    bytes_ = width * model.parameters
     last = half(min(BUCKET, bytes_), gpus, by_node)  # the last bucket is complete when the pass is over
     gradients = max(half(bytes_, gpus, by_node) - computing * 2 / 3, last)
     weights = max(half(bytes_, gpus, by_node) - computing / 3, last)
     return computing, gradients + weights
 
 
-def memory(model: Model, gpus: int) -> float:
-    """Bytes of weights, gradients and Adam's two moments on one GPU, in f32, moments sharded."""
-    return model.parameters * (4 + 4 + 8 / gpus)
+def memory(model: Model, gpus: int, width: int) -> float:
+    """Bytes of weights and gradients on one GPU, and of its part of what is sharded: Adam's two moments, and the f32
+    masters of bf16 weights."""
+    return model.parameters * (2 * width + (8 if width == WIDTHS["f32"] else 12) / gpus)
 
 
-def table() -> list[str]:
+def table(width: int) -> list[str]:
     lines = [
         "| model | GPUs | computing | exposed | by node | efficiency | by node | sent by a GPU | memory |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -79,16 +84,16 @@ def table() -> list[str]:
         for gpus in COUNTS:
             if gpus > model.tokens / 256:
                 continue
-            computing, exposed = step(model, gpus, False)
-            _, planned = step(model, gpus, True)
-            sent = 2 * (gpus - 1) / gpus * 4 * model.parameters
+            computing, exposed = step(model, gpus, False, width)
+            _, planned = step(model, gpus, True, width)
+            sent = 2 * (gpus - 1) / gpus * width * model.parameters
             cells = [
                 model.name,
                 f"{gpus:,}",
                 *(f"{1e3 * seconds:.2f} ms" for seconds in (computing, exposed, planned)),
                 *(f"{computing / (computing + more):.0%}" for more in (exposed, planned)),
                 f"{sent / 1e9:.2f} GB",
-                f"{memory(model, gpus) / 1e9:.1f} GB",
+                f"{memory(model, gpus, width) / 1e9:.1f} GB",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -125,8 +130,9 @@ def check(path: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=Path, metavar="FILE")
+    parser.add_argument("--weights", choices=WIDTHS, default="f32")
     o = parser.parse_args()
-    print("\n".join(check(o.check) if o.check else table()))
+    print("\n".join(check(o.check) if o.check else table(WIDTHS[o.weights])))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ typedef struct cr_parallel_stats {
                                in the last step */
     int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
                                of this rank's last backward pass were visited */
-    int64_t moments, gradients; /* bytes held: of moments and masters; of gradients and exchange */
+    int64_t moments, gradients; /* bytes held: of moments and masters; of gradients, exchange */
     int64_t pending;        /* shard: buckets of new weights that are still on their way now */
     double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited, and,
                                since the step's first cr_parallel_next, whatever reads weights for
@@ -110,7 +110,8 @@ enum { CR_NORM_BLOCK = 1 << 16 };
 cr_world    *cr_parallel_world(const cr_parallel *p); /* borrowed */
 cr_params   *cr_parallel_moments(cr_parallel *p);
                             /* shard: this rank's moments and masters, as cr_optim_state names
-                               them; "NAME@I" is a piece from element I on; new set of shared tensors */
+                               them; "NAME@I" is a piece from element I on; new set of shared
+                               tensors */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);
 
 #endif

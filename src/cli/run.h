@@ -16,7 +16,8 @@ typedef struct settings {
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
-    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *weights, *profile, *exchange, *gradients;
+    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *weights, *profile, *exchange;
+    const char *gradients;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep, gpus;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;

@@ -129,7 +129,8 @@ static bool make_exchanges(cr_parallel *p) {
         cr_exchange_room(p->w, &b->e, &s, &r);
         if (s > INT32_MAX / p->width || r > INT32_MAX / p->width || b->n > INT32_MAX / p->width) {
             cr_fail(CR_BAD_VALUE, "parallel_new", "a bucket of %lld elements has %lld bytes to exchange: at most %d; a "
-                    "parameter of Muon is in one bucket", (long long)b->n, (long long)((s > r ? s : r) * p->width), INT32_MAX);
+                    "parameter of Muon is in one bucket", (long long)b->n, (long long)((s > r ? s : r) * p->width),
+                    INT32_MAX);
             return false;
         }
         send = s > send ? s : send;
