@@ -53,6 +53,34 @@ TEST(training) {
     dtype_now = CR_F32;
 }
 
+/* ---- anomaly mode: the first kernel of a replay whose result is not finite is an error that names its ops */
+static void finds_anomalies(const cr_device *dev, const char *passes) {
+    OK(cr_switch_set("PLAN", passes));
+    cr_scope_begin();
+    cr_tensor *good = cr_ones(CR_LIST(30, 40), CR_F32, dev), *bad = cr_full(CR_LIST(30, 40), -1, CR_F32, dev), *y;
+    OK(cr_record_begin(1, (const cr_tensor *[]){good}));
+    y = cr_matmul(cr_softmax(cr_add_scalar(cr_sqrt(good), 1), 1), cr_log(cr_add_scalar(cr_transpose(good, 0, 1), 2)));
+    cr_plan *plan = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(plan, "%s", cr_error());
+    const bool before = cr_set_anomaly(true);
+    OK(cr_plan_run(plan, (const cr_tensor *[]){good}, &y));
+    FAILS(CR_RUNTIME, "sqrt", cr_plan_run(plan, (const cr_tensor *[]){bad}, &y));
+    const cr_tensor *less = cr_full(CR_LIST(30, 40), 0, CR_F32, dev);
+    OK(cr_plan_run(plan, &less, &y));
+    cr_set_anomaly(before);
+    OK(cr_plan_run(plan, (const cr_tensor *[]){bad}, &y));
+    CHECK(isnan(cr_item(cr_sum(y, CR_ALL, false))), "%s: not NaN", cr_device_name(dev));
+    cr_plan_free(plan);
+    cr_scope_end();
+    OK(cr_switch_set("PLAN", NULL));
+    test_ran_on(dev);
+}
+
+TEST(anomalies_of_replays) {
+    for (int d = 0; cr_device_at(d); d++)
+        for (int i = 0; i < 3; i++) finds_anomalies(cr_device_at(d), (const char *[]){NULL, "none", "tile"}[i]);
+}
+
 /* ---- clipped gradients: the host finds the factor in the middle of a run */
 typedef enum clip_kind { STEP_CLIPPED, PARAMS_CLIPPED } clip_kind;
 

@@ -320,10 +320,54 @@ static cr_status run_step(cr_plan *p, const cr_step *s, char *args) {
     return cr_move_bytes(t->to.storage, (size_t)t->to.offset, t->from.storage, (size_t)t->from.offset, t->bytes);
 }
 
+/* ---- anomaly mode: each kernel's results are read back */
+static cr_status check_array(const char *name, cr_storage *s, cr_dtype dt, int ndim, const int64_t *shape,
+                             const int64_t *strides, int64_t offset, int64_t numel) {
+    cr_scope_begin();
+    cr_storage_retain(s);
+    const cr_tensor *t = cr_tensor_placed(s, s->dev, dt, ndim, shape, strides, offset, numel, false);
+    const cr_status status = t ? cr_check_finite(name, "a replay", NULL, t) : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+static cr_status check_kernel(const cr_step *s, const char *name, const char *args) {
+    const cr_elementwise_args *e = (const void *)args;
+    cr_status status = CR_OK;
+    for (int64_t k = 0; s->kernel == CR_KERNEL_elementwise && k < e->count; k++) {
+        const cr_walk *w = &e->walks[k];
+        for (int i = 0; i < w->n_out && status == CR_OK; i++)
+            status = check_array(name, w->out[i].storage, w->out[i].dtype, w->ndim, w->shape, w->out[i].strides,
+                                 w->out[i].offset, w->numel);
+    }
+    for (int i = 0; s->kernel != CR_KERNEL_elementwise && i < s->n_operands; i++) {
+        if (!(s->operands[i].use & CR_WRITES) || s->operands[i].walk) continue;
+        const cr_array *y = (const void *)(args + s->operands[i].at);
+        return check_array(name, y->storage, y->dtype, y->ndim, y->shape, y->strides, y->offset, y->numel);
+    }
+    return status;
+}
+
+/* Of a group the kernels whose results exist as a whole. */
+static cr_status check_step(const cr_step *s, const char *name, const char *args) {
+    const cr_group *g = s->group;
+    if (!g) return s->kind == CR_STEP_KERNEL ? check_kernel(s, name, args) : CR_OK;
+    cr_status status = CR_OK;
+    for (int k = 0; k < g->n && status == CR_OK; args += line(g->steps[k++].bytes)) {
+        const cr_step *one = &g->steps[k];
+        bool inner = false;
+        for (int i = 0; i < g->n_inner; i++)
+            for (int o = 0; o < one->n_operands; o++)
+                inner |= one->operands[o].use & CR_WRITES && one->operands[o].buffer == g->inner[i].buffer;
+        if (!inner) status = check_kernel(one, one->name ? one->name : name, args);
+    }
+    return status;
+}
+
 static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
     cr_status status = CR_OK;
     for (int i = from; i < to && status == CR_OK; i++) {
-        const int behind = cr_stretch_run(p, x, i, to, &status);
+        const int behind = cr_modes.anomaly ? i : cr_stretch_run(p, x, i, to, &status);
         if (behind > i) { i = behind - 1; continue; }
         const cr_step *s = &p->steps[i];
         const char *name = s->name ? s->name : "plan";
@@ -332,6 +376,7 @@ static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
         const double start = cr_profile_start();
         status = cr_finished(name, run_step(p, s, x->pool + p->args_at[i]));
         if (x->stretches) cr_stretch_watch(p, x->stretches, i, true);
+        if (cr_modes.anomaly && status == CR_OK) status = check_step(s, name, x->pool + p->args_at[i]);
         if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
         if (s->begins) end_buffers(p, x, i);
     }
