@@ -2,7 +2,7 @@
 
     all-reduce   500 MB of float32: in the fixed order, by the same MPI's MPI_Allreduce, and by PyTorch's gloo
     train        steps of chainrule train, two microbatches: 1 rank x 2 threads, 2 ranks x 1 thread, these with
-                 --shard-optimizer
+                 --shard-optimizer, and with --weights bf16 too; the most bytes that tensors of rank 0 held
     step         the same steps in Python: DistributedDataParallel, then ZeroRedundancyOptimizer too
 
 Starts itself under mpirun of build/mpi (make build/.for-mpi).  Each figure is the least of some rounds, in seconds; all
@@ -141,20 +141,22 @@ def train(rounds: int, small: bool) -> None:
             "1 x 2 threads": [*plain, "--threads", 2],
             "2 x 1 threads": [*mpirun, *plain, "--threads", 1],
             "sharded": [*mpirun, *plain, "--threads", 1, "--shard-optimizer"],
+            "sharded, bf16 weights": [*mpirun, *plain, "--threads", 1, "--shard-optimizer", "--weights", "bf16"],
         }
         found: dict[str, float] = dict.fromkeys(commands, float("inf"))
-        exposed = dict(found)
+        exposed, peak = dict(found), dict.fromkeys(commands, 0)
         for _ in range(rounds):
             for name, command in commands.items():
                 environment = {**os.environ, "VIRTUAL_ENV": str(MPI), "CHAINRULE_MPI": str(LIBRARY)}
                 subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL, check=True)
-                lines = map(json.loads, (Path(folder) / "run.jsonl").read_text().splitlines())
+                lines = [*map(json.loads, (Path(folder) / "run.jsonl").read_text().splitlines())]
+                peak[name] = next(line["peak_bytes"] for line in lines if line.get("event") == "finish")
                 steps = [line for line in lines if "loss" in line]
                 pairs = list(itertools.pairwise(steps))[1:]  # the second step is recorded
                 found[name] = min(found[name], *(b["seconds"] - a["seconds"] for a, b in pairs))
                 exposed[name] = min(exposed[name], *(b.get("exposed_seconds", 0) for _, b in pairs))
         table = vocabulary * width  # the tied embedding, whose gradient comes last
-        line = {"part": "chainrule train", "ranks": 2, "last": table, **found, "exposed": exposed}
+        line = {"part": "chainrule train", "ranks": 2, "last": table, **found, "exposed": exposed, "peak": peak}
         print(json.dumps(line), flush=True)
 
 
