@@ -508,6 +508,31 @@ def test_gpt_and_lstm() -> None:
         assert results[0] == results[1], kind
 
 
+def test_no_layout_copies() -> None:
+    """Attention as scripts write it: heads are views of one product.  No kernel moves elements to another place, but for
+    one third of that product's gradient."""
+    batch, length, heads, width = 2, 12, 4, 32
+    qkv, out = cr.nn.Linear(width, 3 * width), cr.nn.Linear(width, width)
+    parameters = [*qkv.parameters(), *out.parameters()]
+
+    @cr.compile(fullgraph=True)
+    def step(x: cr.Tensor) -> cr.Tensor:
+        for p in parameters:
+            p.grad = None
+        split = (part.view(batch, length, heads, -1).transpose(1, 2) for part in qkv(x).split(width, dim=2))
+        y = cr.nn.functional.scaled_dot_product_attention(*split, is_causal=True)
+        loss = out(y.transpose(1, 2).contiguous().view(batch, length, width)).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    x = cr.randn(batch, length, width)
+    for _ in range(3):
+        step(x)
+    kernels = [line.split()[:2] for line in step.explain().splitlines() if line.startswith("  ")]
+    assert [k for k in kernels if k[0] in ("copy", "take", "gather", "concat")] == [["copy", "embed_part"]], kernels
+    assert {"attention", "attention_bwd", "matmul"} <= {k[0] for k in kernels}, kernels
+
+
 def test_many_replays_hold_memory() -> None:
     f = cr.compile(lambda x: (x * x + x).sum(), fullgraph=True)
     x = cr.randn(500)
