@@ -509,7 +509,7 @@ def test_gpt_and_lstm() -> None:
 
 
 def test_no_layout_copies() -> None:
-    """Attention as scripts write it: heads are views of one product.  No kernel moves elements to another place, but for
+    """Attention as scripts write it: heads are views of one product.  No kernel moves elements elsewhere, but for
     one third of that product's gradient."""
     batch, length, heads, width = 2, 12, 4, 32
     qkv, out = cr.nn.Linear(width, 3 * width), cr.nn.Linear(width, width)
