@@ -194,11 +194,11 @@ class Optimizer:
                 counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
                 _core._record_replay(partial(self._replay, group, counted, name, _core._record_params()))
 
-    def _key(self, group: Group, p: Tensor, state: State) -> tuple[Hashable, bool]:
+    def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
         """Counts a step of p; and does the update also write p, as the copy of a master?"""
         return self._advance(group, p, state), "master" in state
 
-    def _rule_of(self, group: Group, key: tuple[Any, bool]) -> tuple[str, tuple[str, ...], dict[str, float]]:
+    def _rule_of(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
         name, moments, options = self._rule(group, key[0])
         return name + "_copy" * key[1], moments, options
 
