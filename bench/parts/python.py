@@ -292,14 +292,21 @@ def compile(bench: Bench) -> None:
         f"{bench.turns_words()}, from Python: the same lines op by op and compiled (`cr.compile`,",
         "`torch.compile`, `jax.jit`). Elementwise steps are of 4 M elements; `bench/compile.py` has the lines.",
     )
-    got = bench.turns("compile.py")
-    if not got:
-        bench.say("Failed.", "")
-        return
-    bench.data["compile"] = got
+    bench.data["compile"] = by_isa = bench.turns_by_isa("compile.py")
+    for isa, got in by_isa.items():
+        compiled_steps(bench, isa, got)
+    ours = "chainrule compiled"
+    for k, when in enumerate(("from the start", "of the steps that follow the first five")):
+        peaks = {library: both[k] / 1e6 for got in list(by_isa.values())[:1] for library, both in got["memory"].items()}
+        if peaks:
+            bench.peak_memory(f"GPT-2, {when}", peaks, ("torch", "torch compiled"), ours, 0.8)
+    bench.say("")
+
+
+def compiled_steps(bench: Bench, isa: str, got: Any) -> None:
     number = lambda ms: "" if ms is None else f"{ms:.1f}" if ms > 100 else f"{ms:.3f}"
     rows = [[r["name"], *(number(r["ms"].get(library)) for library in got["rows"][0]["ms"])] for r in got["rows"]]
-    bench.say(table(["ms", *got["versions"]], rows), "")
+    bench.say(table([f"{isa}, ms", *got["versions"]], rows), "")
     ours, elementwise = "chainrule compiled", []
     for r in got["rows"]:
         ms, name, peers = r["ms"], r["name"], peers_of(r["ms"])
@@ -313,8 +320,4 @@ def compile(bench: Bench) -> None:
     if elementwise:
         mean = statistics.geometric_mean(elementwise)
         bench.say(f"* Elementwise steps, geometric mean against the best peer of each: {mean:.2f}x the time.")
-    for k, when in enumerate(("from the start", "of the steps that follow the first five")):
-        peaks = {library: both[k] / 1e6 for library, both in got["memory"].items()}
-        if peaks:
-            bench.peak_memory(f"GPT-2, {when}", peaks, ("torch", "torch compiled"), ours, 0.8)
     bench.say("")
