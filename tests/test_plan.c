@@ -53,6 +53,41 @@ TEST(training) {
     dtype_now = CR_F32;
 }
 
+/* ---- what a plan says it computes: a linear layer, products of matrices, a convolution, causal attention, with their
+ * gradients */
+TEST(flops) {
+    const double B = 2, H = 3, T = 5, D = 16, linear = 2 * 4 * 6 * 7, conv = 2.0 * (1 * 5 * 6 * 6) * (4 * 3 * 3),
+                 attention = B * H * D * (T * (T + 1) / 2);
+    cr_scope_begin();
+    cr_generator *g = cr_generator_new(1);
+    cr_tensor *in[] = {cr_randn(CR_LIST(4, 6), CR_F32, cr_cpu(), g),
+                       cr_randn(CR_LIST(1, 4, 8, 8), CR_F32, cr_cpu(), g)};
+    cr_tensor *w = cr_requires_grad_(cr_randn(CR_LIST(7, 6), CR_F32, cr_cpu(), g), true),
+              *kernel = cr_requires_grad_(cr_randn(CR_LIST(5, 4, 3, 3), CR_F32, cr_cpu(), g), true),
+              *q = cr_requires_grad_(cr_randn(CR_LIST(2, 3, 5, 16), CR_F32, cr_cpu(), g), true);
+    for (int backward = 0; backward < 2; backward++) {
+        cr_set_grad_enabled(backward);
+        OK(cr_record_begin(2, (const cr_tensor *const *)in));
+        cr_tensor *y = cr_sum(cr_linear(in[0], w, CR_NONE), CR_ALL, false);
+        y = cr_add(y, cr_sum(cr_conv(in[1], kernel, CR_NONE, NULL), CR_ALL, false));
+        y = cr_add(y, cr_sum(cr_attention(q, q, q, &(cr_attention_options){.causal = true}), CR_ALL, false));
+        if (backward) OK(cr_backward(y, CR_NONE, NULL));
+        y = cr_detach(y);
+        cr_plan *plan = cr_record_end(1, (const cr_tensor *const *)&y);
+        REQUIRE(plan, "%s", cr_error());
+        /* the inputs need no gradient: one product more of the linear layer and of the convolution */
+        const double expected = (linear + conv) * (1 + backward) + attention * (backward ? 14 : 4);
+        CHECK(cr_plan_look(plan).flops == expected, "%.0f flops, not %.0f", cr_plan_look(plan).flops, expected);
+        char *text = cr_plan_text(plan);
+        CHECK(text && strstr(text, "MFLOP") && strstr(text, "GFLOP"), "%s", text);
+        free(text);
+        cr_plan_free(plan);
+    }
+    cr_release(w), cr_release(kernel), cr_release(q);
+    cr_generator_free(g);
+    cr_scope_end();
+}
+
 /* ---- anomaly mode: the first kernel of a replay whose result is not finite is an error that names its ops */
 static void finds_anomalies(const cr_device *dev, const char *passes) {
     OK(cr_switch_set("PLAN", passes));

@@ -52,9 +52,11 @@ typedef struct cr_plan_info {
     int64_t arena;              /* bytes of all temporaries */
     int64_t temporaries;        /* their sum without sharing */
     int64_t kept;               /* bytes from outside: parameters, moments, constants */
+    double  flops;              /* of products, convolutions and attention */
 } cr_plan_info;
 cr_plan_info cr_plan_look(const cr_plan *p);
-char     *cr_plan_text(const cr_plan *p);   /* one line a kernel: name, op, shapes, bytes; free() */
+char     *cr_plan_text(const cr_plan *p);   /* a line for each kernel: name, op, shapes,
+                                               bytes, flops; free() */
 char     *cr_plan_dot(const cr_plan *p);    /* kernels and tensors in graphviz' language; free() */
 
 /* ---- work of the host inside a step: between the kernels before it and those behind it */

@@ -86,6 +86,47 @@ static const layout layouts[CR_KERNEL_COUNT] = {
 
 const char *cr_kernel_name(int kernel) { return layouts[kernel].name; }
 
+/* ---- the multiplications and additions of products, two for each pair of factors */
+static double of_product(const cr_array *c, const cr_array *a) {
+    return 2.0 * (double)c->numel * (double)a->shape[a->ndim - 1];
+}
+
+static double of_conv(const cr_conv_args *a) {
+    return 2.0 * (double)a->y.numel * (double)a->w.numel / (double)a->w.shape[0];
+}
+
+/* each: of a query, a key that it sees and a channel */
+static double of_attention(const cr_array *q, const cr_array *k, int64_t first, int64_t last, double each) {
+    const int64_t T = q->shape[2], S = k->shape[2];
+    double pairs = 0;
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t from = cr_imax(t + first, 0), to = cr_imin(t + last, S - 1);
+        pairs += to < from ? 0 : (double)(to - from + 1);
+    }
+    return each * pairs * (double)(q->shape[0] * q->shape[1] * q->shape[3]);
+}
+
+double cr_step_flops(const cr_step *s) {
+    const void *args = s->args;
+    const cr_matmul_args *product = args;
+    const cr_matmul_epilogue_args *epilogue = args;
+    const cr_update_by_product_args *update = args;
+    const cr_linear_quantized_args *quantized = args;
+    const cr_attention_args *attention = args;
+    const cr_attention_bwd_args *back = args;
+    if (s->kind != CR_STEP_KERNEL) return 0;
+    switch (s->kernel) {
+    case CR_KERNEL_matmul: return of_product(&product->c, &product->a);
+    case CR_KERNEL_matmul_epilogue: return of_product(&epilogue->c, &epilogue->a);
+    case CR_KERNEL_update_by_product: return 2.0 * (double)update->a.numel * (double)update->b.shape[1];
+    case CR_KERNEL_linear_quantized: return of_product(&quantized->y, &quantized->x);
+    case CR_KERNEL_conv: return of_conv(args);
+    case CR_KERNEL_attention: return of_attention(&attention->q, &attention->k, attention->first, attention->last, 4);
+    case CR_KERNEL_attention_bwd: return of_attention(&back->q, &back->k, back->first, back->last, 10);
+    default: return 0;
+    }
+}
+
 /* How a call uses an array, where that depends on the call. */
 static int use_of(const cr_step *s, uint16_t at, int use) {
     if (s->kernel == CR_KERNEL_conv) {

@@ -260,7 +260,11 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
         const cr_group *g = p->steps[i].group;
         info.kernels += g ? g->n : 1;
         info.fused += g ? g->n : 0;
-        for (int k = 0; k < (g ? g->n : 1); k++) info.loops += cr_runs_as_loop(g ? &g->steps[k] : &p->steps[i]);
+        for (int k = 0; k < (g ? g->n : 1); k++) {
+            const cr_step *s = g ? &g->steps[k] : &p->steps[i];
+            info.loops += cr_runs_as_loop(s);
+            info.flops += cr_step_flops(s);
+        }
         info.calls++;
     }
     for (int i = 0; i < p->n_buffers; i++)
@@ -313,7 +317,9 @@ static void write_step(cr_writer *w, const cr_plan *p, const cr_step *s, const c
         cr_writer_add(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
         write_operand(w, p, s, &s->operands[i]);
     }
-    cr_writer_add(w, "%s, %.3g KB\n", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
+    const double flops = cr_step_flops(s);
+    cr_writer_add(w, "%s, %.3g KB", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
+    cr_writer_add(w, flops > 0 ? ", %.4g MFLOP\n" : "\n", flops / 1e6);
 }
 
 char *cr_plan_text(const cr_plan *p) {
@@ -321,9 +327,9 @@ char *cr_plan_text(const cr_plan *p) {
     const cr_plan_info info = cr_plan_look(p);
     cr_writer w = {0};
     cr_writer_add(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
-                      "outside\n",
+                      "outside; %.4g GFLOP\n",
                   info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
-                  (double)info.kept / 1e6);
+                  (double)info.kept / 1e6, info.flops / 1e9);
     for (int i = 0; i < p->n_steps; i++) {
         const cr_step *s = &p->steps[i];
         if (i == p->split && p->n_cotangents) cr_writer_add(&w, "backward\n");

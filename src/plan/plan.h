@@ -172,6 +172,7 @@ cr_status cr_step_relist(cr_step *s);               /* after a pass changed walk
 /* o's low and high, of an array */
 void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cr_dtype dt, cr_operand *o);
 const char *cr_kernel_name(int kernel);
+double cr_step_flops(const cr_step *s);             /* of products, convolutions and attention; 0: another kernel */
 static inline cr_array *cr_step_array(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
 static inline cr_arg *cr_step_arg(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
 static inline cr_elementwise_args *cr_step_walks(const cr_step *s) { return (void *)s->args; }
