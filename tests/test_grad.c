@@ -389,8 +389,8 @@ static void low_row(const elementwise_test *row, data in[3], cr_dtype dt, int nu
 TEST(rows_low) {
     for (test_round = 0; test_round < test_rounds(); test_round++)
         for (int i = 0; i < CR_ROW_COUNT; i++)
-            for (int s = 0; s < ROW_SHAPES && elementwise_tests[i].differentiable && test_wants(elementwise_tests[i].name);
-                 s++)
+            for (int s = 0;
+                 s < ROW_SHAPES && elementwise_tests[i].differentiable && test_wants(elementwise_tests[i].name); s++)
                 for (int dt = CR_F16; dt <= CR_F64; dt++) {
                     data in[3] = {{0}};
                     row_data(&elementwise_tests[i], s, (cr_dtype)dt, in);

@@ -568,6 +568,12 @@ static cr_tensor *chain_parts(cr_tensor *const *in) {            /* two parts of
     return kept(cr_sub(cr_mul(cr_exp(a), b), cr_mul(a, in[2])));
 }
 
+static cr_tensor *chain_joined(cr_tensor *const *in) {           /* two parts of one buffer, one of which is read */
+    cr_scope_begin();
+    cr_tensor *y = cr_exp(in[0]), *z = cr_cat(2, (const cr_tensor *[]){y, cr_mul(y, in[1])}, 0);
+    return kept(cr_mul(cr_narrow(z, 0, 0, cr_size(y, 0)), in[2]));
+}
+
 static cr_tensor *chain_zeros(cr_tensor *const *in) {            /* constants that are equal, with other bits */
     cr_program *times = cr_program_new("times", "x", "k", "x * k");
     cr_scope_begin();
@@ -581,6 +587,7 @@ static cr_tensor *chain_zeros(cr_tensor *const *in) {            /* constants th
 
 static const struct { const char *name; chain run; bool apart; } chains[] = {
     {"parts", chain_parts, false},       {"zeros", chain_zeros, false},
+    {"joined", chain_joined, false},
     {"transposed", chain_transposed, false}, {"numbers of the host", chain_of_host, false},
     {"picked", chain_picked, false},
     {"numbers", chain_numbers, false},   {"rows", chain_rows, false},   {"random", chain_random, false},

@@ -104,6 +104,7 @@ PLAN_MUTANTS = [
     PlanMutant("tile", TILE, "& CR_WRITES && «!in_step(t, &c->of[m].rows, i, s, r, k)»)", "false", "tiles"),
     PlanMutant("tile", TILE, "«u[buffer].inside == u[buffer].total» &&", "true", "tiles"),
     PlanMutant("tile", TILE, "«cr_may_pass(p, s, skipped, n_skipped)») {", "true", "tiles"),
+    PlanMutant("tile", TILE, "&& «!u[buffer].parts» &&", "true", "tiles"),
     PlanMutant("tile", TILE, "if («cr_step_array(s, &s->operands[k]) == weights»)", "false", "tiles"),
     PlanMutant("tile", TILE, "«a->y.dtype == CR_F64 ? 2 : 4»", "1", "tiles"),
     PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
