@@ -41,7 +41,7 @@ test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated N
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
 	@$(BIN)/python bench/run.py
 
-mutate: build/.for-test build ## breaks every gradient, one at a time, and demands that a test notices
+mutate: build/.for-test build ## breaks gradients and plans, one place at a time, and demands that a test notices
 	@$(TESTS) --stage mutate
 
 sanitize: build/.for-test build ## the C tests under the address, undefined-behaviour and thread sanitizers

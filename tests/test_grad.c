@@ -13,8 +13,6 @@
 
 static struct { long ops, cases, first, second, low, beyond; } count;
 
-/* For tools/mutate.py: with CHAINRULE_TEST_OPS the first failure is the last. */
-static bool wanted(const char *op) { return test_wants(op) && !(test_failures && getenv("CHAINRULE_TEST_OPS")); }
 
 /* Some of a table for a GPU without CHAINRULE_TEST_FULL. */
 static bool taken(const cr_device *dev, int number) { return test_takes(dev, number, 12); }
@@ -227,7 +225,7 @@ TEST(cases_exact) {
         SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
-        if (!c->smooth || !wanted(c->op) || !test_of_shard(i)) continue;
+        if (!c->smooth || !test_wants(c->op) || !test_of_shard(i)) continue;
         stream r = stream_of(c->op, i);
         data in[4] = {{0}};
         function f = {.c = c};
@@ -241,7 +239,7 @@ TEST(cases_exact) {
     }
     for (int i = 0; cr_ops_all[i]; i++) {
         const cr_op *op = cr_ops_all[i];
-        if (!wanted(op->name)) continue;
+        if (!test_wants(op->name)) continue;
         bool tested = !strcmp(op->name, "cast");    /* differences cannot see through its rounding: cases_low does it */
         for (int k = 0; k < OP_CASES; k++) tested |= op_cases[k].smooth && !strcmp(op_cases[k].op, op->name);
         CHECK(op->grad || op->no_grad, "%s: no gradient, and no word about why", op->name);
@@ -280,7 +278,7 @@ TEST(rows_exact) {
         SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];
-        if (!row->differentiable || !wanted(row->name) || !test_of_shard(i)) continue;
+        if (!row->differentiable || !test_wants(row->name) || !test_of_shard(i)) continue;
         count.ops++;
         for (int s = 0; s < ROW_SHAPES; s++)
             for (int p = 0; p < (row->n_param ? 2 : 1); p++) {
@@ -370,7 +368,7 @@ static void check_low(function f, int n, const data *in, int64_t terms, cr_dtype
 TEST(cases_low) {
     for (test_round = 0; test_round < test_rounds(); test_round++)
         for (int i = 0; i < OP_CASES; i++)          /* the long ones too */
-            for (int dt = CR_F16; dt <= CR_F64 && wanted(op_cases[i].op); dt++) {
+            for (int dt = CR_F16; dt <= CR_F64 && test_wants(op_cases[i].op); dt++) {
                 const op_case *c = &op_cases[i];
                 stream r = stream_of(c->op, i);
                 data in[4] = {{0}};
@@ -391,8 +389,8 @@ static void low_row(const elementwise_test *row, data in[3], cr_dtype dt, int nu
 TEST(rows_low) {
     for (test_round = 0; test_round < test_rounds(); test_round++)
         for (int i = 0; i < CR_ROW_COUNT; i++)
-            for (int s = 0; s < ROW_SHAPES && elementwise_tests[i].differentiable && wanted(elementwise_tests[i].name);
-                 s++)
+            for (int s = 0;
+                 s < ROW_SHAPES && elementwise_tests[i].differentiable && test_wants(elementwise_tests[i].name); s++)
                 for (int dt = CR_F16; dt <= CR_F64; dt++) {
                     data in[3] = {{0}};
                     row_data(&elementwise_tests[i], s, (cr_dtype)dt, in);
@@ -410,7 +408,7 @@ TEST(corners) {
     now.what = "gradient at special values";
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];
-        if (!row->differentiable || !wanted(row->name)) continue;
+        if (!row->differentiable || !test_wants(row->name)) continue;
         data in[3] = {{0}};
         int64_t n = 1, step = 1;
         for (int k = 0; k < row->n_in; k++) n *= VALUES;
@@ -481,7 +479,7 @@ static void check_golden(const op_case *c, const golden_case *k, const cr_device
 TEST(golden_cases) {
     for (int i = 0; i < OP_CASES; i++) {
         const golden_case *found = NULL;
-        if (!wanted(op_cases[i].op)) continue;
+        if (!test_wants(op_cases[i].op)) continue;
         for (size_t k = 0; k < sizeof golden_cases / sizeof *golden_cases; k++)
             if (!strcmp(golden_cases[k].op, op_cases[i].op) && !strcmp(golden_cases[k].what, op_cases[i].what))
                 found = &golden_cases[k];

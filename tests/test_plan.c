@@ -229,13 +229,13 @@ static cr_status next_param(cr_plan *p, void *ctx) {
     return CR_OK;
 }
 
-TEST(changing_params) {
+static void changes_params(bool of_constant) {
     changing c = {.k = 2};
     cr_scope_begin();
     cr_program *times = cr_program_new("times", "x", "k", "y = x * k; y");
     cr_tensor *x = cr_ones(CR_LIST(64, 64), CR_F32, cr_cpu()), *z = NULL;
     OK(cr_record_begin(1, (const cr_tensor *const *)&x));
-    cr_tensor *y = cr_add(x, x);
+    cr_tensor *y = of_constant ? cr_full(CR_LIST(64, 64), 2, CR_F32, cr_cpu()) : cr_add(x, x);
     OK(cr_program_update(times, 1, &y, (const cr_tensor *const *)&y, &c.k));
     c.number = cr_record_params();
     OK(cr_record_replay(next_param, &c, NULL));
@@ -250,6 +250,11 @@ TEST(changing_params) {
     cr_plan_free(p);
     cr_program_free(times);
     cr_scope_end();
+}
+
+TEST(changing_params) {
+    changes_params(false);
+    changes_params(true);
 }
 
 TEST(clipped_tiles) {
@@ -623,7 +628,33 @@ static cr_tensor *chain_picked(cr_tensor *const *in) {           /* elements of 
     return kept(cr_add(cr_sub(l, cr_gather(x, 1, least)), cr_mul(x, in[1])));
 }
 
+static cr_tensor *chain_parts(cr_tensor *const *in) {            /* two parts of one input that overlap */
+    cr_scope_begin();
+    const int64_t rows = cr_size(in[0], 0) - 1;
+    cr_tensor *a = cr_narrow(in[0], 0, 0, rows), *b = cr_narrow(in[0], 0, 1, rows);
+    return kept(cr_sub(cr_mul(cr_exp(a), b), cr_mul(a, in[2])));
+}
+
+static cr_tensor *chain_joined(cr_tensor *const *in) {           /* two parts of one buffer, one of which is read */
+    cr_scope_begin();
+    cr_tensor *y = cr_exp(in[0]), *z = cr_cat(2, (const cr_tensor *[]){y, cr_mul(y, in[1])}, 0);
+    return kept(cr_mul(cr_narrow(z, 0, 0, cr_size(y, 0)), in[2]));
+}
+
+static cr_tensor *chain_zeros(cr_tensor *const *in) {            /* constants that are equal, with other bits */
+    cr_program *times = cr_program_new("times", "x", "k", "x * k");
+    cr_scope_begin();
+    const cr_tensor *e = cr_exp(in[0]);
+    cr_tensor *plus = cr_program_apply(times, 1, &e, (const double[]){0.0});
+    cr_tensor *minus = cr_add(cr_reciprocal(cr_program_apply(times, 1, &e, (const double[]){-0.0})),
+                              cr_reciprocal(cr_mul_scalar(e, -0.0)));       /* -inf */
+    cr_program_free(times);
+    return kept(cr_add(minus, plus));
+}
+
 static const struct { const char *name; chain run; bool apart; } chains[] = {
+    {"parts", chain_parts, false},       {"zeros", chain_zeros, false},
+    {"joined", chain_joined, false},
     {"transposed", chain_transposed, false}, {"numbers of the host", chain_of_host, false},
     {"picked", chain_picked, false},
     {"numbers", chain_numbers, false},   {"rows", chain_rows, false},   {"random", chain_random, false},
@@ -744,9 +775,16 @@ static cr_tensor *twice_products(cr_tensor *const *in) {         /* 3 of 4, and 
     return kept(cr_add(cr_exp(cr_matmul(in[0], in[1])), y));
 }
 
+static cr_tensor *twice_rows(cr_tensor *const *in) {             /* other rows of one matrix, and a column: all 5 */
+    cr_scope_begin();
+    cr_tensor *a = cr_exp(cr_select(in[1], 0, 0)), *b = cr_exp(cr_select(in[1], 0, 2));
+    return kept(cr_sub(cr_mul(a, b), cr_exp(cr_select(in[1], 1, 0))));
+}
+
 TEST(common) {
     static const twice cases[] = {{"exp", twice_exp, 3}, {"read", twice_read, 3},
                                   {"numbers", twice_with_numbers, 4},
+                                  {"rows", twice_rows, 5},
                                   {"changed", twice_changed, 5}, {"written", twice_written, 4},
                                   {"drawn", twice_drawn, 3}, {"products", twice_products, 3}};
     const cr_device *const devices[] = {cr_cpu(), cr_ref()};

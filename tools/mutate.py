@@ -1,7 +1,8 @@
-"""Breaks every gradient, one at a time, and demands that a test notices.
+"""Breaks every gradient and every pass over plans, one place at a time, and demands that a test notices.
 
     mutate.py             all of them
-    mutate.py --quick     a fixed sample of the structured ones, for make test
+    mutate.py --quick     a fixed sample of the structured gradients, for make test
+    mutate.py --plans     passes over plans only (tools/plan_mutants.py)
     mutate.py --list      says where they are
 
 Rows of ops.def are broken in memory by tests/test_grad.c itself (row_mutants).  For gradients in C
@@ -13,8 +14,8 @@ choice by a number:
     mean_last(h)))                               10 drops a term
 
 so that one build serves all mutants: the test program is linked once, and runs with
-CHAINRULE_MUTANT=number for the ops concerned. Needs a build with compile_commands.json (make
-build); CHAINRULE_BUILD says where, build/release otherwise."""
+CHAINRULE_MUTANT=number for the ops concerned. Passes over plans are broken in the same way. Needs a
+build with compile_commands.json (make build); CHAINRULE_BUILD says where, build/release otherwise."""
 
 from __future__ import annotations
 
@@ -28,9 +29,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from plan_mutants import PLAN_MUTANTS, PlanMutant
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
@@ -270,16 +274,16 @@ def compile_file(path: str) -> str:
     sys.exit(f"mutate.py: {path} is not in {BUILD}/compile_commands.json: make build")
 
 
-def build_program(files: set[str]) -> Path:
+def build_program(files: set[str], name: str = "test_grad") -> Path:
     """The test program over the mutated files; what they do not define comes from the library."""
     compiler = shlex.split(json.loads((BUILD / "compile_commands.json").read_text())[0]["command"])[0]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         objects = list(pool.map(compile_file, sorted(files)))
     subprocess.run([compiler, "-c", str(WORK / "mutant.c"), "-o", str(WORK / "mutant.o")], check=True)
-    test, library = next(BUILD.rglob("test_grad.c.o"), None), next(BUILD.rglob("libchainrule.a"), None)
+    test, library = next(BUILD.rglob(f"{name}.c.o"), None), next(BUILD.rglob("libchainrule.a"), None)
     if not test or not library:
-        sys.exit(f"mutate.py: no test_grad or no library in {BUILD}: make build")
-    program = WORK / "test_grad"
+        sys.exit(f"mutate.py: no {name} or no library in {BUILD}: make build")
+    program = WORK / name
     subprocess.run(
         [
             compiler,
@@ -300,18 +304,17 @@ def build_program(files: set[str]) -> Path:
 
 def passes(program: Path, number: int, ops: str) -> bool:
     """Do the gradient tests of these ops pass?  A crash, or no end, is noticed too."""
-    environment = {
-        **os.environ,
-        "CHAINRULE_MUTANT": str(number),
-        "CHAINRULE_TEST_OPS": ",".join(ops.split()),
-        "CHAINRULE_NUM_THREADS": "1",
-    }
+    environment = {"CHAINRULE_TEST_OPS": ",".join(ops.split()), "CHAINRULE_NUM_THREADS": "1"}
     if ISA:
         environment["CHAINRULE_ISA"] = f"v{ISA}"
+    return run_tests(program, number, ["exact", "low", "golden"], environment)
+
+
+def run_tests(program: Path, number: int, tests: list[str], more: dict[str, str]) -> bool:
+    """Do these tests of the program pass with this mutant?"""
+    environment = {**os.environ, "CHAINRULE_MUTANT": str(number), **more}
     try:
-        done = subprocess.run(
-            [str(program), "exact", "low", "golden"], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT
-        )
+        done = subprocess.run([str(program), *tests], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -348,11 +351,73 @@ def structured_mutants(quick: bool, only: str) -> tuple[int, int, list[str]]:
     return len(chosen), len(chosen) - len(survivors), survivors
 
 
+# ---- plans ----
+
+
+def span_of(text: str, m: PlanMutant) -> tuple[int, int]:
+    """Where the expression of the mutant stands in the source."""
+    before, _, rest = m.text.partition("«")
+    expression, _, after = rest.partition("»")
+    if text.count(before + expression + after) != 1:
+        sys.exit(f"mutate.py: '{before + expression + after}' stands not once in {m.path}: see tools/plan_mutants.py")
+    start = text.index(before + expression + after) + len(before)
+    return start, start + len(expression)
+
+
+def with_choices(path: str) -> str:
+    """The source, in which each expression of a mutant is a choice between it and the other one."""
+    text = (ROOT / path).read_text()
+    numbered = [(*span_of(text, m), n, m.other) for n, m in enumerate(PLAN_MUTANTS, 1) if m.path == path]
+    for start, end, number, other in sorted(numbered, reverse=True):
+        text = f"{text[:start]}(cr_mutant == {number} ? ({other}) : ({text[start:end]})){text[end:]}"
+    return text
+
+
+def plan_tree() -> set[str]:
+    """A copy of include/ and src/ with all choices; the files to compile."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    for folder in ("include", "src"):
+        shutil.copytree(ROOT / folder, WORK / folder)
+    files = {m.path for m in PLAN_MUTANTS}
+    for path in files:
+        (WORK / path).write_text(with_choices(path))
+    (WORK / "mutant.h").write_text("extern int cr_mutant;\n")
+    (WORK / "mutant.c").write_text(CHOICE)
+    return files
+
+
+def tests_of(m: PlanMutant) -> tuple[str, list[str]]:
+    first, *rest = m.tests.split()
+    return (first, rest) if first.startswith("test_") else ("test_plan", [first, *rest])
+
+
+def plan_mutants() -> tuple[int, int, list[str]]:
+    files = plan_tree()
+    programs = {name: build_program(files, name) for name in sorted({tests_of(m)[0] for m in PLAN_MUTANTS})}
+
+    def lives(number: int, m: PlanMutant) -> bool:
+        name, tests = tests_of(m)
+        with tempfile.TemporaryDirectory() as folder:  # loops that a mutant makes are not kept
+            more = {"CHAINRULE_CACHE": folder, "CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off"}
+            return run_tests(programs[name], number, tests, more)
+
+    sets = sorted({m.tests for m in PLAN_MUTANTS})
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        whole = list(pool.map(lambda tests: lives(0, PlanMutant("", "", "", "", tests)), sets))
+        if not all(whole):
+            sys.exit(f"mutate.py: '{sets[whole.index(False)]}' fails before anything is broken")
+        alive = list(pool.map(lives, range(1, len(PLAN_MUTANTS) + 1), PLAN_MUTANTS))
+    names = [f"{m.kind}, {m.path}: {m.text} -> {m.other} (CHAINRULE_MUTANT={n})" for n, m in enumerate(PLAN_MUTANTS, 1)]
+    survivors = [name for name, lived in zip(names, alive, strict=True) if lived]
+    return len(alive), len(alive) - len(survivors), survivors
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Breaks every gradient, one at a time, and demands that a test notices."
+        description="Breaks gradients and plans, one place at a time, and demands that a test notices."
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} of the structured ones, always the same")
+    parser.add_argument("--plans", action="store_true", help="passes over plans only")
     parser.add_argument("--only", default="", help="those whose file and function contain this text")
     parser.add_argument("--list", action="store_true", help="names every structured mutant, runs nothing")
     given = parser.parse_args()
@@ -361,11 +426,20 @@ def main() -> int:
         mutate_tree(mutator)
         for m in mutator.mutants:
             print(f"{m.number:4} {m.where}: {m.what}")
+        for number, plan in enumerate(PLAN_MUTANTS, 1):
+            print(f"{number:4} {plan.path}, pass {plan.kind}: {plan.text} -> {plan.other}")
         return 0
-    made, caught, survivors = structured_mutants(given.quick, given.only)
+    for path in {m.path for m in PLAN_MUTANTS}:
+        with_choices(path)  # also a quick run notices a table that is not current
+    parts: list[tuple[int, int, list[str]]] = []
+    if not given.plans:
+        parts.append(structured_mutants(given.quick, given.only))
+    if not given.plans and not given.quick and not given.only:
+        parts.append(row_mutants())
     if not given.quick and not given.only:
-        rows = row_mutants()
-        made, caught, survivors = made + rows[0], caught + rows[1], survivors + rows[2]
+        parts.append(plan_mutants())
+    made, caught = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    survivors = [line for part in parts for line in part[2]]
     for line in survivors:
         print(f"survivor: {line}")
     print(f"{made} mutants, {caught} caught")

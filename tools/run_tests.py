@@ -605,9 +605,9 @@ STAGES: dict[str, Stage] = {
     ),
     "mutate": Stage(
         stage_mutate,
-        "every broken gradient is noticed",
+        "every broken gradient and pass over plans is noticed",
         4,
-        r"src/(ops|grad)/|src/dev/(cpu|ref)/|tests/test_grad|tools/mutate",
+        r"src/(ops|grad|plan)/|src/dev/(cpu|ref)/|tests/test_(grad|plan)|tools/(mutate|plan_mutants)",
     ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
     "cudasim-orders": Stage(

@@ -232,7 +232,12 @@ struct cr_tile_ref {
     bool rows;                                      /* an array whose first axis counts the units */
 };
 
-typedef struct uses { int total, inside; bool written_first, seen; int64_t step, unit, size; } uses;
+/* parts: members use places of the buffer that are apart, as cat does; then it is no tile */
+typedef struct uses {
+    int total, inside;
+    bool written_first, seen, parts;
+    int64_t start, step, unit, size;
+} uses;
 
 static void count_uses(const cr_plan *p, const candidate *c, uses *u) {
     for (int i = 0; i < p->n_steps; i++)
@@ -243,7 +248,9 @@ static void count_uses(const cr_plan *p, const candidate *c, uses *u) {
             uses *b = &u[s->operands[k].buffer];
             b->inside++;
             if (!b->seen) b->written_first = s->operands[k].use == CR_WRITES;
+            b->parts |= b->seen && b->start != start_of(s, k);
             b->seen = true;
+            b->start = start_of(s, k);
             b->step = c->of[m].rows.step[k], b->unit = c->of[m].rows.unit, b->size = size_of(s, k);
         }
     }
@@ -252,7 +259,7 @@ static void count_uses(const cr_plan *p, const candidate *c, uses *u) {
 static bool is_inner(const cr_plan *p, int buffer, const uses *u) {
     const cr_buffer *b = &p->buffers[buffer];
     return b->kind == CR_BUFFER_TEMPORARY && b->dev->host && u[buffer].inside == u[buffer].total &&
-           u[buffer].written_first && u[buffer].step > 0;
+           u[buffer].written_first && !u[buffer].parts && u[buffer].step > 0;
 }
 
 static int64_t bytes_for(const uses *u, int64_t elements) { return elements / u->unit * u->step * u->size; }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import threading
 import warnings
 from collections.abc import Callable
@@ -14,6 +12,9 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule import nn, optim
+from conftest import FULL
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 F = nn.functional
 
@@ -45,12 +46,8 @@ def network(kind: str) -> nn.Module:
     return nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.LayerNorm(32), nn.Dropout(0.1), nn.Linear(32, 3))
 
 
-def trained(kind: str, maker: str, compiled: bool) -> tuple[list[bytes], Any]:
-    """The losses and the state after 7 steps, as bytes; the step."""
-    cr.manual_seed(3)
-    model = network(kind)
-    opt = MAKERS[maker](model.parameters())
-    schedule = optim.lr_scheduler.StepLR(opt, 2, 0.5)
+def training_step(model: nn.Module, opt: Any, compiled: bool) -> Any:
+    """(x, y) -> the loss."""
 
     def step(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
         opt.zero_grad()
@@ -59,7 +56,16 @@ def trained(kind: str, maker: str, compiled: bool) -> tuple[list[bytes], Any]:
         opt.step()
         return loss.detach()
 
-    run = cr.compile(step, fullgraph=True) if compiled else step
+    return cr.compile(step, fullgraph=True) if compiled else step
+
+
+def trained(kind: str, maker: str, compiled: bool) -> tuple[list[bytes], Any]:
+    """The losses and the state after 7 steps, as bytes; the step."""
+    cr.manual_seed(3)
+    model = network(kind)
+    opt = MAKERS[maker](model.parameters())
+    schedule = optim.lr_scheduler.StepLR(opt, 2, 0.5)
+    run = training_step(model, opt, compiled)
     found = []
     for i in range(7):
         g = cr.Generator().manual_seed(i)
@@ -579,16 +585,7 @@ def test_two_plans_in_two_threads() -> None:
             with cr.no_grad():
                 for p in model.parameters():
                     p.copy_(cr.randn(p.shape, generator=g) * 0.1)
-            opt = MAKERS[maker](model.parameters())
-
-            def step(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
-                opt.zero_grad()
-                loss = F.cross_entropy(model(x), y)
-                loss.backward()
-                opt.step()
-                return loss.detach()
-
-            run = cr.compile(step, fullgraph=True) if compiled else step
+            run = training_step(model, MAKERS[maker](model.parameters()), compiled)
             losses = [run(cr.randn(5, 64, generator=g), cr.tensor([0, 1, 2, 1, 0])).item() for _ in range(30)]
             found[maker] = losses, [p.tolist() for p in model.parameters()]
 
@@ -627,47 +624,116 @@ def test_update_that_changes_its_rule() -> None:
     assert other.tolist() == w.tolist()
 
 
-def test_random_programs() -> None:
-    """Views, writes in place, elementwise ops, reductions and products in random order."""
-    rounds = 200 if os.environ.get("CHAINRULE_TEST_FULL") else 40
-    for seed in range(rounds):
-        wanted = [random_program(seed)(x).numpy().tobytes() for x in inputs(seed)]
-        f = cr.compile(random_program(seed), fullgraph=True)
-        assert [f(x).numpy().tobytes() for x in inputs(seed)] == wanted, f"seed {seed}"
+# ---- programs that hypothesis builds: each step takes one or two of the tensors that are there, and may add one
+Step = tuple[str, int, int]
 
 
-def inputs(seed: int) -> list[cr.Tensor]:
-    g = cr.Generator().manual_seed(seed)
-    rows, columns = (3, 5) if seed % 4 else (130, 129)
-    return [cr.randn(rows, columns, generator=g) for _ in range(4)]
+def fitted(b: cr.Tensor, a: cr.Tensor) -> cr.Tensor:
+    """b, transposed or averaged where it would not broadcast to a's shape."""
+    for c in (b, b.t()):
+        if all(n in (1, m) for n, m in zip(c.shape, a.shape, strict=True)):
+            return c
+    return b.mean(dim=(0, 1), keepdim=True)
 
 
-def random_program(seed: int) -> Any:
-    def program(x: cr.Tensor) -> cr.Tensor:
-        draw = random.Random(seed)
-        live = [x * 1.0, x + 0.5]
-        for _ in range(draw.randint(3, 14)):
-            a, b = draw.choice(live), draw.choice(live)
-            kind = draw.randrange(8)
-            if kind == 0:
-                y = (a * b).tanh()
-            elif kind == 1:
-                y = a + b.sum(dim=1, keepdim=True)
-            elif kind == 2:
-                y = a - b.max(dim=0, keepdim=True).values
-            elif kind == 3:
-                y = a @ b.t() @ a * 1e-2
-            elif kind == 4:
-                a[1:].mul_(0.5)
-                y = a
-            elif kind == 5:
-                b[:, ::2].add_(a[:, ::2].detach())
-                y = b
-            elif kind == 6:
-                y = a.flip(0).softmax(-1)
-            else:
-                y = a.t().reshape(a.shape).sigmoid()
-            live.append(y)
-        return sum(live[2:], live[0])
+def product(a: cr.Tensor, b: cr.Tensor) -> cr.Tensor:
+    for c in (b, b.t()):
+        if a.shape[1] == c.shape[0]:
+            return a @ c * 0.1
+    return a @ a.t() * 0.1
 
-    return program
+
+VALUES: dict[str, Callable[[cr.Tensor, cr.Tensor], cr.Tensor]] = {
+    "add": lambda a, b: a + fitted(b, a),
+    "sub": lambda a, b: fitted(b, a) - a,
+    "mul": lambda a, b: (a * fitted(b, a)).clamp(-8, 8),
+    "where": lambda a, b: cr.where(a > fitted(b, a), a, fitted(b, a)),
+    "tanh": lambda a, b: a.tanh(),
+    "gelu": lambda a, b: F.gelu(a),
+    "exp": lambda a, b: a.clamp(-4, 2).exp(),
+    "minus zero": lambda a, b: a * -0.0,
+    "bfloat16": lambda a, b: a.to(cr.bfloat16).sigmoid().float(),
+    "softmax": lambda a, b: a.softmax(-1),
+    "layer_norm": lambda a, b: F.layer_norm(a, a.shape[1:]),
+    "sum": lambda a, b: a.sum(dim=1, keepdim=True) * 0.1,
+    "mean": lambda a, b: a.mean(dim=0, keepdim=True),
+    "max": lambda a, b: a.max(dim=0, keepdim=True).values,
+    "cumsum": lambda a, b: a.cumsum(1) * 0.1,
+    "product": product,
+    "transposed": lambda a, b: a.t(),
+    "rows": lambda a, b: a[1:] if len(a) > 1 else a,
+    "columns": lambda a, b: a[:, ::2],
+    "flip": lambda a, b: a.flip(0),
+    "picked": lambda a, b: a[cr.arange(len(a)).flip(0)] * 1.5,
+    "expand": lambda a, b: a[:, :1].expand(a.shape) - fitted(b, a),
+    "dropout": lambda a, b: F.dropout(a, 0.25),
+    "reshape": lambda a, b: a.t().reshape(a.shape),
+    "cat": lambda a, b: cr.cat([a, a.tanh()], 0)[: len(a)],
+}
+WRITES: dict[str, Callable[[cr.Tensor, cr.Tensor], Any]] = {
+    "mul_": lambda a, b: a[1:].mul_(0.5),
+    "add_": lambda a, b: a.add_(fitted(b.detach(), a)),
+    "copy_": lambda a, b: a[:, ::2].copy_(fitted(b, a[:, ::2]).tanh()),
+    "sub_": lambda a, b: a.t()[:1].sub_(fitted(b, a.t()[:1])),
+    "fill_": lambda a, b: a[0].fill_(0.25),
+}
+SHAPES = [(3, 5), (1, 7), (40, 33), (130, 129), (131, 131)]  # large ones: chains, loops and tiles
+
+
+def computed(steps: list[Step], x: cr.Tensor, w: cr.Tensor) -> cr.Tensor:
+    live = [x * 1.0, w + 0.5]
+    for name, i, k in steps:
+        a, b = live[i % len(live)], live[k % len(live)]
+        if name in VALUES:
+            live.append(VALUES[name](a, b))
+        else:
+            WRITES[name](a, b)
+    total: cr.Tensor = sum((y.mean() for y in live[:-1]), live[-1] * 1.0)
+    return total
+
+
+def program_runs(steps: list[Step], shape: tuple[int, int], whole: bool, grad: bool, compiled: bool) -> list[bytes]:
+    """Results, gradients and the weight of five calls.  whole: backward pass and update are part of the step."""
+    cr.manual_seed(2)
+    g = cr.Generator().manual_seed(1)
+    w = cr.randn(shape, generator=g).requires_grad_(grad)
+
+    def step(x: cr.Tensor) -> Any:
+        y = computed(steps, x, w)
+        if not (whole and grad):
+            return y
+        w.grad = None
+        (y * y).sum().backward()
+        with cr.no_grad():
+            w.sub_(gradient(w), alpha=1e-3)
+        return y.detach(), gradient(w) * 1
+
+    run = cr.compile(step, fullgraph=True) if compiled else step
+    found: list[bytes] = []
+    for _ in range(5):
+        x = cr.randn(shape, generator=g).requires_grad_(grad and not whole)
+        made = run(x)
+        results = [*made] if isinstance(made, tuple) else [made]
+        if grad and not whole:
+            w.grad = None
+            made.square().sum().backward()
+            results += [gradient(w), gradient(x)]
+        found += [t.detach().numpy().tobytes() for t in (*results, w)]
+    return found
+
+
+step_of = st.tuples(st.sampled_from([*VALUES, *WRITES]), st.integers(0, 15), st.integers(0, 15))
+
+
+@settings(max_examples=600 if FULL else 100)
+@given(st.lists(step_of, min_size=1, max_size=14), st.sampled_from(SHAPES), st.booleans())
+def test_random_programs(steps: list[Step], shape: tuple[int, int], whole: bool) -> None:
+    """Views, writes in place, elementwise ops, reductions and products: a plan has the bits of the program itself."""
+    grad = True
+    try:
+        wanted = program_runs(steps, shape, whole, grad, False)
+    except RuntimeError as problem:  # a write to what a gradient needs: then without gradients
+        assert "in place" in str(problem) or "in-place" in str(problem)
+        grad = False
+        wanted = program_runs(steps, shape, whole, grad, False)
+    assert program_runs(steps, shape, whole, grad, True) == wanted

@@ -1,4 +1,5 @@
-"""The training programs of examples/torch print the same numbers by ``python -m chainrule.torch`` and by PyTorch."""
+"""The training programs of examples/torch print the same numbers by ``python -m chainrule.torch`` and by PyTorch,
+and the same text with their modules compiled."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from compiled import compiled_run
 from conftest import FULL, ROOT
 from test_torch import PYTORCH, pytorch_prints, run
 
@@ -50,6 +52,7 @@ def test_example(path: Path, theirs: dict[str, str]) -> None:
     assert (ours.returncode, ours.stderr) == (0, "")
     losses = [float(loss) for loss in re.findall(r"loss (-?\d+\.\d+)", ours.stdout)]
     assert "nan" not in ours.stdout and len(path.read_text().splitlines()) <= 80
+    assert compiled_run(path) == ours.stdout
     assert not losses or path.stem in ("dqn", "gan", "ppo") or losses[-1] < losses[0], ours.stdout
     if FULL or path.stem in BOTH:
         if not PYTORCH:

@@ -43,8 +43,8 @@ static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
 /* of a long run */
 static inline vec  FETCH(const float *p) { __builtin_prefetch((const char *)p + AHEAD); return LOAD(p); }
 static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
-static inline vec  v_k(float k) { return (vec){0} + k; }
-static inline vecd d_k(double k) { return (vecd){0} + k; }
+static inline vec  v_k(float k) { return k - (vec){0}; }         /* also of -0 */
+static inline vecd d_k(double k) { return k - (vecd){0}; }
 
 /* ---- one definition for each instruction set */
 #if CR_ISA == 4

@@ -1,0 +1,223 @@
+/* test_plan_passes.c - what passes over a plan must leave as it is: steps in which a careless pass changes a result.
+ * tools/plan_mutants.py makes the passes careless. */
+#pragma GCC diagnostic ignored "-Wunused-function"  /* of the network only a part */
+#include "test.h"
+
+#include "core/tensor.h"
+#include "plan_net.h"
+
+typedef cr_tensor *(*step)(const cr_tensor *x);
+
+static cr_plan *recorded(step f, const cr_tensor *x) {
+    OK(cr_record_begin(1, &x));
+    cr_tensor *y = f(x);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    CHECK(p, "%s", cr_error());
+    return p;
+}
+
+static cr_tensor *input(int number) {
+    cr_generator *g = cr_generator_new((uint64_t)number);
+    cr_tensor *x = cr_requires_grad_(cr_randn(CR_LIST(64, 32), CR_F32, cr_cpu(), g), true);
+    cr_generator_free(g);
+    return x;
+}
+
+static cr_tensor *gradient(const cr_tensor *y, const cr_tensor *x) {
+    cr_tensor *dx = NULL, *g = cr_cos(cr_detach(y));
+    OK(cr_gradients(1, &y, (const cr_tensor *const *)&g, 1, &x, &dx, NULL));
+    return dx;
+}
+
+/* Results, and gradients that are asked for later, of three runs. */
+static void runs_alike(const cr_plan *p, step f, const char *name) {
+    for (int run = 1; run < 4; run++) {
+        cr_scope_begin();
+        const cr_tensor *x = input(run);
+        cr_tensor *want = f(x), *got = NULL;
+        OK(cr_plan_run((cr_plan *)(uintptr_t)p, &x, &got));
+        CHECK(got && same_bits(got, want), "%s: the result of run %d differs", name, run);
+        CHECK(got && same_bits(gradient(got, x), gradient(want, x)), "%s: the gradient of run %d differs", name, run);
+        cr_scope_end();
+    }
+}
+
+/* Kernels in front of a backward pass go, or become more: the backward pass begins elsewhere. */
+static cr_tensor *with_dead_kernels(const cr_tensor *x) {
+    cr_scope_begin();
+    cr_sin(cr_detach(x));
+    cr_cos(cr_detach(x));
+    cr_tensor *y = cr_keep(cr_sigmoid(cr_mul(x, x)));
+    cr_scope_end();
+    return y;
+}
+
+TEST(dead_kernels) {
+    OK(cr_switch_set("PLAN", "common,chain,tile"));
+    cr_scope_begin();
+    cr_plan *p = recorded(with_dead_kernels, input(0));
+    runs_alike(p, with_dead_kernels, "dead kernels");
+    const cr_plan_info info = cr_plan_look(p);
+    CHECK(info.kernels == info.recorded - 2, "%d kernels of %d", info.kernels, info.recorded);
+    cr_plan_free(p);
+    cr_scope_end();
+    OK(cr_switch_set("PLAN", NULL));
+}
+
+/* An update of large parameters, one kernel for all of them, in front of a result in a graph. */
+TEST(update_before_graph) {
+    enum { SIDE = 160 };
+    cr_scope_begin();
+    cr_tensor *w[2][2], *x = NULL;
+    cr_params *params[2] = {cr_params_new(), cr_params_new()};
+    cr_optim *opt[2];
+    const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_plan *plan = NULL;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 2; i++) {
+            w[k][i] = cr_requires_grad_(cr_ones(CR_LIST(SIDE, SIDE), CR_F32, cr_cpu()), true);
+            OK(cr_params_add(params[k], i ? "b" : "a", w[k][i]));
+            OK(cr_set_grad(w[k][i], cr_full(CR_LIST(SIDE, SIDE), 0.5 + i, CR_F32, cr_cpu())));
+        }
+        opt[k] = cr_optim_new(params[k], &o);
+    }
+    for (int run = 0; run < 4; run++) {
+        cr_tensor *y[2] = {NULL};
+        x = cr_requires_grad_(cr_full(CR_LIST(SIDE, SIDE), 1 + run, CR_F32, cr_cpu()), true);
+        for (int k = 0; k < 2; k++) {
+            if (k && run == 1) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+            if (k && run > 1) { OK(cr_plan_run(plan, (const cr_tensor *const *)&x, &y[k])); continue; }
+            OK(cr_optim_step(opt[k]));
+            y[k] = cr_sigmoid(cr_mul(cr_detach(w[k][0]), cr_mul(x, cr_detach(w[k][1]))));
+            if (k && run == 1) plan = cr_record_end(1, (const cr_tensor *const *)&y[k]);
+        }
+        REQUIRE(y[0] && y[1], "run %d: %s", run, cr_error());
+        CHECK(same_bits(y[0], y[1]), "the result of run %d differs", run);
+        CHECK(same_bits(gradient(y[0], x), gradient(y[1], x)), "the gradient of run %d differs", run);
+    }
+    for (int k = 0; k < 2; k++) cr_optim_free(opt[k]), cr_params_free(params[k]);
+    cr_plan_free(plan);
+    cr_scope_end();
+}
+
+/* What a kernel makes of nothing but a tensor from outside is new in each run: others may write that tensor. */
+static cr_tensor *outside;
+static cr_tensor *with_outside(const cr_tensor *x) { return cr_mul(x, cr_exp(outside)); }
+
+TEST(tensor_from_outside) {
+    cr_scope_begin();
+    outside = cr_zeros(CR_LIST(64, 32), CR_F32, cr_cpu());
+    cr_plan *p = recorded(with_outside, input(0));
+    for (int i = 0; i < 2; i++) {
+        runs_alike(p, with_outside, "a tensor from outside");
+        cr_fill_(outside, 0.25);
+    }
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* A gradient that the step itself reads before the update takes it. */
+static cr_tensor *step_that_reads(net *n, const cr_tensor *x) {
+    cr_scope_begin();
+    OK(cr_backward(cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE)), CR_ALL, false), CR_NONE, NULL));
+    cr_set_grad_enabled(false);
+    cr_tensor *sum = cr_keep(cr_sum(cr_square(cr_grad(n->w1)), CR_ALL, false));
+    OK(cr_optim_step(n->opt));
+    cr_set_grad_enabled(true);
+    cr_params_zero_grad(n->params);
+    cr_scope_end();
+    return sum;
+}
+
+TEST(gradient_read_twice) {
+    cr_scope_begin();
+    net a = net_new(cr_cpu(), CR_ADAMW), b = net_new(cr_cpu(), CR_ADAMW);
+    dev_now = cr_cpu();
+    cr_plan *plan = NULL;
+    for (int run = 0; run < 4; run++) {
+        const cr_tensor *x = batch(cr_cpu(), run);
+        cr_tensor *want = step_that_reads(&a, x), *got = NULL;
+        if (run == 1) OK(cr_record_begin(1, &x));
+        if (run <= 1) got = step_that_reads(&b, x);
+        if (run == 1) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+        if (run > 1) OK(cr_plan_run(plan, &x, &got));
+        CHECK(got && same_bits(got, want), "the norm of run %d differs", run);
+        same_nets(&a, &b, "after a step that reads its gradient");
+    }
+    cr_plan_free(plan);
+    net_free(&a);
+    net_free(&b);
+    cr_scope_end();
+}
+
+/* A host's step that ends the run: updates behind it have not taken place, not in a product in front of it either. */
+static cr_status may_fail(cr_plan *p, void *ctx, const double *numbers, double *results) {
+    (void)p, (void)numbers, (void)results;
+    return *(const bool *)ctx ? CR_RUNTIME : CR_OK;
+}
+
+/* product: the update may run in the product that makes the gradient; else right behind a large one. */
+static void waits_for_host(bool product) {
+    const cr_device *cpu = cr_cpu();
+    const int64_t rows = product ? 8 : 512, wide = 256;
+    bool fails = false;
+    cr_scope_begin();
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(rows, wide), CR_F32, cpu), true);
+    cr_params *params = cr_params_new();
+    OK(cr_params_add(params, "w", w));
+    const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_optim *opt = cr_optim_new(params, &o);
+    cr_plan *plan = NULL;
+    for (int run = 0; run < 4; run++) {
+        const cr_tensor *x = cr_full(CR_LIST(rows, wide), 1 + run, CR_F32, cpu), *before = cr_clone(cr_detach(w));
+        fails = run == 3;
+        if (run > 1) {
+            CHECK((cr_plan_run(plan, &x, NULL) == CR_OK) == !fails, "run %d", run);
+            CHECK(same_bits(before, w) == fails, "run %d, %s: the weight", run, product ? "a product" : "no product");
+            cr_error_clear();
+            continue;
+        }
+        if (run == 1) OK(cr_record_begin(1, &x));
+        cr_scope_begin();
+        const cr_tensor *y = product ? cr_square(cr_linear(x, w, CR_NONE)) : cr_mul(w, x);
+        OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+        OK(cr_record_host(0, NULL, 0, NULL, may_fail, &fails, NULL));
+        OK(cr_optim_step(opt));
+        cr_params_zero_grad(params);
+        cr_scope_end();
+        if (run == 1) plan = cr_record_end(0, NULL);
+    }
+    cr_plan_free(plan);
+    cr_optim_free(opt);
+    cr_params_free(params);
+    cr_scope_end();
+}
+
+TEST(host_before_update) {
+    waits_for_host(true);
+    waits_for_host(false);
+}
+
+/* Values of which two live at a time share the memory of two or three. */
+static cr_tensor *one_after_the_other(const cr_tensor *x) {
+    cr_scope_begin();
+    cr_tensor *y = cr_detach(x);
+    for (int i = 0; i < 20; i++) y = cr_softmax(y, 1);
+    cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+TEST(shared_memory) {
+    OK(cr_switch_set("PLAN", "tile"));
+    cr_scope_begin();
+    const cr_tensor *x = input(0);
+    cr_plan *p = recorded(one_after_the_other, x);
+    const cr_plan_info info = cr_plan_look(p);
+    const int64_t one = cr_numel(x) * 4;
+    CHECK(info.arena <= 3 * one && info.temporaries >= 19 * one, "%lld bytes of %lld", (long long)info.arena,
+          (long long)info.temporaries);
+    cr_plan_free(p);
+    cr_scope_end();
+    OK(cr_switch_set("PLAN", NULL));
+}

@@ -1,0 +1,123 @@
+"""Mistakes in the passes of plans (src/plan), each of which a test must notice.  tools/mutate.py builds and runs them.
+
+In `text` the expression between « and » becomes `other`.  The text must stand once in the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PlanMutant:
+    kind: str  # the pass
+    path: str
+    text: str
+    other: str
+    tests: str  # of tests/test_plan.c, or of the program that the first word names
+
+
+PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
+AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
+PLAN_MUTANTS = [
+    # kernels whose results nothing reads
+    PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
+    PlanMutant(
+        "unused",
+        PLAN,
+        "needed[i] = «p->buffers[i].kind != CR_BUFFER_TEMPORARY»",
+        "p->buffers[i].kind == CR_BUFFER_OUTPUT",
+        "training",
+    ),
+    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST»;", "false", "clipping host_steps"),
+    PlanMutant("unused", PLAN, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
+    PlanMutant("unused", PLAN, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
+    # kernels that compute what another one has
+    PlanMutant("common", COMMON, "return «changed_between(p, j, i)» ||", "false", "common"),
+    PlanMutant("common", COMMON, "|| «kept_long(p, j, i)» ?", "false", "common_far"),
+    PlanMutant("common", COMMON, "!«memcmp(x->of, y->of, sizeof *x->of * (size_t)x->n)»", "0", "common"),
+    PlanMutant("common", COMMON, "«!written_once(p, s->operands[i].buffer, writers)»", "false", "common"),
+    PlanMutant("common", COMMON, "a->dtype == b->dtype && «a->offset == b->offset»", "true", "common"),
+    PlanMutant(
+        "common", COMMON, "!«memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)w->ndim)»", "0", "common"
+    ),
+    PlanMutant("common", COMMON, "const bool same = x && y && !«memcmp(x, y, a->bytes)»", "0", "common"),
+    PlanMutant("common", COMMON, "(x->use == CR_READS && «x->buffer != y->buffer»)", "false", "common"),
+    # kernels that run once
+    PlanMutant("fold", FOLD, "return kind && «s->draw < 0» &&", "true", "fold"),
+    PlanMutant("fold", FOLD, "s->draw < 0 && «!cr_live_params(p, s)»;", "true", "fold changing_params"),
+    PlanMutant("fold", FOLD, "const bool late = «f->read[o->buffer]» ||", "false", "fold"),
+    PlanMutant("fold", FOLD, "return «bytes <= MOST»;", "true", "fold"),
+    PlanMutant(
+        "fold",
+        FOLD,
+        "!f->buffer[b] && «f->p->buffers[b].kind != CR_BUFFER_CONSTANT»",
+        "f->p->buffers[b].kind != CR_BUFFER_CONSTANT && f->p->buffers[b].kind != CR_BUFFER_OUTSIDE",
+        "test_plan_passes tensor_from_outside",
+    ),
+    PlanMutant(
+        "fold",
+        FOLD,
+        "f->buffer[i] = «p->buffers[i].kind == CR_BUFFER_TEMPORARY» &&",
+        "(p->buffers[i].kind == CR_BUFFER_TEMPORARY || p->buffers[i].kind == CR_BUFFER_OUTPUT)",
+        "fold",
+    ),
+    # an optimizer's update in the product that makes the gradient, or right behind the gradient
+    PlanMutant(
+        "update", UPDATE, "if («cr_conflicts(walk, &p->steps[k])») at = k;", "false", "update_waits_for_readers"
+    ),
+    PlanMutant("update", UPDATE, "if («cr_conflicts(product, &p->steps[k])»)", "false", "update_waits_for_readers"),
+    PlanMutant(
+        "update", UPDATE, "if («cr_conflicts(&own, &p->steps[k])») at = k + 1;", "false", "updates_behind_gradients"
+    ),
+    PlanMutant("update", UPDATE, "joint.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
+    PlanMutant("update", UPDATE, "own.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
+    PlanMutant(
+        "update", UPDATE, "if (k < i || «found >= 0») return -1;", "false", "test_plan_passes gradient_read_twice"
+    ),
+    # values computed again
+    PlanMutant("again", AGAIN, "if («overwritten(p, &s->operands[o], i + 1, to)»)", "false", "values_that_change"),
+    PlanMutant("again", AGAIN, "if («!there») return false;", "false", "values_that_change"),
+    PlanMutant("again", AGAIN, "«written_by_another(p, i, buffer)» ||", "false", "values_that_change"),
+    PlanMutant("again", AGAIN, "cr_plan_redirect(p, «at + 1», buffer, twin)", "p->n_steps", "values_again"),
+    PlanMutant("again", AGAIN, "if («k - last > CR_FAR») return k;", "false", "values_again"),
+    # elementwise chains
+    PlanMutant("chain", CHAIN, "|| «!may_write(&next, &at)») return false;", "false", "tiles"),
+    PlanMutant("chain", CHAIN, "*ok &= «!clash»;", "true", "tiles"),
+    PlanMutant("chain", CHAIN, "&& «c->total[b] == inside»;", "true", "tiles"),
+    PlanMutant("chain", CHAIN, "if («at->dtype == c->compute») return v;", "true", "tiles"),
+    PlanMutant("chain", CHAIN, "&& «cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
+    PlanMutant("chain", CHAIN, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
+    PlanMutant("chain", CHAIN, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
+    PlanMutant("chain", CHAIN, "|| «a->offset != b->offset») return false;", "false", "tiles"),
+    PlanMutant("chain", CHAIN, "w->ndim == c->ndim || «w->ndim == 1») return;", "true", "tiles"),
+    # loops of the system's compiler
+    PlanMutant(
+        "loops",
+        LOOPS,
+        "const float rounded = «(float)p->consts[k]»;",
+        "(float)(1.5 * p->consts[k])",
+        "test_plan_ops loops",
+    ),
+    PlanMutant("loops", LOOPS, "const bool minus = «s->op == CR_OP_SUB»;", "false", "test_plan_ops loops"),
+    PlanMutant("loops", LOOPS, 'if («held >> k & 1») cr_writer_add(t, "const vec', "0", "tiles"),
+    # groups by tiles
+    PlanMutant("tile", TILE, "& CR_WRITES && «!in_step(t, &c->of[m].rows, i, s, r, k)»)", "false", "tiles"),
+    PlanMutant("tile", TILE, "«u[buffer].inside == u[buffer].total» &&", "true", "tiles"),
+    PlanMutant("tile", TILE, "«cr_may_pass(p, s, skipped, n_skipped)») {", "true", "tiles"),
+    PlanMutant("tile", TILE, "&& «!u[buffer].parts» &&", "true", "tiles"),
+    PlanMutant("tile", TILE, "if («cr_step_array(s, &s->operands[k]) == weights»)", "false", "tiles"),
+    PlanMutant("tile", TILE, "«a->y.dtype == CR_F64 ? 2 : 4»", "1", "tiles"),
+    PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
+    # the arena
+    PlanMutant("share", PLAN, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
+    PlanMutant("share", PLAN, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
+    PlanMutant("share", PLAN, "if («at + rounded(b) <= o->at») break;", "at <= o->at", "training"),
+    PlanMutant("share", PLAN, "b->last = «i»;", "b->first", "training"),
+    PlanMutant(
+        "share",
+        PLAN,
+        "b->at = «share ? lowest_place(p, placed, i, b) : p->temporaries»;",
+        "p->temporaries",
+        "test_plan_passes shared_memory",
+    ),
+]
