@@ -6,11 +6,11 @@ memory.  docs/scaling.md has the table.
     scaling.py --weights bf16      the same for bf16 weights and gradients with f32 masters
     scaling.py --check FILE        compares the reckoning with what bench/ranks.py measured here: lines of JSON
 
-The exchange is that of src/dist: every shard's partial sums to the shard's owner, then all shards to all, in
-the dtype of the weights.  The first half can hide behind the backward pass (two thirds of the computing).  The table is for the
+The exchange is that of src/dist: every shard's partial sums to the shard's owner, then all shards to all, in the dtype
+of the weights.  The first half can hide behind the backward pass (two thirds of the computing).  The table is for the
 sharded optimizer, whose second half moves weights: it can hide behind the next forward pass (the other third), but for
-the bucket that this pass reads first.  "by node" is a plan: sums inside a node first, so that a
-GPU's network card moves an eighth."""
+the bucket that this pass reads first.  "by node" is a plan: sums inside a node first, so that a GPU's network card
+moves an eighth."""
 
 from __future__ import annotations
 
