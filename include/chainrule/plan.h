@@ -36,7 +36,9 @@ cr_status cr_record_refuse(const char *op, const char *why);
 /* ---- replaying */
 cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs);
                             /* inputs of the recorded shapes, strides, dtypes and devices;
-                               outputs[i]: a new tensor.  Several threads may run one plan */
+                               outputs[i]: a new tensor.  Several threads may run one plan.  In
+                               anomaly mode the first kernel whose result is not finite is an
+                               error with its name */
 bool      cr_plan_fits(const cr_plan *p, const cr_tensor *const *inputs);
                             /* false: inputs, or gradients to add to, are not as recorded; record
                                again */
