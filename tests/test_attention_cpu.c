@@ -3,7 +3,7 @@
 #include "attention_trial.h"
 
 #include "dev/cpu/attention.h"
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 
 static void run(const trial *t, set *s) {
     const cr_array *x[BOXES], none = {0};
@@ -136,7 +136,7 @@ TEST(attention_instruction_sets) {
     static const int sets[] = {0, 2, 3, 4};
     box_state = test_seed();
     for (int i = 0; i < 4; i++) {
-        if (!cr_cpu_use_isa(sets[i])) continue;
+        if (!test_use_isa(sets[i])) continue;
         for (int causal = 0; causal < 2; causal++)
             for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++) {
                 try_attention(of(CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2, 0));
@@ -146,5 +146,5 @@ TEST(attention_instruction_sets) {
                 try_attention(t);
             }
     }
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }

@@ -2,7 +2,7 @@
  * dilation, groups and uneven padding, each kind, dtype and instruction set; one thread and two give the same bits. */
 #include <math.h>
 
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 #include "core/array.h"
 #include "core/tensor.h"
 #include "test.h"
@@ -121,10 +121,10 @@ TEST(kinds) {
                 cr_scope_begin();
                 const cr_tensor *want = run(&shapes[i], (cr_conv_kind)kind, dtypes[d], CR_F64, cr_ref(), PLAIN);
                 for (int isa = 2; isa <= 4; isa++) {
-                    if (!cr_cpu_use_isa(isa)) continue;
+                    if (!test_use_isa(isa)) continue;
                     compare(&shapes[i], (cr_conv_kind)kind, dtypes[d], isa, want);
                 }
-                cr_cpu_use_isa(-1);
+                test_use_isa(-1);
                 cr_scope_end();
             }
     cr_set_num_threads(threads);

@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "core/os.h"
 #include "core/pool.h"
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 #include "dev/dev.h"
 #include "dev/program.h"
 
@@ -17,8 +17,8 @@ static int64_t below(int64_t n) { return (int64_t)(next64() % (uint64_t)n); }
 static double uniform(void) { return (double)(next64() >> 16) * 0x1p-32 * 2 - 1; }
 
 #define EACH_ISA(isa) for (int isa_ = 0, isa; isa_ < 4; isa_++) if (isa = (int[]){0, 2, 3, 4}[isa_], \
-    cr_cpu_use_isa(isa))
-static void best_isa(void) { cr_cpu_use_isa(-1); }
+    test_use_isa(isa))
+static void best_isa(void) { test_use_isa(-1); }
 
 static cr_tensor *make(int64_t n, cr_dtype dt) { return cr_empty(CR_LIST(n), dt, cr_cpu()); }
 

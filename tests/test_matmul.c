@@ -7,6 +7,7 @@
 #include "dev/cpu/isa.h"
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
+#include "use_isa.h"
 
 /* ---- the truth */
 
@@ -185,9 +186,9 @@ static void rounded_products(const char *note) {
 TEST(matmul_bf16) {
     rounded_products(cr_cpu_bf16() ? "pairs" : "rounded");
     if (!cr_cpu_bf16()) return;
-    cr_cpu_use_isa(cr_cpu_isa());                   /* no pairs of bf16 */
+    test_use_isa(cr_cpu_isa());                     /* no pairs of bf16 */
     rounded_products("rounded");
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 /* The thread's mode through the public operations: values and gradients are those of rounded operands,
@@ -256,9 +257,9 @@ static void special_operands(void) {
 }
 TEST(matmul_bf16_special) {
     special_operands();
-    cr_cpu_use_isa(cr_cpu_isa());                   /* no pairs of bf16 */
+    test_use_isa(cr_cpu_isa());                     /* no pairs of bf16 */
     special_operands();
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 TEST(matmul_integers) {
@@ -408,7 +409,7 @@ TEST(matmul_instruction_sets) {
     static const int sets[] = {0, 2, 3, 4};
     box_state = test_seed();
     for (int s = 0; s < 4; s++) {
-        if (!cr_cpu_use_isa(sets[s])) continue;
+        if (!test_use_isa(sets[s])) continue;
         const struct cr_isa_kernels *set = cr_cpu_vec();
         for (int f64 = 0; f64 < 2; f64++) {
             for (int64_t m = 1; m <= 32; m++)
@@ -418,7 +419,7 @@ TEST(matmul_instruction_sets) {
             check_kernel(set, f64, 1, 30, 2100, 300);
         }
     }
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 /* Packing fills its place, zeros included, and nothing behind it: n of width lines, k numbers each, in

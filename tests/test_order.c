@@ -2,7 +2,7 @@
  * change their way, k at both ends, ties, positions and values together, unique and its kin, refusals
  * with their messages, working memory, interrupts. */
 #include "test.h"
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 #include "ops/compose.h"
 
 static const cr_device *dev;                        /* the one under test */
@@ -241,7 +241,7 @@ TEST(ways) {
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_I64, CR_U8};
     static const char *const kinds[KINDS] = {"normal", "few", "equal", "falling", "spread"};
     for (int isa = 2; isa <= 4; isa++) {
-        if (!cr_cpu_use_isa(isa)) continue;
+        if (!test_use_isa(isa)) continue;
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
             for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
                 for (int kind = 0; kind < KINDS; kind++) {
@@ -251,7 +251,7 @@ TEST(ways) {
                     test_ran_on(cr_cpu());
                 }
     }
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 TEST(without_working_memory_it_fails) {

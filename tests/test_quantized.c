@@ -3,7 +3,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function"  /* of check.h, for other tests */
 #include "check.h"
 
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 #include "dev/cpu/isa.h"
 #include "dev/cpu/quantized.h"
 
@@ -103,10 +103,10 @@ TEST(layers) { for (int d = 0; test_variant(d); d++) check_layers(test_variant(d
 
 TEST(instruction_sets) {
     for (int isa = 0; isa <= 4; isa++) {
-        if (!cr_cpu_use_isa(isa)) continue;
+        if (!test_use_isa(isa)) continue;
         check_layers(cr_cpu());
     }
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 /* Codes and scales as views: rows of a larger matrix, columns of one, a beginning between words. */

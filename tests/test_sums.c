@@ -2,7 +2,7 @@
  * (CHAINRULE_TEST_FULL=1; else 2 10^6), whichever axes are summed and wherever the elements lie; and
  * half precision, which is summed in f32 and rounded once. */
 #include "test.h"
-#include "dev/cpu/cpu.h"
+#include "use_isa.h"
 
 enum { A, B, C };
 /* (n / b / c, b, c): which axes, every step-th of b */
@@ -71,11 +71,11 @@ TEST(long_sums) {
     const int64_t n = test_full() ? 100000000 : 2000000;
     const int best = cr_cpu_isa();
     for (int isa = 0; isa <= best; isa++) {
-        if (!cr_cpu_use_isa(isa)) continue;
+        if (!test_use_isa(isa)) continue;
         for (size_t k = 0; k < sizeof sum_cases / sizeof *sum_cases; k++)
             for (int kind = 0; kind < 3; kind++) check_sums(&sum_cases[k], n, kind);
     }
-    cr_cpu_use_isa(-1);
+    test_use_isa(-1);
 }
 
 /* Sums, norms and products whose partial results no half precision could hold. */
