@@ -300,7 +300,11 @@ def compile(bench: Bench) -> None:
         peaks = {library: both[k] / 1e6 for got in list(by_isa.values())[:1] for library, both in got["memory"].items()}
         if peaks:
             bench.peak_memory(f"GPT-2, {when}", peaks, ("torch", "torch compiled"), ours, 0.8)
-    bench.say("")
+    bench.say(
+        "",
+        "The first two calls of a compiled function run op by op, so all gradients exist beside the moments once.",
+        "",
+    )
 
 
 def compiled_steps(bench: Bench, isa: str, got: Any) -> None:
