@@ -834,9 +834,9 @@ def half_precision(folder: Path) -> None:
     assert "--dtype f16 does not go with --weights bf16" in both, both
     held = {name: len(weights(folder / name)["weights.safetensors"]) for name in ("f32", "--weights bf16")}
     assert 0.5 <= held["--weights bf16"] / held["f32"] < 0.52, held
-    fused = ["--weights", "bf16", "--clip", 0]
-    run(folder, *words, *fused, "--out", "after")
-    run(folder, *words, *fused, "--fuse-step", "--out", "inside")
+    halves = ["--weights", "bf16", "--clip", 0]
+    run(folder, *words, *halves, "--out", "after")
+    run(folder, *words, *halves, "--fuse-step", "--out", "inside")
     assert weights(folder / "after") == weights(folder / "inside")
     assert "fox" in run(folder, "generate", "--model", "inside", "--prompt", "fox", "--tokens", 5).stdout
     fused = run(folder, *words, "--dtype", "f16", "--out", "no", "--fuse-step", "--clip", 0, code=2).stderr

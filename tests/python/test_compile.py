@@ -525,9 +525,9 @@ def test_no_layout_copies() -> None:
     def step(x: cr.Tensor) -> cr.Tensor:
         for p in parameters:
             p.grad = None
-        split = (part.view(batch, length, heads, -1).transpose(1, 2) for part in qkv(x).split(width, dim=2))
-        y = cr.nn.functional.scaled_dot_product_attention(*split, is_causal=True)
-        loss = out(y.transpose(1, 2).contiguous().view(batch, length, width)).square().mean()
+        q, k, v = (part.view(batch, length, heads, -1).transpose(1, 2) for part in qkv(x).split(width, dim=2))
+        y = cr.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        loss: cr.Tensor = out(y.transpose(1, 2).contiguous().view(batch, length, width)).square().mean()
         loss.backward()
         return loss.detach()
 
