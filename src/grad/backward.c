@@ -182,6 +182,8 @@ static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in, bool wide) {
 
 /* ---- one node */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
+static bool leads_on(const walk *w, const cr_node *n);
+static cr_status finish_leaves(walk *w, const cr_node *n);
 
 /* Takes the cotangent that waits at n, if any, and visits n with it. */
 static cr_status visit_waiting(walk *w, cr_node *n) {
@@ -194,7 +196,8 @@ static cr_status visit_waiting(walk *w, cr_node *n) {
     cr_status status = visit(w, n, g);
     cr_scope_leave(&own);
     cr_drop(g);
-    return status;
+    /* behind the scope: a leaf keeps a gradient that nothing else holds */
+    return status == CR_OK && w->counted && leads_on(w, n) ? finish_leaves(w, n) : status;
 }
 
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
@@ -387,8 +390,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     n->op->grad(&c, g, dx);
     if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     status = cr_finished(cr_call_name(&c), CR_OK);
-    if (status == CR_OK) status = deliver_all(w, n, &c, dx);
-    return status == CR_OK && w->counted ? finish_leaves(w, n) : status;
+    return status == CR_OK ? deliver_all(w, n, &c, dx) : status;
 }
 
 static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
