@@ -85,7 +85,7 @@ PLAN_MUTANTS = [
     PlanMutant("chain", CHAIN, "*ok &= «!clash»;", "true", "tiles"),
     PlanMutant("chain", CHAIN, "&& «c->total[b] == inside»;", "true", "tiles"),
     PlanMutant("chain", CHAIN, "if («at->dtype == c->compute») return v;", "true", "tiles"),
-    PlanMutant("chain", CHAIN, "&& «cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
+    PlanMutant("chain", CHAIN, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
     PlanMutant("chain", CHAIN, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
     PlanMutant("chain", CHAIN, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
     PlanMutant("chain", CHAIN, "|| «a->offset != b->offset») return false;", "false", "tiles"),

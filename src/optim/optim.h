@@ -12,7 +12,7 @@ typedef struct cr_slot cr_slot;
 
 /* One UPDATE row of ops.def: p, g, moments -> p, moments. */
 typedef struct cr_update {
-    const char *row, *mirrored;                     /* mirrored: the twin of the row that also writes a mirror of p */
+    const char *row, *mirrored;                     /* mirrored: the twin of the row that also writes a copy of p */
     int moments;                                    /* tensors like p that the row reads and writes */
     bool corrected;                                 /* bias corrections: the params depend on the step count t, from
                                                      * 1 */

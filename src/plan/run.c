@@ -348,7 +348,7 @@ static cr_status check_kernel(const cr_step *s, const char *name, const char *ar
     return status;
 }
 
-/* Of a group the kernels whose results exist as a whole. */
+/* A kernel of a group is checked if its results exist as a whole. */
 static cr_status check_step(const cr_step *s, const char *name, const char *args) {
     const cr_group *g = s->group;
     if (!g) return s->kind == CR_STEP_KERNEL ? check_kernel(s, name, args) : CR_OK;
