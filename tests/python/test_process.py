@@ -253,12 +253,13 @@ def test_nothing_leaks(what: str) -> None:
     if os.environ.get("PYTHONMALLOC"):
         pytest.skip("blocks are counted only by Python's own allocator")
     blocks(50)
-    before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
-    grown = blocks(500) - before
-    assert grown < 100, f"{grown} blocks of Python memory are left after 500 rounds"
-    assert cr.memory_stats()[0] - held <= 4096, (
-        f"{cr.memory_stats()[0] - held} bytes of tensors are left after 500 rounds"
-    )
+    held, counts = cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
+    grown = []
+    while not grown or (grown[-1] >= 100 and len(grown) < 4):  # caches and other threads grow once, a leak each time
+        before = blocks(50)
+        grown.append(blocks(500) - before)
+    assert grown[-1] < 100, f"blocks of Python memory left after 500 rounds, each time: {grown}"
+    assert cr.memory_stats()[0] - held <= 4096, f"{cr.memory_stats()[0] - held} bytes of tensors are left"
     now = [sys.getrefcount(o) for o in COUNTED]
     assert all(b - a < 50 for a, b in zip(counts, now, strict=True)), f"references: {counts} before, {now} after"
 
