@@ -267,6 +267,25 @@ def test_training(dtype: cr.dtype) -> None:
     assert half == again and all((a == b).all() for a, b in zip(grads, grads_again, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [cr.bfloat16, cr.float16], ids=str)
+def test_memory_kept_for_backward(dtype: cr.dtype) -> None:
+    """A GPT keeps about half the bytes, beside the weights' copies."""
+    model = cr.models.GPT(256, 64, 4, 4, 64)
+    x, y = cr.randint(0, 256, (16, 64)), cr.randint(0, 256, (16, 64))
+
+    def kept(enabled: bool) -> int:
+        before = cr.memory_stats()[0]
+        with cr.autocast("cpu", dtype, enabled=enabled):
+            loss = model.loss(x, y)
+        held = cr.memory_stats()[0] - before
+        loss.backward()
+        return held
+
+    kept(False)
+    copies = 2 * sum(p.numel() for p in model.parameters())
+    assert kept(True) - copies <= 0.51 * kept(False)
+
+
 def test_functions() -> None:
     """custom_fwd casts inputs and turns autocast off inside; custom_bwd runs in the forward's state."""
     seen: list[Any] = []
