@@ -280,9 +280,8 @@ def replays(bench: Bench) -> None:
     cost = bench.program("plan", "--json")
     if cost:
         each = cost["plan_ns"]
-        bench.say(
-            f"* A replay of {cost['kernels']} products of 1 x 1, with the products: {within(each, 60, 'ns')} each."
-        )
+        what = f"* A replay of {cost['kernels']} sums of two numbers, with the sums"
+        bench.say(f"{what}: {within(each['sums'], 60, 'ns')} each; products of 1 x 1: {each['products of 1 x 1']} ns.")
     bench.say("")
 
 
