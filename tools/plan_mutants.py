@@ -13,11 +13,12 @@ class PlanMutant:
     path: str
     text: str
     other: str
-    tests: str  # of tests/test_plan.c, or of the program that the first word names
+    tests: str  # of tests/test_plan.c, or of the program that the first word names; without more, all of it
 
 
 PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
+GRAPH = "src/plan/graph.c"
 PLAN_MUTANTS = [
     # kernels whose results nothing reads
     PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
@@ -108,6 +109,17 @@ PLAN_MUTANTS = [
     PlanMutant("tile", TILE, "if («cr_step_array(s, &s->operands[k]) == weights»)", "false", "tiles"),
     PlanMutant("tile", TILE, "«a->y.dtype == CR_F64 ? 2 : 4»", "1", "tiles"),
     PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
+    # kernels launched as one
+    PlanMutant("graph", GRAPH, "fresh = «now.fresh != all->before.fresh» ||", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "|| «new_in_each_run(p, s)»;", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "FRESH : «has_placed(p, s)» ?", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "if (i > s->from && «kinds[i] == kinds[i - 1]»)", "true", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "changed |= «now != a->place[i]»;", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "+ «(uint64_t)x->moved[b]»;", "0", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "|| «s->parts[i].kind == FRESH»;", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "if («status != CR_OK») forget_places(s);", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "|| «!was_watched(all, from, to)»)", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "if («p->steps[i].begins»)", "false", "test_cuda_graph"),
     # the arena
     PlanMutant("share", PLAN, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
     PlanMutant("share", PLAN, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
