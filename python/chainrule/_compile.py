@@ -226,7 +226,11 @@ def compile(  # noqa: A001, PyTorch's name
 ) -> Any:
     """A function or module that records its kernels at the second call of a signature and replays them later, with the
     same bits.  The function may contain backward() and the step of an optimizer; also a decorator.  fullgraph: an Error
-    where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing."""
+    where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing.
+
+    A replay reads tensors that are no arguments where they lie, with their values of the moment; numbers and objects
+    stay those of the recording. An argument that the function also reads by another name is the argument of the call
+    under both."""
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, disable=disable)
     if disable:
