@@ -774,6 +774,30 @@ def test_two_plans_in_two_threads() -> None:
     assert results(True) == results(False) and len(results(True)) == len(kinds)
 
 
+def test_threads_that_record_again() -> None:
+    """A replay has the results of its own plan while another thread records the next one."""
+    f = cr.compile(lambda x: (x * 2, [x + 1]))
+    x, stop = cr.ones(200_000), threading.Event()
+    wrong: list[Any] = []
+
+    def again() -> None:
+        while not stop.is_set():
+            cr._core._new_epoch()
+            f(x)
+
+    other = threading.Thread(target=again)
+    other.start()
+    try:
+        for _ in range(1000):
+            found = f(x)
+            if not isinstance(found, tuple) or found[0][0].item() != 2 or found[1][0][-1].item() != 2:
+                wrong.append(found)
+    finally:
+        stop.set()
+        other.join()
+    assert not wrong
+
+
 def test_update_that_changes_its_rule() -> None:
     """RAdam's first steps have another update: its step is recorded again, or refused with a message."""
     w = nn.Parameter(cr.ones(3))
