@@ -434,7 +434,7 @@ def test_frozen_parameters() -> None:
             def step(x: cr.Tensor, model: nn.Module = model, opt: Any = opt, calls: Any = calls) -> cr.Tensor:
                 calls.append(x)
                 opt.zero_grad()
-                loss = model(x).square().sum()
+                loss: cr.Tensor = model(x).square().sum()
                 loss.backward()
                 opt.step()
                 return loss.detach()
@@ -474,7 +474,7 @@ def test_parameters_that_step_apart(maker: str) -> None:
         def step(x: cr.Tensor, both: bool, model: nn.ModuleList = model, opt: Any = opt) -> cr.Tensor:
             opt.zero_grad()
             y = model[0](x)
-            loss = (model[1](y) if both else y).square().sum()
+            loss: cr.Tensor = (model[1](y) if both else y).square().sum()
             loss.backward()
             opt.step()
             return loss.detach()
@@ -496,7 +496,7 @@ def test_replay_that_fails(maker: str) -> None:
 
         def step(rows: cr.Tensor, table: nn.Embedding = table, opt: Any = opt) -> cr.Tensor:
             opt.zero_grad()
-            loss = table(rows).square().sum()
+            loss: cr.Tensor = table(rows).square().sum()
             loss.backward()
             opt.step()
             return loss.detach()
