@@ -220,6 +220,7 @@ static bool together(const cr_slot *a, const cr_slot *b) {
  * gradients does so when the host has found the factor, else before the replay */
 typedef struct replay {
     cr_optim *opt;
+    int64_t exchanged;                              /* opt's, in the recording */
     int64_t n, n_slots, *slots, *lead;              /* slots that step, and the first one of the update of each slot */
     struct { int64_t slot; const cr_program *row; double ratio; int params; } of[];
                                                     /* of each update: its first slot, and the number of its params */
@@ -231,8 +232,12 @@ static void replay_end(void *ctx) {
     free(ctx);
 }
 
-/* Slots of one update have its params, so they must have taken equally many steps. */
-static cr_status check_counts(const replay *r) {
+/* The plan has the tensors of the recording.  Slots of one update have its params, so they must have taken equally many
+ * steps. */
+static cr_status check_slots(const replay *r) {
+    if (r->exchanged != r->opt->exchanged)
+        return cr_fail(CR_RUNTIME, "optim_step", "a state was loaded or a mirror changed since the step was recorded: "
+                                                 "record the step again");
     for (int64_t i = 0; i < r->n_slots; i++) {
         const cr_slot *s = &r->opt->slots[r->slots[i]], *lead = &r->opt->slots[r->lead[r->slots[i]]];
         if (s->steps != lead->steps && s->update->corrected)
@@ -245,7 +250,7 @@ static cr_status check_counts(const replay *r) {
 
 static cr_status replay_scaled(cr_plan *p, const replay *r, double scale) {
     cr_optim *opt = r->opt;
-    if (check_counts(r) != CR_OK) return cr_error_status();
+    if (check_slots(r) != CR_OK) return cr_error_status();
     for (int64_t i = 0; i < r->n; i++) {
         const cr_slot *s = &opt->slots[r->of[i].slot];
         double params[CR_MAX_STEP_PARAMS];
@@ -278,6 +283,7 @@ static cr_status begin_replay(cr_optim *opt) {
     if (r) r->slots = malloc(sizeof *r->slots * (size_t)(2 * opt->count + 1));
     if (!r || !r->slots) { free(r); return cr_fail(CR_NO_MEMORY, "optim_step", "no memory for a recorded step"); }
     r->opt = opt;
+    r->exchanged = opt->exchanged;
     r->lead = r->slots + opt->count;
     for (int64_t i = 0; i < opt->count; i++) r->lead[i] = i;
     for (int64_t i = 0; i < opt->count; i++)
@@ -498,6 +504,7 @@ cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) 
     if (status != CR_OK) return status;
     cr_drop(s->mirror);
     s->mirror = cr_is_none(mirror) ? NULL : cr_retain(mirror);
+    opt->exchanged++;
     return CR_OK;
 }
 

@@ -155,7 +155,7 @@ struct cr_plan {
     size_t arena, temporaries;                      /* bytes: of the arenas, and of all temporaries */
     /* what replays need (run.c) */
     size_t pool, *args_at;                          /* bytes of all arguments, and where those of each step begin */
-    int *ref_start; cr_place_ref *refs_of;                /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
+    int *ref_start; cr_place_ref *refs_of;          /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
     int n_draw_refs; cr_draw_ref *draw_refs;
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */

@@ -46,7 +46,7 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
         p->refs_of[next[o->buffer]++] =
             (cr_place_ref){.at = at + o->at, .walk = o->walk,
                            .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
-                     .offset = arg ? arg->offset : array->offset};
+                           .offset = arg ? arg->offset : array->offset};
     }
     if (s->draw >= 0)
         p->draw_refs[p->n_draw_refs++] = (cr_draw_ref){at + (size_t)((char *)cr_step_seed(s) - s->args), s->draw};
@@ -236,7 +236,8 @@ static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
     return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
 }
 
-/* Do leaves require gradients, and have some, where they did in the recording? */
+/* Do leaves require gradients, and have some, where they did in the recording?  None that the step gives one has a
+ * hook: its recording would have been refused. */
 static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_reads; i++)
         if (p->reads[i].in_graph != cr_in_graph(p->reads[i].tensor)) return false;
@@ -248,7 +249,8 @@ static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_leaves; i++) {
         const cr_leaf *leaf = &p->leaves[i];
         const cr_tensor *t = leaf_of(leaf, in), *g = cr_grad(t);
-        if (!leaf->tensor && !cr_is_leaf(t)) return false;
+        if (!cr_is_leaf(t)) return false;
+        if (leaf->buffer >= 0 && t->node && atomic_load(&t->node->hooks)) return false;
         if (leaf->expects && leaf->before != (g == CR_NONE ? NULL : g->storage)) return false;
     }
     return true;

@@ -462,6 +462,40 @@ def test_frozen_parameters() -> None:
     assert len(calls) == 2
 
 
+HOOKS: dict[str, Callable[[Any, list[int]], Any]] = {
+    "gradient": lambda m, seen: m.weight.register_hook(lambda g: g * 2),
+    "accumulated": lambda m, seen: m.weight.register_post_accumulate_grad_hook(lambda p: seen.append(1)),
+    "forward": lambda m, seen: m.register_forward_hook(lambda module, x, y: y * 3),
+    "before": lambda m, seen: m.register_forward_pre_hook(lambda module, x: (x[0] * 3,)),
+    "backward": lambda m, seen: m.register_full_backward_hook(lambda module, before, after: seen.append(1)),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_hooks_that_come_later(kind: str) -> None:
+    results = []
+    for compiled in (False, True):
+        cr.manual_seed(0)
+        model, seen = nn.Linear(3, 2), list[int]()
+
+        def step(x: cr.Tensor, model: nn.Module = model) -> cr.Tensor:
+            model.zero_grad()
+            loss: cr.Tensor = model(x).square().sum()
+            loss.backward()
+            return loss.detach()
+
+        run, handle = (cr.compile(step) if compiled else step), None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in range(8):
+                if i == 4:
+                    handle = HOOKS[kind](model, seen)
+                if i == 6 and handle is not None:
+                    handle.remove()
+                results.append([run(cr.ones(2, 3) * i).tolist(), gradient(model.weight).tolist(), len(seen)])
+    assert results[:8] == results[8:]
+
+
 @pytest.mark.parametrize("maker", ("adamw", "nadam", "momentum"))
 def test_parameters_that_step_apart(maker: str) -> None:
     """Where two plans of one optimizer take different parameters."""
