@@ -400,13 +400,19 @@ def inner(x: cr.Tensor) -> None:
 
 def test_leaves_as_inputs() -> None:
     """backward() inside the step gives each its own gradient."""
-    fast = cr.compile(inner, fullgraph=True)
+    calls = []
+
+    @cr.compile
+    def fast(x: cr.Tensor) -> None:
+        calls.append(1)
+        x.grad = None
+        inner(x)
+
     xs = [cr.full((3,), float(i), requires_grad=True) for i in range(5)]
     for x in (*xs, xs[0], xs[1]):
-        x.grad = None
         fast(x)
         assert gradient(x).tolist() == [2 * x[0].item()] * 3
-    assert gradient(xs[4]).tolist() == [8] * 3
+    assert gradient(xs[4]).tolist() == [8] * 3 and len(calls) == 2
 
 
 def test_backward_through_an_input() -> None:
@@ -806,6 +812,29 @@ def test_two_plans_in_two_threads() -> None:
         return found
 
     assert results(True) == results(False) and len(results(True)) == len(kinds)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 1), (7, 43), (300, 3), (3, 300), (65, 63)])
+def test_small_updates_inside_products(shape: tuple[int, int]) -> None:
+    """Sizes that no vector divides: the gradient is a block of the product, with no memory of a tensor behind it."""
+    for maker in ("sgd", "momentum", "adamw", "nadam", "rmsprop", "adagrad"):
+        results = []
+        for compiled in (False, True):
+            cr.manual_seed(0)
+            model = nn.Linear(*shape, bias=False)
+            opt = MAKERS[maker](model.parameters())
+
+            def step(x: cr.Tensor, model: nn.Module = model, opt: Any = opt) -> cr.Tensor:
+                loss: cr.Tensor = model(x).square().mean()
+                loss.backward()
+                opt.step()
+                opt.zero_grad()
+                return loss.detach()
+
+            run = cr.compile(step, fullgraph=True) if compiled else step
+            x = cr.randn(8, shape[0])
+            results.append([(run(x).item(), model.weight.tolist()) for _ in range(5)])
+        assert results[0] == results[1], maker
 
 
 def test_threads_that_record_again() -> None:
