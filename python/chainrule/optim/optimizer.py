@@ -236,17 +236,17 @@ class Optimizer:
     ) -> bool:
         """Before a recorded update runs again: counts its step, and gives it the options of the moment.  False: the
         update is another one by now, or its parameters step apart.  members: those with a state, or one; before: their
-        numbers before the step, which come back where plan is None, after a run that failed."""
+        states before the step, whose numbers come back where plan is None, after a run that failed."""
         if plan is not None:
-            before[:] = [{k: n for k, n in state.items() if k in NUMBERS} for _, state in members]
+            before[:] = [state.copy() for _, state in members]
             keys = {self._key(group, p, state) for p, state in members}
             rule, _, options = self._rule_of(group, keys.pop())
             if not keys and rule == name:
                 options["scale"] = self._scale
                 _core._plan_set_params(plan, number, name, options, group)
                 return True
-        for (_, state), numbers in zip(members, before, strict=True):
-            state.update(numbers)
+        for (_, state), old in zip(members, before, strict=True):
+            state.update(old)
         return False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
