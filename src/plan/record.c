@@ -390,16 +390,17 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
-/* Leaves from outside that ops read while gradients are recorded.  A leaf that the step made is noted too, and stays as
- * it is. */
+/* Leaves from outside that ops read while gradients are recorded; inputs and views of them are none.  A leaf that the
+ * step made is noted too, and stays as it is. */
 static void watch_reads(int n, const cr_tensor *const *in) {
     recording *r = mine;
     cr_plan *p = r->plan;
     for (int i = 0; i < n && cr_grad_enabled(); i++) {
         cr_tensor *t = (cr_tensor *)(uintptr_t)in[i];
         if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_dtype_is_float(t->dtype)) continue;
-        if (!cr_is_leaf(t) || input_of(r, t) >= 0) continue;
-        int k = p->n_reads;
+        int k = known(r, t->storage);
+        if (!cr_is_leaf(t) || (k >= 0 && p->buffers[k].kind == CR_BUFFER_INPUT)) continue;
+        k = p->n_reads;
         while (k > 0 && p->reads[k - 1].tensor != t) k--;
         if (k > 0) continue;
         if (!GROW(p->reads, p->n_reads, &r->read_room)) { r->failed = true; return; }

@@ -754,6 +754,15 @@ def test_no_layout_copies() -> None:
     assert {"attention", "attention_bwd", "matmul"} <= {k[0] for k in kernels}, kernels
 
 
+def test_plans_keep_no_inputs() -> None:
+    w = nn.Parameter(cr.ones(1000))
+    f = cr.compile(lambda x: (x.view(1000, 1000) @ w + x.detach()[:1000]).sum(), fullgraph=True)
+    before = cr.memory_stats("cpu")[0]
+    for _ in range(4):
+        f(cr.ones(1_000_000))
+    assert cr.memory_stats("cpu")[0] - before < 1_000_000
+
+
 def test_many_replays_hold_memory() -> None:
     f = cr.compile(lambda x: (x * x + x).sum(), fullgraph=True)
     x = cr.randn(500)
