@@ -843,6 +843,39 @@ def half_precision(folder: Path) -> None:
     assert "needs them to scale the loss" in fused, fused
 
 
+def forget(checkpoint: Path, key: str) -> None:
+    """Takes an entry out of the metadata of a checkpoint, as a version has it that did not know the entry."""
+    file, state = checkpoint / "weights.safetensors", checkpoint / "state.json"
+    whole = file.read_bytes()
+    end = 8 + int.from_bytes(whole[:8], "little")
+    header, kept = json.loads(whole[8:end]), json.loads(state.read_text())
+    del header["__metadata__"][key], kept["metadata"][key]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write_bytes(len(text).to_bytes(8, "little") + text + whole[end:])
+    state.write_text(json.dumps(kept))
+
+
+@test
+def a_run_of_an_older_version_goes_on(folder: Path) -> None:
+    """Options that it did not know are as they were then; an option without such a value is missed."""
+    words = ["train", "--data", corpus(folder), *SMALL, "--steps", 8]
+    run(folder, *words, "--out", "straight")
+    run(folder, *words, "--stop-at", 4, "--out", "old")
+    for key in ("weights", "exchange", "compile"):
+        forget(folder / "old" / "checkpoint", key)
+    said = run(folder, "train", "--resume", "old", "--weights", "bf16", code=2).stderr
+    assert "--weights cannot change when a run goes on: it was f32, not bf16" in said, said
+    run(folder, "train", "--resume", "old", "--weights", "f32", "--stop-at", 6)
+    forget(folder / "old" / "checkpoint", "weights")
+    run(folder, "train", "--resume", "old")
+    assert weights(folder / "old") == weights(folder / "straight")
+    assert losses(folder / "old") == losses(folder / "straight")
+    forget(folder / "old" / "checkpoint", "dtype")
+    said = run(folder, "train", "--resume", "old", "--steps", 9, code=1).stderr
+    assert "is not a run of chainrule train: it does not say --dtype" in said, said
+
+
 @test
 def a_diverging_run_says_so(folder: Path) -> None:
     text = corpus(folder)

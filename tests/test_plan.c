@@ -53,6 +53,47 @@ TEST(training) {
     dtype_now = CR_F32;
 }
 
+/* A run that fails counts no step.  It fails before it changes anything where parameters that stepped together when
+ * the step was recorded have taken other numbers of steps since, or the optimizer has other moments. */
+TEST(steps_of_replays) {
+    dev_now = cr_cpu();
+    cr_scope_begin();
+    net a = net_new(dev_now, CR_ADAMW), b = net_new(dev_now, CR_ADAMW);
+    const cr_tensor *in[] = {batch(dev_now, 1), targets(dev_now, 1)},
+                    *bad[] = {in[0], cr_full(CR_LIST(40), 5, CR_I64, dev_now)};
+    cr_tensor *loss = NULL;
+    for (int step = 0; step < 4; step++) (void)net_step(&a, in[0], in[1]);
+    (void)net_step(&b, in[0], in[1]);
+    OK(cr_record_begin(2, in));
+    loss = net_step(&b, in[0], in[1]);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&loss);
+    REQUIRE(p, "%s", cr_error());
+    uint64_t seed, counter;
+    cr_generator_get(b.g, &seed, &counter);
+    FAILS(CR_BAD_INDEX, "out of range for size 5", cr_plan_run(p, bad, &loss));
+    CHECK(cr_optim_steps(b.opt) == 2, "%lld steps", (long long)cr_optim_steps(b.opt));
+    cr_generator_set(b.g, seed, counter);
+    for (int run = 0; run < 2; run++) OK(cr_plan_run(p, in, &loss));
+    same_nets(&a, &b, "after a run that failed");
+    cr_params_zero_grad(b.params);
+    OK(cr_set_grad(b.w2, cr_ones_like(b.w2)));
+    OK(cr_optim_step(b.opt));
+    const cr_tensor *before = cr_clone(cr_detach(b.w1));
+    FAILS(CR_RUNTIME, "'w1' and 'w2' stepped together in the recording, but have taken 4 and 5 steps by now",
+          cr_plan_run(p, in, &loss));
+    CHECK(same_bits(b.w1, before) && cr_optim_steps(b.opt) == 5, "%lld steps", (long long)cr_optim_steps(b.opt));
+    cr_params *state = cr_optim_state(a.opt);
+    OK(cr_optim_load(b.opt, state, 4));
+    FAILS(CR_RUNTIME, "a state was loaded or a mirror changed", cr_plan_run(p, in, &loss));
+    CHECK(same_bits(b.w1, before) && cr_optim_steps(b.opt) == 4, "%lld steps", (long long)cr_optim_steps(b.opt));
+    cr_params_free(state);
+    cr_plan_free(p);
+    net_free(&a);
+    net_free(&b);
+    cr_scope_end();
+    test_ran_on(dev_now);
+}
+
 /* ---- what a plan says it computes: a linear layer, products of matrices, a convolution, causal attention, with their
  * gradients */
 TEST(flops) {

@@ -21,10 +21,12 @@ typedef struct cr_plan cr_plan;
 /* ---- recording: one at a time in a thread.  Ops of other threads are not part of it:
  * cr_record_end fails if the step uses their results, or they use its tensors */
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
-                            /* tensors that change from run to run */
+                            /* tensors that change from run to run.  A step that reads an input
+                               by another handle too reads that of the run by both */
 cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
                             /* owned; NULL and a message: the step cannot be replayed, but it has
-                               run.  An output in a graph has a gradient in each run too */
+                               run.  An output in a graph has a gradient in each run too; where a
+                               backward pass does not come from it, that of zeros */
 void      cr_record_cancel(void);   /* after a failure inside the step */
 bool      cr_recording(void);       /* does this thread record? */
 void      cr_record_lenient(void);  /* from now on what cannot be replayed runs as usual, and
@@ -73,8 +75,9 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
 /* ---- numbers that differ between runs, for updates written with cr_program_update */
 typedef cr_status (*cr_replay)(cr_plan *p, void *ctx);
 cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx));
-                            /* before(p, ctx) precedes each run; done (or NULL): ctx is not needed
-                               any more, also after a failure */
+                            /* before(p, ctx) precedes each run; before(NULL, ctx) follows one that
+                               failed, to take back what it counted.  done (or NULL): ctx is not
+                               needed any more, also after a failure */
 int       cr_record_params(void);
                             /* number of the params of the last recorded update; -1: none */
 void      cr_plan_set_params(cr_plan *p, int number, const double *params);

@@ -9,7 +9,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
 from ._core import Tensor
@@ -54,18 +54,28 @@ def _rebuild(x: Any, made: list[Tensor]) -> Any:
     return x
 
 
+class _Ready(NamedTuple):
+    """A plan, as threads see it: all of it, or the next one."""
+
+    plan: Any
+    outputs: int
+    result: Any  # the nest of its results
+    epoch: int
+
+
 class _Plan:
-    """What is known of one signature: nothing yet, a plan with the nest of its results, or why there is none."""
+    """What is known of one signature: nothing yet, a plan, or why there is none."""
 
     def __init__(self, kept: Any, picture: Any) -> None:
         self.kept = kept  # objects that the signature names by identity: they must not be freed
         self.picture = picture  # of the arguments and modes
-        self.plan: Any = None
-        self.result: Any = None
-        self.outputs = 0
-        self.epoch = -1
+        self.ready: _Ready | None = None
         self.refused = ""
         self.tries = 0  # recordings that came too early for an optimizer
+
+    @property
+    def plan(self) -> Any:
+        return self.ready and self.ready.plan
 
 
 class Compiled:
@@ -91,10 +101,11 @@ class Compiled:
         self.last = found
         if found.refused:
             return self.f(*args, **kwargs)
-        if found.plan is not None and found.epoch == _core._epoch():
-            made = _core._plan_run(found.plan, tensors, found.outputs)
+        ready = found.ready
+        if ready is not None and ready.epoch == _core._epoch():
+            made = _core._plan_run(ready.plan, tensors, ready.outputs)
             if made is not None:
-                return made[0] if found.result is _PLACE else _rebuild(found.result, made[::-1])
+                return made[0] if ready.result is _PLACE else _rebuild(ready.result, made[::-1])
         with _recording:
             return self._record(found, tensors, args, kwargs)
 
@@ -117,7 +128,7 @@ class Compiled:
         return self.f(*args, **kwargs)
 
     def _record(self, found: _Plan, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        found.plan = found.result = None
+        found.ready = None
         _core._record_begin(tensors)
         try:
             result = self.f(*args, **kwargs)
@@ -137,8 +148,7 @@ class Compiled:
                 found, f"[compile] {escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
             )
             return result
-        found.result = _rebuild(result, [_PLACE] * len(outputs))
-        found.plan, found.outputs, found.epoch = plan, len(outputs), _core._epoch()
+        found.ready = _Ready(plan, len(outputs), _rebuild(result, [_PLACE] * len(outputs)), _core._epoch())
         return result
 
     def _refuse(self, found: _Plan, why: str) -> None:
@@ -226,7 +236,11 @@ def compile(  # noqa: A001, PyTorch's name
 ) -> Any:
     """A function or module that records its kernels at the second call of a signature and replays them later, with the
     same bits.  The function may contain backward() and the step of an optimizer; also a decorator.  fullgraph: an Error
-    where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing."""
+    where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing.
+
+    A replay reads tensors that are no arguments where they lie, with their values of the moment; numbers and objects
+    stay those of the recording. An argument that the function also reads by another name is the argument of the call
+    under both. A result that the loss does not use has a gradient of zeros: NaN where its derivative is infinite."""
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, disable=disable)
     if disable:

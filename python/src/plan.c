@@ -34,14 +34,20 @@ PyObject *api__record_refuse(const arg *a) { return done(cr_record_refuse(a[0].s
 PyObject *api__recording(const arg *a) { (void)a; return PyBool_FromLong(cr_recording()); }
 PyObject *api__record_params(const arg *a) { (void)a; return PyLong_FromLong(cr_record_params()); }
 
-/* ---- before(plan) precedes each replay */
+/* ---- before(plan) precedes each replay; before(None) follows one that failed */
+static _Thread_local bool misfit;                   /* before() was false: the plan does not fit */
+
 static cr_status call_before(cr_plan *p, void *ctx) {
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *capsule = PyCapsule_New(p, plan_name, NULL);        /* borrows: valid during the call */
-    PyObject *result = capsule ? PyObject_CallFunctionObjArgs(ctx, capsule, NULL) : NULL;
-    const bool ok = result != NULL;
+    PyObject *raised[3];                            /* before the call: it stays */
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    PyObject *plan = p ? PyCapsule_New(p, plan_name, NULL) : Py_NewRef(Py_None);          /* borrows during the call */
+    PyObject *result = plan ? PyObject_CallFunctionObjArgs(ctx, plan, NULL) : NULL;
+    const bool ok = result && result != Py_False;
+    if (p) misfit = result == Py_False;
     Py_XDECREF(result);
-    Py_XDECREF(capsule);
+    Py_XDECREF(plan);
+    if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
     PyGILState_Release(state);
     return ok ? CR_OK : CR_RUNTIME;                  /* the exception stays set */
 }
@@ -160,8 +166,9 @@ PyObject *api__plan_run(const arg *a) {
     cr_tensor **out = p ? calloc((size_t)n + 1, sizeof *out) : NULL;
     if (!out) return p ? PyErr_NoMemory() : NULL;
     cr_status status;
+    misfit = false;
     WITHOUT_GIL(status = cr_plan_run(p, a[1].list.v, out));
-    PyObject *list = PyErr_Occurred() ? NULL : status != CR_OK ? raise_error() : PyList_New(n);
+    PyObject *list = PyErr_Occurred() || misfit ? NULL : status != CR_OK ? raise_error() : PyList_New(n);
     if (!list) cr_error_clear();
     for (int i = 0; i < n; i++) {
         PyObject *y = list ? wrap(out[i]) : NULL;
@@ -170,6 +177,7 @@ PyObject *api__plan_run(const arg *a) {
         else if (out[i]) cr_release(out[i]);
     }
     free(out);
+    if (!list && misfit && !PyErr_Occurred()) Py_RETURN_NONE;
     return list;
 }
 

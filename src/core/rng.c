@@ -57,6 +57,8 @@ void cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter) {
     if (cr_lacks("generator_set", "the generator", g)) return;
     atomic_store(&g->seed, seed);
     atomic_store(&g->counter, counter);
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->seeded(g);
 }
 
 uint64_t cr_generator_seed(cr_generator *g) {

@@ -15,7 +15,9 @@ typedef struct cr_watch {
     cr_status (*download)(const char *op, const cr_storage *src);         /* may the host read it? */
     cr_status (*transfer)(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes);  /* of devices */
     void (*drew)(cr_generator *g, uint64_t seed, uint64_t counter, uint64_t blocks);
+    void (*seeded)(cr_generator *g);                                      /* or its state was set */
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
+    void (*reads)(int n, const cr_tensor *const *in);                     /* its inputs */
     void (*collects)(cr_tensor *leaf, const cr_tensor *before);           /* adds to a gradient; NULL: has none yet */
     void (*sets_grad)(cr_tensor *leaf);
     cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */

@@ -257,7 +257,8 @@ static cr_status copy_weights(cr_parallel *p, bool back) {
 
 cr_status cr_shard_undo(cr_parallel *p) { return p->changed ? copy_weights(p, true) : CR_OK; }
 
-/* This rank's moments and masters, one after the other; 0 where there was no step yet. */
+/* This rank's moments and masters, one after the other; moments are 0 where there was no step yet, masters what the
+ * next step makes them. */
 static cr_status pack(const cr_parallel *p, cr_tensor *into) {
     cr_status status = CR_OK;
     int64_t at = 0;
@@ -267,8 +268,8 @@ static cr_status pack(const cr_parallel *p, cr_tensor *into) {
         for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
             if (!cr_slot_keeps(s, k)) continue;
             const cr_array to = cr_part_of(&into->array, at, n);
-            const cr_array from = s->kept[k] ? cr_part_of(&s->kept[k]->array, 0, n) : to;
-            if (s->kept[k]) status = cr_exchange_copy(&to, &from);
+            const cr_array from = s->kept[k] ? cr_part_of(&s->kept[k]->array, 0, n) : part_of(p, &p->piece[i]);
+            if (s->kept[k] || k == CR_MASTER) status = cr_exchange_copy(&to, &from);
             else status = cr_fill_(cr_slice(into, 0, at, at + n, 1), 0) ? CR_OK : cr_error_status();
             at += n;
         }

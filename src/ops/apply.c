@@ -50,11 +50,15 @@ const char *cr_call_name(const cr_call *c) {
 /* ---- the executor, inlined into the paths of small ops: the call and the struct would cost them 5 % */
 
 /* While a thread records, or while bytes are on their way.  The cr_run itself would have to lie in memory. */
-static __attribute__((noinline, cold)) cr_status attend(const char *kind, const char *name, int n_in,
+static __attribute__((noinline, cold)) cr_status attend(const char *kind, const char *name, bool view, int n_in,
                                                         const cr_tensor *const *in, int n_out, cr_tensor *const *out) {
     const cr_watch *watch = cr_watching();
     cr_status status = CR_OK;
-    if (watch) watch->named(kind, name);
+    if (watch) {
+        watch->named(kind, name);
+        watch->reads(n_in, in);
+    }
+    if (view) return CR_OK;                         /* it needs no bytes */
     for (int i = 0; i < n_in && status == CR_OK; i++) status = cr_await(name, in[i]->storage);
     for (int i = 0; i < n_out && status == CR_OK; i++) status = cr_await(name, out[i]->storage);
     return status;
@@ -64,8 +68,8 @@ static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) 
     const cr_recorder *r = recorder;
     const double start = cr_profile_start();
     if (cr_is_unusual()) {
-        const bool view = p->call && p->call->op->view;         /* it needs no bytes */
-        const cr_status status = attend(p->kind, p->name, view ? 0 : p->n_in, p->in, view ? 0 : p->n_out, p->out);
+        const bool view = p->call && p->call->op->view;
+        const cr_status status = attend(p->kind, p->name, view, p->n_in, p->in, p->n_out, p->out);
         if (status != CR_OK) return status;
     }
     if (cr_modes.noting) cr_note(p->n_in, p->in);

@@ -220,7 +220,8 @@ static bool together(const cr_slot *a, const cr_slot *b) {
  * gradients does so when the host has found the factor, else before the replay */
 typedef struct replay {
     cr_optim *opt;
-    int64_t n, n_slots, *slots;                     /* slots that step */
+    int64_t exchanged;                              /* opt's, in the recording */
+    int64_t n, n_slots, *slots, *lead;              /* slots that step, and the first one of the update of each slot */
     struct { int64_t slot; const cr_program *row; double ratio; int params; } of[];
                                                     /* of each update: its first slot, and the number of its params */
 } replay;
@@ -231,8 +232,25 @@ static void replay_end(void *ctx) {
     free(ctx);
 }
 
+/* The plan has the tensors of the recording.  Slots of one update have its params, so they must have taken equally many
+ * steps. */
+static cr_status check_slots(const replay *r) {
+    if (r->exchanged != r->opt->exchanged)
+        return cr_fail(CR_RUNTIME, "optim_step", "a state was loaded or a mirror changed since the step was recorded: "
+                                                 "record the step again");
+    for (int64_t i = 0; i < r->n_slots; i++) {
+        const cr_slot *s = &r->opt->slots[r->slots[i]], *lead = &r->opt->slots[r->lead[r->slots[i]]];
+        if (s->steps != lead->steps && s->update->corrected)
+            return cr_fail(CR_RUNTIME, "optim_step", "'%s' and '%s' stepped together in the recording, but have taken "
+                           "%lld and %lld steps by now: record the step again", lead->name, s->name,
+                           (long long)lead->steps, (long long)s->steps);
+    }
+    return CR_OK;
+}
+
 static cr_status replay_scaled(cr_plan *p, const replay *r, double scale) {
     cr_optim *opt = r->opt;
+    if (check_slots(r) != CR_OK) return cr_error_status();
     for (int64_t i = 0; i < r->n; i++) {
         const cr_slot *s = &opt->slots[r->of[i].slot];
         double params[CR_MAX_STEP_PARAMS];
@@ -245,7 +263,13 @@ static cr_status replay_scaled(cr_plan *p, const replay *r, double scale) {
     return CR_OK;
 }
 
-static cr_status replay_step(cr_plan *p, void *ctx) { return replay_scaled(p, ctx, 1); }
+static cr_status replay_step(cr_plan *p, void *ctx) {
+    const replay *r = ctx;
+    if (p) return replay_scaled(p, r, 1);
+    for (int64_t i = 0; i < r->n_slots; i++) r->opt->slots[r->slots[i]].steps--;        /* the run failed */
+    r->opt->steps--;
+    return CR_OK;
+}
 
 static cr_status replay_clipped(cr_plan *p, const cr_clip *c) {
     const replay *r = c->ctx;
@@ -256,9 +280,12 @@ static cr_status replay_clipped(cr_plan *p, const cr_clip *c) {
 static cr_status begin_replay(cr_optim *opt) {
     if (!cr_recording()) return CR_OK;
     replay *r = calloc(1, sizeof *r + sizeof r->of[0] * (size_t)opt->count * MOST_ROWS);
-    if (r) r->slots = malloc(sizeof *r->slots * (size_t)(opt->count + 1));
+    if (r) r->slots = malloc(sizeof *r->slots * (size_t)(2 * opt->count + 1));
     if (!r || !r->slots) { free(r); return cr_fail(CR_NO_MEMORY, "optim_step", "no memory for a recorded step"); }
     r->opt = opt;
+    r->exchanged = opt->exchanged;
+    r->lead = r->slots + opt->count;
+    for (int64_t i = 0; i < opt->count; i++) r->lead[i] = i;
     for (int64_t i = 0; i < opt->count; i++)
         if (opt->slots[i].stepping) r->slots[r->n_slots++] = i;
     opt->replay = r;
@@ -305,6 +332,7 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
         cr_slot *s = &opt->slots[i];
         if (!s->stepping || !together(lead, s)) continue;
         call_add(&c, s, cr_grad(s->p));
+        if (opt->replay) opt->replay->lead[i] = first;
         s->stepping = false;
     }
     const cr_status status = call_run(&c);
@@ -476,6 +504,7 @@ cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) 
     if (status != CR_OK) return status;
     cr_drop(s->mirror);
     s->mirror = cr_is_none(mirror) ? NULL : cr_retain(mirror);
+    opt->exchanged++;
     return CR_OK;
 }
 

@@ -47,6 +47,7 @@ struct cr_optim {
     cr_slot *slots;
     int groups;
     cr_optim_options *options;                      /* of each group */
+    int64_t exchanged;                              /* how often tensors of slots were replaced by others */
     double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
     double norm;                                    /* of the gradients that were clipped last; NaN: none */
     struct cr_clip *clip;                           /* of the step that runs; NULL: none */

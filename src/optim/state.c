@@ -138,7 +138,7 @@ cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
         }
         if (status == CR_OK) s->steps = fresh[i].steps;
     }
-    if (status == CR_OK) opt->steps = steps;
+    if (status == CR_OK) opt->steps = steps, opt->exchanged++;
     cr_set_grad_enabled(recording);
     free(fresh);
     return status;

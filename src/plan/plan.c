@@ -229,11 +229,14 @@ void cr_plan_release(cr_plan *p) {
         const cr_buffer *b = &p->buffers[i];
         if (b->kind == CR_BUFFER_OUTSIDE || b->kind == CR_BUFFER_CONSTANT) cr_storage_release(b->storage);
     }
+    for (int i = 0; i < p->n_inputs; i++) cr_storage_release(p->inputs[i].array.storage);
+    for (int i = 0; i < p->n_reads; i++) cr_drop(p->reads[i].tensor);
     for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
     for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i].of);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
-    free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->draws);
+    free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->reads);
+    free(p->draws);
     free(p->callbacks), free(p->updates), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
     free(p->grad_outputs);

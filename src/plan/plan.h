@@ -91,14 +91,15 @@ typedef struct cr_group {
 
 /* ---- what is not a kernel */
 typedef struct cr_draw {                            /* g: owned; NULL: the same numbers in each run */
-    cr_generator *g; uint64_t seed, counter, blocks; bool used;
+    cr_generator *g; uint64_t seed, counter, blocks; bool used, sets;       /* sets: no draw, the step set g's state */
 } cr_draw;
 typedef struct cr_update_params {
     int n; double *of;
     bool live;                                      /* cr_plan_set_params may change them */
 } cr_update_params;
 typedef struct cr_leaf {                            /* a leaf whose gradient the step changes */
-    cr_tensor *tensor;                              /* retained */
+    cr_tensor *tensor;                              /* retained; NULL: an input */
+    int input;                                      /* which; -1: from outside */
     bool sets, expects;                             /* sets: its gradient is set before anything is added; expects: it
                                                      * has to have `before` when a run starts (NULL: none) */
     cr_storage *before;                             /* for comparison only */
@@ -106,11 +107,16 @@ typedef struct cr_leaf {                            /* a leaf whose gradient the
     cr_array grad;                                  /* its layout */
 } cr_leaf;
 typedef struct cr_callback { cr_replay before; void *ctx; void (*done)(void *ctx); } cr_callback;
-typedef struct cr_result {                          /* an output, or a gradient of a differentiable plan */
+typedef struct cr_result {                          /* an input, an output, or a gradient of a differentiable plan */
     int buffer;                                     /* -1: absent */
-    cr_array array;                                 /* its layout in the buffer */
+    cr_array array;                                 /* its layout in the buffer; storage NULL, but in inputs: kept where
+                                                     * the step uses other bytes of it too, and a run must give it the
+                                                     * same memory */
     bool in_graph, absent;
+    int first;                                      /* inputs: the first one that is the same tensor */
 } cr_result;
+/* A leaf from outside that an op of the step read: does it require a gradient? */
+typedef struct cr_leaf_read { cr_tensor *tensor; bool in_graph; } cr_leaf_read;
 
 typedef struct cr_loop_job cr_loop_job;             /* loops.c */
 /* Arguments and memory of one run at a time. */
@@ -136,6 +142,7 @@ struct cr_plan {
     int n_inputs; cr_result *inputs;
     int n_outputs; cr_result *outputs;
     int n_leaves; cr_leaf *leaves;
+    int n_reads; cr_leaf_read *reads;
     int n_draws; cr_draw *draws;
     int n_callbacks; cr_callback *callbacks;
     int n_updates; cr_update_params *updates;       /* in the order in which they were recorded */
@@ -148,7 +155,7 @@ struct cr_plan {
     size_t arena, temporaries;                      /* bytes: of the arenas, and of all temporaries */
     /* what replays need (run.c) */
     size_t pool, *args_at;                          /* bytes of all arguments, and where those of each step begin */
-    int *ref_start; cr_place_ref *refs_of;                /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
+    int *ref_start; cr_place_ref *refs_of;          /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
     int n_draw_refs; cr_draw_ref *draw_refs;
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
@@ -156,6 +163,11 @@ struct cr_plan {
     cr_mutex *lock; cr_instance *instances;
     atomic_int runs; cr_loop_job *loops;            /* NULL: not begun */
 };
+
+/* Is there a gradient for this input?  A tensor that was given twice has one. */
+static inline bool cr_takes_gradient(const cr_plan *p, int input) {
+    return p->inputs[input].in_graph && p->inputs[input].first == input;
+}
 
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */

@@ -14,11 +14,12 @@
 typedef struct recording {
     unsigned id;
     cr_plan *plan;
-    int step_room, buffer_room, leaf_room, draw_room, update_room, callback_room;
+    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room;
     cr_step *first; int n_first, first_room;        /* uploads that precede the step */
     cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
     char name[96];                                  /* of the op that runs */
     int last_update;
+    bool collects;                                  /* leaves get gradients inside the step */
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
     char why_op[96], why[400];
     char threads_op[96], threads[400];              /* the same where another thread takes part; under all_lock */
@@ -369,11 +370,42 @@ static void watch_drew(cr_generator *g, uint64_t seed, uint64_t counter, uint64_
     recording *r = mine;
     if (!blocks) return;
     if (!GROW(r->plan->draws, r->plan->n_draws, &r->draw_room)) { r->failed = true; return; }
-    r->plan->draws[r->plan->n_draws++] = (cr_draw){cr_generator_retain(g), seed, counter, blocks, false};
+    r->plan->draws[r->plan->n_draws++] = (cr_draw){.g = cr_generator_retain(g), .seed = seed, .counter = counter,
+                                                   .blocks = blocks};
+}
+
+static void watch_seeded(cr_generator *g) {
+    recording *r = mine;
+    if (!GROW(r->plan->draws, r->plan->n_draws, &r->draw_room)) { r->failed = true; return; }
+    r->plan->draws[r->plan->n_draws++] = (cr_draw){.g = cr_generator_retain(g), .used = true, .sets = true};
 }
 
 static void watch_named(const char *kind, const char *name) {
     snprintf(mine->name, sizeof mine->name, "%s%s", strcmp(kind, "backward") ? "" : "backward of ", name);
+}
+
+static int input_of(const recording *r, const cr_tensor *t) {
+    for (int i = 0; i < r->n_in; i++)
+        if (r->in[i] == t) return i;
+    return -1;
+}
+
+/* Leaves from outside that ops read while gradients are recorded; inputs and views of them are none.  A leaf that the
+ * step made is noted too, and stays as it is. */
+static void watch_reads(int n, const cr_tensor *const *in) {
+    recording *r = mine;
+    cr_plan *p = r->plan;
+    for (int i = 0; i < n && cr_grad_enabled(); i++) {
+        cr_tensor *t = (cr_tensor *)(uintptr_t)in[i];
+        if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_dtype_is_float(t->dtype)) continue;
+        int k = known(r, t->storage);
+        if (!cr_is_leaf(t) || (k >= 0 && p->buffers[k].kind == CR_BUFFER_INPUT)) continue;
+        k = p->n_reads;
+        while (k > 0 && p->reads[k - 1].tensor != t) k--;
+        if (k > 0) continue;
+        if (!GROW(p->reads, p->n_reads, &r->read_room)) { r->failed = true; return; }
+        p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t)};
+    }
 }
 
 static cr_leaf *leaf_of(recording *r, cr_tensor *t) {
@@ -381,12 +413,13 @@ static cr_leaf *leaf_of(recording *r, cr_tensor *t) {
     for (int i = 0; i < p->n_leaves; i++)
         if (p->leaves[i].tensor == t) return &p->leaves[i];
     if (!GROW(p->leaves, p->n_leaves, &r->leaf_room)) { r->failed = true; return NULL; }
-    p->leaves[p->n_leaves] = (cr_leaf){.tensor = cr_retain(t), .buffer = -1};
+    p->leaves[p->n_leaves] = (cr_leaf){.tensor = cr_retain(t), .input = input_of(r, t), .buffer = -1};
     return &p->leaves[p->n_leaves++];
 }
 
 static void watch_collects(cr_tensor *t, const cr_tensor *before) {
     cr_leaf *leaf = leaf_of(mine, t);
+    mine->collects = true;
     if (!leaf || leaf->sets || leaf->expects) return;
     leaf->expects = true;
     leaf->before = before ? before->storage : NULL;
@@ -406,8 +439,9 @@ static cr_status watch_calls_back(const char *what) {
 __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
-        .drew = watch_drew, .named = watch_named, .collects = watch_collects, .sets_grad = watch_sets_grad,
-        .calls_back = watch_calls_back, .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
+        .drew = watch_drew, .seeded = watch_seeded, .named = watch_named, .reads = watch_reads,
+        .collects = watch_collects, .sets_grad = watch_sets_grad, .calls_back = watch_calls_back,
+        .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
     };
 }
 
@@ -454,10 +488,11 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
         int k = known(r, inputs[i]->storage);
         if (k < 0) k = add_buffer(r, inputs[i]->storage, CR_BUFFER_INPUT);
         if (k < 0) return no_memory();
-        *to = (cr_result){.buffer = k, .array = inputs[i]->array, .in_graph = cr_in_graph(inputs[i])};
+        r->in[r->n_in++] = cr_retain(inputs[i]);
+        *to = (cr_result){.buffer = k, .array = inputs[i]->array, .in_graph = cr_in_graph(inputs[i]),
+                          .first = input_of(r, inputs[i])};
         to->array.storage = NULL;
         p->n_inputs++;
-        r->in[r->n_in++] = cr_retain(inputs[i]);
     }
     return CR_OK;
 }
@@ -650,14 +685,14 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     p->gradients = results(n_in + p->n_captured);
     cr_status status = of && grads && p->gradients ? CR_OK : no_memory();
     for (int i = 0; i < n_in && status == CR_OK; i++)
-        if (p->inputs[i].in_graph) of[n++] = in[i];
+        if (cr_takes_gradient(p, i)) of[n++] = in[i];
     for (int i = 0; i < p->n_captured && status == CR_OK; i++) of[n++] = p->captured[i];
     /* the graph stays: the caller may walk it from the results of this very run */
     if (status == CR_OK && n)
         status = cr_gradients(c->n, c->of, c->given, n, of, grads, &(cr_backward_options){.retain_graph = true});
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
-        const bool absent = i < n_in && !p->inputs[i].in_graph;
+        const bool absent = i < n_in && !cr_takes_gradient(p, i);
         if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i])) status = no_memory();
     }
     free(of);
@@ -709,6 +744,23 @@ static void becomes_output(cr_plan *p, int buffer) {
     if (buffer >= 0 && p->buffers[buffer].kind == CR_BUFFER_TEMPORARY) p->buffers[buffer].kind = CR_BUFFER_OUTPUT;
 }
 
+static bool lies_in(const cr_operand *o, const cr_array *a) {
+    cr_operand whole;
+    cr_reach(a->ndim, a->shape, a->strides, a->offset, a->dtype, &whole);
+    return whole.low <= o->low && o->high <= whole.high;
+}
+
+/* Where the step uses a storage outside of the inputs that share it, as with a row and the whole of a matrix, they
+ * keep it. */
+static void keep_shared(recording *r, const cr_operand *o) {
+    cr_plan *p = r->plan;
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].buffer == o->buffer && lies_in(o, &p->inputs[i].array)) return;
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].buffer == o->buffer && !p->inputs[i].array.storage)
+            p->inputs[i].array.storage = cr_storage_retain(r->in[i]->storage);
+}
+
 /* What leaves the step is new in each run.  Everything else that began in it must have ended. */
 static void mark_outputs(recording *r) {
     cr_plan *p = r->plan;
@@ -721,12 +773,34 @@ static void mark_outputs(recording *r) {
         if (b->kind == CR_BUFFER_TEMPORARY && b->storage && !p->n_cotangents) p->escaped++;
         if (!keeps(b->kind)) b->storage = NULL;
     }
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_operands; k++) {
+            const cr_operand *o = &p->steps[i].operands[k];
+            if (o->low < o->high) keep_shared(r, o);
+        }
+    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = cr_in_graph(p->reads[i].tensor);
+    for (int i = 0; i < p->n_leaves; i++) {
+        if (p->leaves[i].input < 0) continue;
+        cr_drop(p->leaves[i].tensor);
+        p->leaves[i].tensor = NULL;
+    }
+}
+
+/* Does only the plan hold the generator: did the step make it? */
+static bool is_ours(const cr_plan *p, const cr_generator *g) {
+    int ours = 0;
+    for (int k = 0; k < p->n_draws; k++) ours += p->draws[k].g == g;
+    return cr_generator_refs(g) <= ours;
 }
 
 static cr_status check_draws(const recording *r) {
-    for (int i = 0; i < r->plan->n_draws; i++)
-        if (!r->plan->draws[i].used)
+    for (int i = 0; i < r->plan->n_draws; i++) {
+        const cr_draw *d = &r->plan->draws[i];
+        if (!d->used)
             return refuse("record", "random numbers are drawn on the host", "draw them before the step, as an input");
+        if (d->sets && !is_ours(r->plan, d->g))
+            return refuse("record", "a generator is given a seed or a state", "seed it before the step");
+    }
     return CR_OK;
 }
 
@@ -734,9 +808,7 @@ static cr_status check_draws(const recording *r) {
 static void fix_draws(cr_plan *p) {
     for (int i = 0; i < p->n_draws; i++) {
         cr_generator *g = p->draws[i].g;
-        int ours = 0;
-        for (int k = 0; k < p->n_draws; k++) ours += p->draws[k].g == g;
-        if (!g || cr_generator_refs(g) > ours) continue;
+        if (!g || !is_ours(p, g)) continue;
         for (int k = i; k < p->n_draws; k++) {
             if (p->draws[k].g != g) continue;
             p->draws[k].g = NULL;
@@ -761,12 +833,21 @@ static cr_status put_first(recording *r) {
     return CR_OK;
 }
 
+/* A backward pass inside the step would go on through the graph that the next input comes from. */
+static cr_status check_inner_backward(const recording *r) {
+    for (int i = 0; i < r->n_in && r->collects; i++)
+        if (!cr_is_leaf(r->in[i]))
+            return refuse("record", "backward() runs with an input that is the result of an op", "detach the input");
+    return CR_OK;
+}
+
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (r->failed) return cr_error() ? cr_error_status() : no_memory();
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
+    if (status == CR_OK) status = check_inner_backward(r);
     if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
     if (status == CR_OK) status = place_leaves(r);
     if (status == CR_OK) status = check_draws(r);

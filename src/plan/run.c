@@ -46,7 +46,7 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
         p->refs_of[next[o->buffer]++] =
             (cr_place_ref){.at = at + o->at, .walk = o->walk,
                            .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
-                     .offset = arg ? arg->offset : array->offset};
+                           .offset = arg ? arg->offset : array->offset};
     }
     if (s->draw >= 0)
         p->draw_refs[p->n_draw_refs++] = (cr_draw_ref){at + (size_t)((char *)cr_step_seed(s) - s->args), s->draw};
@@ -207,11 +207,22 @@ static bool same_layout(const cr_array *a, const cr_array *b) {
     return true;
 }
 
-/* Inputs share memory with each other and with what is written outside only where they did in the recording. */
+/* Bytes from where the recorded input began in its storage to where this one does. */
+static int64_t shift_of(const cr_result *r, const cr_tensor *t) {
+    return (t->offset - r->array.offset) * (int64_t)cr_dtype_size(t->dtype);
+}
+
+/* Inputs share memory with each other and with what the step uses outside only where they did in the recording.  Those
+ * that share memory lie as far from each other as then. */
 static bool same_sharing(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_inputs; i++) {
-        for (int k = 0; k < i; k++)
-            if ((p->inputs[i].buffer == p->inputs[k].buffer) != (in[i]->storage == in[k]->storage)) return false;
+        const cr_storage *kept = p->inputs[i].array.storage;
+        if (kept && (kept != in[i]->storage || shift_of(&p->inputs[i], in[i]))) return false;
+        for (int k = 0; k < i; k++) {
+            const bool shared = in[i]->storage == in[k]->storage;
+            if ((p->inputs[i].buffer == p->inputs[k].buffer) != shared) return false;
+            if (shared && shift_of(&p->inputs[i], in[i]) != shift_of(&p->inputs[k], in[k])) return false;
+        }
         const bool written = p->buffers[p->inputs[i].buffer].written;
         for (int k = 0; k < p->n_buffers && p->writes_outside | written; k++) {
             const cr_buffer *b = &p->buffers[k];
@@ -221,10 +232,25 @@ static bool same_sharing(const cr_plan *p, const cr_tensor *const *in) {
     return true;
 }
 
-static bool gradients_fit(const cr_plan *p) {
+static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
+    return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
+}
+
+/* Do leaves require gradients, and have some, where they did in the recording?  None that the step gives one has a
+ * hook: its recording would have been refused. */
+static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
+    for (int i = 0; i < p->n_reads; i++)
+        if (p->reads[i].in_graph != cr_in_graph(p->reads[i].tensor)) return false;
+    for (int i = 0; i < p->n_inputs; i++) {
+        int first = 0;
+        while (in[first] != in[i]) first++;
+        if (p->inputs[i].in_graph && first != p->inputs[i].first) return false;
+    }
     for (int i = 0; i < p->n_leaves; i++) {
         const cr_leaf *leaf = &p->leaves[i];
-        const cr_tensor *g = cr_grad(leaf->tensor);
+        const cr_tensor *t = leaf_of(leaf, in), *g = cr_grad(t);
+        if (!cr_is_leaf(t)) return false;
+        if (leaf->buffer >= 0 && t->node && atomic_load(&t->node->hooks)) return false;
         if (leaf->expects && leaf->before != (g == CR_NONE ? NULL : g->storage)) return false;
     }
     return true;
@@ -237,13 +263,13 @@ bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *in) {
         if (!same_layout(&p->inputs[i].array, &in[i]->array)) return false;
         if (p->n_cotangents && cr_grad_enabled() && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
     }
-    return same_sharing(p, in) && gradients_fit(p);
+    return same_sharing(p, in) && gradients_fit(p, in);
 }
 
 /* ---- a run */
 static void bind_array(cr_plan *p, cr_instance *x, const cr_result *r, const cr_tensor *t) {
     if (r->absent) return;
-    x->moved[r->buffer] = (t->offset - r->array.offset) * (int64_t)cr_dtype_size(t->dtype);
+    x->moved[r->buffer] = shift_of(r, t);
     cr_storage_release(x->bound[r->buffer]);
     x->bound[r->buffer] = cr_storage_retain(t->storage);
     bind(p, x, r->buffer, t->storage, x->moved[r->buffer]);
@@ -406,21 +432,22 @@ static cr_tensor *result_of(const cr_plan *p, const cr_instance *x, const cr_res
 }
 
 /* Gradients that the step replaces end first: the new ones may take their memory. */
-static cr_status drop_gradients(const cr_plan *p) {
+static cr_status drop_gradients(const cr_plan *p, const cr_tensor *const *in) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_leaves && status == CR_OK; i++)
-        if (p->leaves[i].sets) status = cr_set_grad(p->leaves[i].tensor, CR_NONE);
+        if (p->leaves[i].sets) status = cr_set_grad(leaf_of(&p->leaves[i], in), CR_NONE);
     return status;
 }
 
-static cr_status give_gradients(cr_plan *p, const cr_instance *x) {
+static cr_status give_gradients(cr_plan *p, const cr_instance *x, const cr_tensor *const *in) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_leaves && status == CR_OK; i++) {
         const cr_leaf *leaf = &p->leaves[i];
-        if (leaf->buffer < 0) { status = cr_set_grad(leaf->tensor, CR_NONE); continue; }
+        cr_tensor *t = leaf_of(leaf, in);
+        if (leaf->buffer < 0) { status = cr_set_grad(t, CR_NONE); continue; }
         if (p->buffers[leaf->buffer].kind == CR_BUFFER_OUTSIDE && leaf->expects) continue;      /* added in place */
-        cr_tensor *g = cr_unscope(result_of(p, x, &(cr_result){leaf->buffer, leaf->grad, false, false}));
-        status = g ? cr_set_grad(leaf->tensor, g) : cr_error_status();
+        cr_tensor *g = cr_unscope(result_of(p, x, &(cr_result){.buffer = leaf->buffer, .array = leaf->grad}));
+        status = g ? cr_set_grad(t, g) : cr_error_status();
         cr_drop(g);
     }
     return status;
@@ -477,7 +504,7 @@ static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
         status = run_steps(p, b->x, p->split, p->n_steps);
     }
     for (int i = 0, n = 0; i < p->n_gradients && status == CR_OK; i++) {
-        if (i < p->n_inputs && !p->inputs[i].in_graph) continue;
+        if (i < p->n_inputs && !cr_takes_gradient(p, i)) continue;
         cr_tensor *d = result_of(p, b->x, &p->gradients[i]);
         if (!d) status = cr_error_status();
         else dx[n++] = d == CR_NONE ? d : cr_unscope(d);
@@ -502,7 +529,7 @@ static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *co
         free(versions);
         instance_give(p, x);
     } else {
-        for (int i = 0; i < p->n_inputs; i++) if (p->inputs[i].in_graph) from[n++] = in[i];
+        for (int i = 0; i < p->n_inputs; i++) if (cr_takes_gradient(p, i)) from[n++] = in[i];
         for (int i = 0; i < p->n_captured; i++) from[n++] = p->captured[i];
         for (int i = 0; i < p->n_outputs; i++) if (p->outputs[i].in_graph) of[m++] = out[i];
         for (int i = 0; i < p->n_buffers; i++) {
@@ -542,21 +569,29 @@ static cr_status make_results(cr_plan *p, const cr_instance *x, cr_tensor **out)
     return CR_OK;
 }
 
-static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
-    cr_status status = CR_OK;
-    for (int i = 0; i < p->n_callbacks && status == CR_OK; i++) status = p->callbacks[i].before(p, p->callbacks[i].ctx);
-    cr_instance *x = status == CR_OK ? instance_take(p) : NULL;
-    if (!x && cr_error()) return cr_error_status();
-    if (!x) return cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
+static cr_status run_instance(cr_plan *p, cr_instance *x, const cr_tensor *const *in, cr_tensor **out) {
     for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
     draw(p, x);
-    status = drop_gradients(p);
+    cr_status status = drop_gradients(p, in);
     if (status == CR_OK) status = run_steps(p, x, 0, p->split);
     if (status == CR_OK) status = make_results(p, x, out);
-    if (status == CR_OK) status = give_gradients(p, x);
+    if (status == CR_OK) status = give_gradients(p, x, in);
     if (atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed) == RUNS) cr_plan_start_loops(p);
     if (status == CR_OK && wants_graph(p, in)) return record_function(p, x, in, out);
     instance_give(p, x);
+    return status;
+}
+
+static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+    const cr_callback *c = p->callbacks;
+    cr_status status = CR_OK;
+    int n = 0;
+    for (; n < p->n_callbacks && status == CR_OK; n += status == CR_OK) status = c[n].before(p, c[n].ctx);
+    if (status != CR_OK && !cr_error()) status = cr_fail(status, "plan_run", "a callback failed without a message");
+    cr_instance *x = status == CR_OK ? instance_take(p) : NULL;
+    if (x) status = run_instance(p, x, in, out);
+    else if (status == CR_OK) status = cr_error_status();
+    for (int i = 0; i < n && status != CR_OK; i++) (void)c[i].before(NULL, c[i].ctx);
     return status;
 }
 

@@ -239,6 +239,18 @@ def hooked_module(x: cr.Tensor) -> cr.Tensor:
     return gradient(w)
 
 
+def seeded(x: cr.Tensor) -> cr.Tensor:
+    cr.manual_seed(3)
+    return x + cr.rand(3)
+
+
+def restored(x: cr.Tensor) -> cr.Tensor:
+    state = cr.get_rng_state()
+    y = x + cr.rand(3)
+    cr.set_rng_state(state)
+    return y
+
+
 READ, MASK, THREAD = "the value of a tensor is read", "depends on values", "another thread takes part"
 REFUSED: dict[str, tuple[Callable[[cr.Tensor], cr.Tensor], str]] = {
     "item": (lambda x: x * x.sum().item(), READ),
@@ -254,6 +266,8 @@ REFUSED: dict[str, tuple[Callable[[cr.Tensor], cr.Tensor], str]] = {
     "written on a thread": (written_elsewhere, THREAD),
     "hook": (hooked, "a hook of a gradient would run"),
     "hook of a module": (hooked_module, "a backward hook of a module would run"),
+    "seed": (seeded, "a generator is given a seed or a state"),
+    "state of a generator": (restored, "a generator is given a seed or a state"),
 }
 
 
@@ -336,6 +350,205 @@ def test_inputs_that_share_memory() -> None:
             run = cr.compile(move) if compiled else move
             results.append([run(x).tolist() for x in (cr.ones(3), cr.ones(3), cr.ones(3), p.detach(), p.detach())])
         assert results[0] == results[1]
+
+
+def test_inputs_of_one_memory() -> None:
+    """Rows of one matrix, at any distance; the step may use all of the matrix too."""
+    w = cr.arange(12.0).reshape(3, 4)
+    steps: tuple[Callable[[cr.Tensor, cr.Tensor], cr.Tensor], ...] = (
+        lambda a, b: a * 2 + b,
+        lambda a, b: a * w.sum(0) - b,
+    )
+    for f in steps:
+        fast = cr.compile(f)
+        for i, j in ((0, 1), (0, 1), (0, 1), (1, 2), (2, 0), (1, 1), (0, 1)):
+            assert fast(w[i], w[j]).tolist() == f(w[i], w[j]).tolist(), (i, j)
+        for other in (cr.ones(2, 4), cr.zeros(2, 4)):
+            assert fast(other[0], other[1]).tolist() == f(other[0], other[1]).tolist()
+    calls = []
+
+    def shifted(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
+        calls.append(1)
+        return x * 2 - y
+
+    fast, data = cr.compile(shifted), cr.arange(20.0)
+    for i in (0, 3, 5, 11, 2):
+        assert (
+            fast(data[i : i + 4], data[i + 1 : i + 5]).tolist()
+            == shifted(data[i : i + 4], data[i + 1 : i + 5]).tolist()
+        )
+    assert len(calls) == 2 + 5
+
+
+def test_one_tensor_twice() -> None:
+    """It has one gradient."""
+    f: Callable[[cr.Tensor, cr.Tensor], cr.Tensor] = lambda x, y: x * y + x
+    fast = cr.compile(f)
+    for twice in (True, True, True, True, False, False, True):
+        found = []
+        for g in (f, fast):
+            x = cr.tensor([1.0, 2.0, 5.0], requires_grad=True)
+            y = x if twice else x.detach().requires_grad_()
+            g(x, y).sum().backward()
+            found.append([gradient(x).tolist(), gradient(y).tolist()])
+        assert found[0] == found[1]
+
+
+def inner(x: cr.Tensor) -> None:
+    (x * x).sum().backward()
+
+
+def test_leaves_as_inputs() -> None:
+    """backward() inside the step gives each its own gradient."""
+    calls = []
+
+    @cr.compile
+    def fast(x: cr.Tensor) -> None:
+        calls.append(1)
+        x.grad = None
+        inner(x)
+
+    xs = [cr.full((3,), float(i), requires_grad=True) for i in range(5)]
+    for x in (*xs, xs[0], xs[1]):
+        fast(x)
+        assert gradient(x).tolist() == [2 * x[0].item()] * 3
+    assert gradient(xs[4]).tolist() == [8] * 3 and len(calls) == 2
+
+
+def test_backward_through_an_input() -> None:
+    w = cr.ones(3, requires_grad=True)
+    fast = cr.compile(inner)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(5):
+            w.grad = None
+            fast(w * i)
+            assert gradient(w).tolist() == [2 * i * i] * 3
+    assert ["the result of an op" in str(w.message) for w in caught] == [True]
+
+
+def test_frozen_parameters() -> None:
+    """Frozen or not, between replays and inside of the step."""
+    for switches in ({3: False, 6: True}, {0: False, 4: True}):
+        results = []
+        for compiled in (False, True):
+            cr.manual_seed(0)
+            model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+            opt = optim.AdamW(model.parameters(), lr=0.1)
+            calls: list[cr.Tensor] = []
+
+            def step(x: cr.Tensor, model: nn.Module = model, opt: Any = opt, calls: Any = calls) -> cr.Tensor:
+                calls.append(x)
+                opt.zero_grad()
+                loss: cr.Tensor = model(x).square().sum()
+                loss.backward()
+                opt.step()
+                return loss.detach()
+
+            run = cr.compile(step) if compiled else step
+            for i in range(9):
+                if i in switches:
+                    model[0].requires_grad_(switches[i])
+                results.append([run(cr.ones(2, 3)).tolist(), [p.tolist() for p in model.parameters()]])
+        assert results[:9] == results[9:] and len(calls) < 7
+    w, v = cr.ones(3, requires_grad=True), cr.ones(3, requires_grad=True)
+
+    @cr.compile
+    def alternate(x: cr.Tensor) -> None:
+        calls.append(x)
+        w.grad = v.grad = None
+        w.requires_grad_(False)
+        (w * v * x).sum().backward()
+        w.requires_grad_(True)
+
+    calls.clear()
+    for i in range(5):
+        alternate(cr.full((3,), float(i)))
+        assert w.grad is None and gradient(v).tolist() == [i] * 3
+    assert len(calls) == 2
+
+
+HOOKS: dict[str, Callable[[Any, list[int]], Any]] = {
+    "gradient": lambda m, seen: m.weight.register_hook(lambda g: g * 2),
+    "accumulated": lambda m, seen: m.weight.register_post_accumulate_grad_hook(lambda p: seen.append(1)),
+    "forward": lambda m, seen: m.register_forward_hook(lambda module, x, y: y * 3),
+    "before": lambda m, seen: m.register_forward_pre_hook(lambda module, x: (x[0] * 3,)),
+    "backward": lambda m, seen: m.register_full_backward_hook(lambda module, before, after: seen.append(1)),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_hooks_that_come_later(kind: str) -> None:
+    results = []
+    for compiled in (False, True):
+        cr.manual_seed(0)
+        model, seen = nn.Linear(3, 2), list[int]()
+
+        def step(x: cr.Tensor, model: nn.Module = model) -> cr.Tensor:
+            model.zero_grad()
+            loss: cr.Tensor = model(x).square().sum()
+            loss.backward()
+            return loss.detach()
+
+        run, handle = (cr.compile(step) if compiled else step), None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in range(8):
+                if i == 4:
+                    handle = HOOKS[kind](model, seen)
+                if i == 6 and handle is not None:
+                    handle.remove()
+                results.append([run(cr.ones(2, 3) * i).tolist(), gradient(model.weight).tolist(), len(seen)])
+    assert results[:8] == results[8:]
+
+
+@pytest.mark.parametrize("maker", ("adamw", "nadam", "momentum"))
+def test_parameters_that_step_apart(maker: str) -> None:
+    """Where two plans of one optimizer take different parameters."""
+    results = []
+    for compiled in (False, True):
+        cr.manual_seed(0)
+        model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        opt = MAKERS[maker](model.parameters())
+
+        def step(x: cr.Tensor, both: bool, model: nn.ModuleList = model, opt: Any = opt) -> cr.Tensor:
+            opt.zero_grad()
+            y = model[0](x)
+            loss: cr.Tensor = (model[1](y) if both else y).square().sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        run = cr.compile(step, fullgraph=True) if compiled else step
+        for both in (True, True, True, False, False, False, True, True, False, True):
+            results.append([run(cr.ones(2, 4), both).tolist(), [p.tolist() for p in model.parameters()]])
+    assert results[:10] == results[10:]
+
+
+@pytest.mark.parametrize("maker", ("adamw", "nadam", "adafactor"))
+def test_replay_that_fails(maker: str) -> None:
+    """It counts no step."""
+    results = []
+    for compiled in (False, True):
+        cr.manual_seed(0)
+        table = nn.Embedding(5, 3)
+        opt = MAKERS[maker](table.parameters())
+
+        def step(rows: cr.Tensor, table: nn.Embedding = table, opt: Any = opt) -> cr.Tensor:
+            opt.zero_grad()
+            loss: cr.Tensor = table(rows).square().sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        run = cr.compile(step, fullgraph=True) if compiled else step
+        for i in range(8):
+            if i == 4:
+                with pytest.raises(IndexError):
+                    run(cr.tensor([1, 9]))
+            results.append([run(cr.tensor([1, i % 5])).tolist(), table.weight.tolist()])
+        assert opt.state[table.weight]["step"] == 8
+    assert results[:8] == results[8:]
 
 
 def test_tensor_that_dies() -> None:
@@ -541,6 +754,15 @@ def test_no_layout_copies() -> None:
     assert {"attention", "attention_bwd", "matmul"} <= {k[0] for k in kernels}, kernels
 
 
+def test_plans_keep_no_inputs() -> None:
+    w = nn.Parameter(cr.ones(1000))
+    f = cr.compile(lambda x: (x.view(1000, 1000) @ w + x.detach()[:1000]).sum(), fullgraph=True)
+    before = cr.memory_stats("cpu")[0]
+    for _ in range(4):
+        f(cr.ones(1_000_000))
+    assert cr.memory_stats("cpu")[0] - before < 1_000_000
+
+
 def test_many_replays_hold_memory() -> None:
     f = cr.compile(lambda x: (x * x + x).sum(), fullgraph=True)
     x = cr.randn(500)
@@ -599,6 +821,53 @@ def test_two_plans_in_two_threads() -> None:
         return found
 
     assert results(True) == results(False) and len(results(True)) == len(kinds)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 1), (7, 43), (300, 3), (3, 300), (65, 63)])
+def test_small_updates_inside_products(shape: tuple[int, int]) -> None:
+    """Sizes that no vector divides: the gradient is a block of the product, with no memory of a tensor behind it."""
+    for maker in ("sgd", "momentum", "adamw", "nadam", "rmsprop", "adagrad"):
+        results = []
+        for compiled in (False, True):
+            cr.manual_seed(0)
+            model = nn.Linear(*shape, bias=False)
+            opt = MAKERS[maker](model.parameters())
+
+            def step(x: cr.Tensor, model: nn.Module = model, opt: Any = opt) -> cr.Tensor:
+                loss: cr.Tensor = model(x).square().mean()
+                loss.backward()
+                opt.step()
+                opt.zero_grad()
+                return loss.detach()
+
+            run = cr.compile(step, fullgraph=True) if compiled else step
+            x = cr.randn(8, shape[0])
+            results.append([(run(x).item(), model.weight.tolist()) for _ in range(5)])
+        assert results[0] == results[1], maker
+
+
+def test_threads_that_record_again() -> None:
+    """A replay has the results of its own plan while another thread records the next one."""
+    f = cr.compile(lambda x: (x * 2, [x + 1]))
+    x, stop = cr.ones(200_000), threading.Event()
+    wrong: list[Any] = []
+
+    def again() -> None:
+        while not stop.is_set():
+            cr._core._new_epoch()
+            f(x)
+
+    other = threading.Thread(target=again)
+    other.start()
+    try:
+        for _ in range(1000):
+            found = f(x)
+            if not isinstance(found, tuple) or found[0][0].item() != 2 or found[1][0][-1].item() != 2:
+                wrong.append(found)
+    finally:
+        stop.set()
+        other.join()
+    assert not wrong
 
 
 def test_update_that_changes_its_rule() -> None:

@@ -57,6 +57,7 @@ class RemovableHandle:
 
     def remove(self) -> None:
         self._hooks.pop(self, None)
+        _core._new_epoch()
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -131,6 +132,7 @@ class _GlobalHooks(NamedTuple):
         handle = RemovableHandle(hooks)
         hooks[handle] = hook, with_kwargs
         Module._hooked = True
+        _core._new_epoch()
         return handle
 
 
@@ -268,6 +270,7 @@ class Module:
         mine[handle] = hook, with_kwargs
         for other in others if prepend else []:
             mine[other] = mine.pop(other)
+        _core._new_epoch()
         return handle
 
     def register_forward_pre_hook(

@@ -68,14 +68,15 @@ class Adafactor(Optimizer):
                 state.update(self._fresh(group, p))
                 if _core._recording():
                     self._refuse("the first step makes moments: run a step before")
-            self._count(state)
+            state["step"] += 1
+            if _core._recording():
+                _core._record_replay(partial(self._count, state))
             self._step_one(group, p, -p.grad if group["maximize"] else p.grad, state)
 
     @staticmethod
-    def _count(state: State, plan: object = None) -> None:
-        state["step"] += 1
-        if plan is None and _core._recording():
-            _core._record_replay(partial(Adafactor._count, state))
+    def _count(state: State, plan: object) -> None:
+        """Before a replay, or after one that failed."""
+        state["step"] += -1 if plan is None else 1
 
     def _step_one(self, group: Group, p: Tensor, grad: Tensor, state: State) -> None:
         least, floor = group["eps"]

@@ -192,7 +192,7 @@ class Optimizer:
             _core._update(name, results, inputs, options, group)
             if recording:
                 counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
-                _core._record_replay(partial(self._replay, group, counted, name, _core._record_params()))
+                _core._record_replay(partial(self._replay, group, counted, [], name, _core._record_params()))
 
     def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
         """Counts a step of p; and does the update also write p, as the copy of a master?"""
@@ -214,24 +214,40 @@ class Optimizer:
         _core._update(name, results, inputs, {**options(), "scale": self._scale}, group)
         if _core._recording():
             number = _core._record_params()
-            now = lambda plan: _core._plan_set_params(plan, number, name, {**options(), "scale": self._scale}, group)
+
+            def now(plan: Any) -> None:
+                if plan is not None:
+                    _core._plan_set_params(plan, number, name, {**options(), "scale": self._scale}, group)
+
             _core._record_replay(now)
 
     def _refuse(self, why: str) -> None:
         """The step goes on, and has no plan."""
         _core._record_refuse("step", f"a step of {type(self).__name__} cannot be recorded: {why}")
 
-    def _replay(self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object) -> None:
-        """Before a recorded update runs again: counts its step, and gives it the options of the moment.  members: those
-        with a state, or one."""
-        keys = {self._key(group, p, state) for p, state in members}
-        rule, _, options = self._rule_of(group, key := keys.pop())
-        if keys or rule != name:
-            raise _core.Error(
-                f"[step] the update became {rule} where {name} was recorded, or parameters step apart: {key}"
-            )
-        options["scale"] = self._scale
-        _core._plan_set_params(plan, number, name, options, group)
+    def _replay(
+        self,
+        group: Group,
+        members: list[tuple[Tensor, State]],
+        before: list[State],
+        name: str,
+        number: int,
+        plan: object,
+    ) -> bool:
+        """Before a recorded update runs again: counts its step, and gives it the options of the moment.  False: the
+        update is another one by now, or its parameters step apart.  members: those with a state, or one; before: their
+        states before the step, whose numbers come back where plan is None, after a run that failed."""
+        if plan is not None:
+            before[:] = [state.copy() for _, state in members]
+            keys = {self._key(group, p, state) for p, state in members}
+            rule, _, options = self._rule_of(group, keys.pop())
+            if not keys and rule == name:
+                options["scale"] = self._scale
+                _core._plan_set_params(plan, number, name, options, group)
+                return True
+        for (_, state), old in zip(members, before, strict=True):
+            state.update(old)
+        return False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""

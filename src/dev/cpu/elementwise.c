@@ -484,6 +484,7 @@ static void run_tiny_loop(const plan *pl, float *const *y, const float *const *x
 static bool room_behind(const cr_arg *a, int64_t n, int64_t padded, bool write) {
     if (a->strides[0] != 1 || a->dtype != CR_F32) return false;
     if (padded == n) return true;
+    if (!a->storage) return false;
     const size_t end = (size_t)(a->offset + (write ? n : padded)) * sizeof(float), bytes = a->storage->bytes;
     return cr_cpu_owns(a->storage) && (write ? end == bytes && a->offset % 16 == 0 : end <= (bytes + 63) / 64 * 64);
 }
