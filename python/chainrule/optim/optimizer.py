@@ -238,14 +238,15 @@ class Optimizer:
         update is another one by now, or its parameters step apart.  members: those with a state, or one; before: their
         states before the step, whose numbers come back where plan is None, after a run that failed."""
         if plan is not None:
-            before[:] = [state.copy() for _, state in members]
+            if members[0][1]:
+                before[:] = [state.copy() for _, state in members]
             keys = {self._key(group, p, state) for p, state in members}
             rule, _, options = self._rule_of(group, keys.pop())
             if not keys and rule == name:
                 options["scale"] = self._scale
                 _core._plan_set_params(plan, number, name, options, group)
                 return True
-        for (_, state), old in zip(members, before, strict=True):
+        for (_, state), old in zip(members, before, strict=False):
             state.update(old)
         return False
 
