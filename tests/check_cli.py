@@ -169,6 +169,8 @@ def wrong_usage(folder: Path) -> None:
         (["train", "--data", "a", "--layers", "0"], "between 1 and"),
         (["train", "--data", "a", "--layers", "99999999999999999999"], "--layers"),
         (["train", "--data", "a", "--lr", "nan"], "needs a number"),
+        (["train", "--data", "a", "--lr", "inf"], "--lr needs a number, not 'inf'"),
+        (["train", "--data", "a", "--lr", "1e30"], "--lr must be between 0 and"),
         (["train", "--data", "a", "--dropout", "1"], "--dropout must be between"),
         (["train", "--data", "a", "--steps", "5", "--steps", "6"], "given twice"),
         (
@@ -540,7 +542,7 @@ def overwrite_leaves_nothing_to_go_on_from(folder: Path) -> None:
         assert "another process trains in 'run'" in said, said
         process.kill()
     assert "holds no checkpoint to go on from" in run(folder, "train", "--resume", "run", code=1).stderr
-    assert "holds no trained model" in run(folder, "generate", "--model", "run", code=1).stderr
+    assert "'run' holds no model: neither config.json" in run(folder, "generate", "--model", "run", code=1).stderr
     assert sorted(p.name for p in (folder / "run").iterdir()) == ["curve.svg", "run.jsonl", "tokenizer.json"]
 
 
@@ -938,6 +940,56 @@ def a_resumed_fine_tuning_has_the_bits_of_an_uninterrupted_one(folder: Path) -> 
     assert "--lora cannot change" in again, again
     samples(folder, n=31)
     assert "the data differ" in run(folder, "finetune", "--resume", "0", "--steps", 30, code=1).stderr
+
+
+@test
+def fine_tuning_in_half_precision_and_over_codes(folder: Path) -> None:
+    """All weights of a bf16 or f16 model, and adapters over such a model or a quantized one, with every --dtype: the
+    loss falls, is a float32, and eval finds it again; a resumed run has the bits of an uninterrupted one."""
+    base(folder)
+    words: list[object] = ["--data", samples(folder), "--steps", 30, "--batch", 2, "--warmup", 2, "--lr", "1e-2"]
+    for dtype in ("bf16", "f16"):
+        run(folder, "export", "--model", "base", "--out", dtype, "--dtype", dtype)
+    run(folder, "quantize", "--model", "bf16", "--bits", 8, "--group", 32, "--out", "int8")
+    adapter = ["--lora", 4, "--targets", "all-linear"]
+    for model, options in (("bf16", []), ("f16", []), ("bf16", adapter), ("f16", adapter), ("int8", adapter)):
+        for dtype in ("f32", "bf16", "f16"):
+            run(folder, "finetune", "--model", model, *words, *options, "--dtype", dtype, "--out", "x", "--overwrite")
+            vals = [line["val_loss"] for line in log(folder / "x") if "val_loss" in line]
+            first, last = losses(folder / "x")[1], losses(folder / "x")[30]
+            assert last < 0.8 * first and first * 2**12 % 1 and vals, (model, options, dtype, first, last)
+            said = run(folder, "eval", *(["--model", model, "--adapter", "x"] if options else ["--model", "x"]),
+                       "--data", "d.jsonl", "--dtype", dtype, "--json").stdout  # fmt: skip
+            assert json.loads(said)["loss"] < 0.8 * first, (model, options, dtype)
+    for options in ([], adapter):
+        run(folder, "finetune", "--model", "bf16", *words, *options, "--out", "one", "--overwrite")
+        run(folder, "finetune", "--model", "bf16", *words, *options, "--out", "two", "--overwrite", "--stop-at", 13)
+        run(folder, "finetune", "--resume", "two", "--threads", 1)
+        assert weights(folder / "one") == weights(folder / "two") and losses(folder / "one") == losses(folder / "two")
+    said = run(folder, "finetune", "--model", "int8", *words, "--out", "y", code=1).stderr
+    assert "'int8' has quantized weights, which do not train: train an adapter with --lora" in said, said
+
+
+@test
+def export_by_the_name_and_a_padded_vocabulary(folder: Path) -> None:
+    """--out m.gguf is a GGUF file.  Tokens that the model has and the tokenizer lacks have no text."""
+    base(folder)
+    run(folder, "export", "--model", "base", "--out", "m.gguf", "--dtype", "q8_0")
+    assert (folder / "m.gguf").read_bytes()[:4] == b"GGUF"
+    run(folder, "export", "--model", "base", "--out", "base2")
+    rows = json.loads((folder / "base2" / "config.json").read_text())["vocab_size"]
+    (folder / "base2" / "tokenizer.json").write_text(
+        json.dumps({"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "eiln"})
+    )
+    words = ["--model", "base2", "--prompt", "line", "--tokens", 200, "--temperature", "1000000"]
+    said = run(folder, "generate", *words).stdout.removesuffix("\n")
+    assert rows > 20 and 4 < len(said) < 200 and set(said) <= set("eiln"), (rows, said)
+    for name in ("empty", "none"):
+        if name == "empty":
+            (folder / name).mkdir()
+        said = run(folder, "generate", "--model", name, code=1).stderr
+        assert f"'{name}' holds no model: neither config.json" in said, said
+    assert "'empty' holds no model" in run(folder, "import", "--model", "empty", "--out", "y", code=1).stderr
 
 
 @test

@@ -208,8 +208,13 @@ int cli_import(int argc, char **argv) {
     return convert(from, NULL, from, out, "checkpoint", type);
 }
 
+static bool is_gguf_name(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".gguf");
+}
+
 int cli_export(int argc, char **argv) {
-    const char *from = NULL, *adapter = NULL, *out = NULL, *format = "safetensors", *type = NULL;
+    const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a folder of chainrule train or import, a folder of Hugging Face, or a GGUF file"},
@@ -217,7 +222,7 @@ int cli_export(int argc, char **argv) {
          .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
-         .help = "a folder of Hugging Face, or one file"},
+         .help = "a folder of Hugging Face, or one file; when absent, gguf where --out ends in .gguf"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
          .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
     };
@@ -227,6 +232,7 @@ int cli_export(int argc, char **argv) {
     char home[4096], weights[4096];
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (!format) format = is_gguf_name(out) ? "gguf" : "safetensors";
     if (type && *type == 'q' && strcmp(format, "gguf")) return usage_error(&c, "--dtype %s needs --format gguf", type);
     folder_of(from, home);
     snprintf(weights, sizeof weights, "%s", from);
