@@ -556,9 +556,13 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
     if (!value || !PyBool_Check(value)) { PyErr_SetString(PyExc_TypeError, "requires_grad must be a bool"); return -1; }
-    if (cr_requires_grad_(handle(self), value == Py_True)) return 0;
-    raise_error();
-    return -1;
+    const bool before = cr_requires_grad(handle(self));
+    if (!cr_requires_grad_(handle(self), value == Py_True)) {
+        raise_error();
+        return -1;
+    }
+    if (before != (value == Py_True) && Py_TYPE(self) != tensor_type) epoch++;  /* a parameter trains, or does not */
+    return 0;
 }
 
 static PyObject *get_grad(PyObject *self, void *unused) {

@@ -31,6 +31,11 @@ class Parameter(Tensor):
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
 
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """As ``Tensor.requires_grad_``; a compiled step is recorded again after a change."""
+        self.requires_grad = requires_grad
+        return self
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
