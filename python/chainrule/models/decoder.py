@@ -308,6 +308,8 @@ class Decoder(nn.Module):
             raise ValueError(f"[generate] num_beams must be at least 1, not {num_beams}")
         if not math.isfinite(length_penalty):
             raise ValueError(f"[generate] length_penalty must be finite, not {length_penalty}")
+        if not isinstance(early_stopping, bool):  # transformers also has "never", which is true
+            raise TypeError(f"[generate] early_stopping must be a bool, not {early_stopping!r}")
         if num_beams == 1:
             sampled = self.stream(
                 tokens,
