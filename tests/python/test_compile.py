@@ -294,7 +294,7 @@ def test_optimizer_work_of_the_host(how: str) -> None:
 
         def step(x: cr.Tensor) -> cr.Tensor:
             opt.zero_grad()
-            loss = model(x).square().mean()
+            loss: cr.Tensor = model(x).square().mean()
             if how != "scaler":
                 loss.backward()
                 opt.step()
@@ -328,7 +328,7 @@ def test_frozen_and_trained_again(how: str) -> None:
 
         def step(x: cr.Tensor) -> cr.Tensor:
             opt.zero_grad()
-            loss = model(x).square().mean()
+            loss: cr.Tensor = model(x).square().mean()
             loss.backward()
             opt.step()
             return loss
@@ -568,7 +568,7 @@ def test_accumulation() -> None:
         opt = optim.SGD(model.parameters(), lr=0.1)
 
         def backward(x: cr.Tensor, model: Any = model) -> Any:
-            loss = model(x).square().mean()
+            loss: cr.Tensor = model(x).square().mean()
             loss.backward()
             return loss.detach()
 
