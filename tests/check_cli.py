@@ -978,10 +978,14 @@ def export_by_the_name_and_a_padded_vocabulary(folder: Path) -> None:
     run(folder, "export", "--model", "base", "--out", "m.gguf", "--dtype", "q8_0")
     assert (folder / "m.gguf").read_bytes()[:4] == b"GGUF"
     run(folder, "export", "--model", "base", "--out", "base2")
-    rows = json.loads((folder / "base2" / "config.json").read_text())["vocab_size"]
+    config = json.loads((folder / "base2" / "config.json").read_text())
+    rows = config["vocab_size"]
+    assert config["bos_token_id"] is config["eos_token_id"] is None  # without these: transformers' 50256
+    before = (folder / "base" / "tokenizer.json").read_text()
     (folder / "base2" / "tokenizer.json").write_text(
         json.dumps({"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "eiln"})
     )
+    assert (folder / "base" / "tokenizer.json").read_text() == before  # the export has files of its own
     words = ["--model", "base2", "--prompt", "line", "--tokens", 200, "--temperature", "1000000"]
     said = run(folder, "generate", *words).stdout.removesuffix("\n")
     assert rows > 20 and 4 < len(said) < 200 and set(said) <= set("eiln"), (rows, said)

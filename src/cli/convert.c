@@ -91,12 +91,9 @@ bool copy_companions(const char *model, const char *to) {
     if (own) return write_tokenizer(model, to);
     folder_of(model, from);
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        char source[4096], copy[4096], fresh[4096];
+        char source[4096], copy[4096];
         if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
-        const int n = snprintf(fresh, sizeof fresh, "%s.new", copy);
-        if (n < 0 || n >= (int)sizeof fresh) continue;
-        (void)cr_os_remove(fresh);
-        if (!cr_os_copy(source, fresh) || !cr_os_rename(fresh, copy))
+        if (!cr_os_copy(source, copy))
             return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
     }
     return true;

@@ -198,7 +198,8 @@ static char *checkpoint_config(const char *op, const char *path) {
                                           {"layers", "n_layer"},        {"heads", "n_head"},
                                           {"width", "n_embd"},          {"dropout", "resid_pdrop"}};
     cr_out o = {0};
-    cr_out_format(&o, "{\"model_type\": \"gpt2\", \"attn_pdrop\": 0.0");
+    /* without the ids transformers takes those of the first GPT-2 */
+    cr_out_format(&o, "{\"model_type\": \"gpt2\", \"bos_token_id\": null, \"eos_token_id\": null, \"attn_pdrop\": 0.0");
     for (int i = 0; i < 6; i++) {
         char *value = cr_load_metadata(path, keys[i][0]);
         if (!value && !cr_error())
