@@ -994,6 +994,8 @@ def export_by_the_name_and_a_padded_vocabulary(folder: Path) -> None:
             (folder / name).mkdir()
         said = run(folder, "generate", "--model", name, code=1).stderr
         assert f"'{name}' holds no model: neither config.json" in said, said
+    said = run(folder, "generate", "--model", "base/run.jsonl", code=1).stderr
+    assert "'base/run.jsonl' is not a safetensors file" in said, said
     assert "'empty' holds no model" in run(folder, "import", "--model", "empty", "--out", "y", code=1).stderr
 
 

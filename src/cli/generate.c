@@ -40,9 +40,9 @@ bool open_model(const char *dir, const char *device, opened *o) {
     if (!pretrained && !cr_os_is_directory(model))
         return cli_fail("'%s' holds no model: neither config.json (Hugging Face) nor a checkpoint (chainrule train)",
                         dir), false;
-    o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
-    o->model = o->tokenizer ? cr_lm_load(model, dev) : NULL;
-    if (!o->model) return cli_fail_library(), false;
+    o->model = cr_lm_load(model, dev);              /* first: another kind of file is no model */
+    if (o->model) o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
+    if (!o->tokenizer) return cli_fail_library(), false;
     if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
                         (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
