@@ -902,6 +902,8 @@ def finetune_an_adapter_or_all_weights(folder: Path) -> None:
     assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "curve.svg"} <= {
         path.name for path in (folder / "lora").iterdir()
     }
+    alone = run(folder, "generate", "--model", "lora", code=1).stderr
+    assert "'lora' is an adapter: give the model below it as --model, and --adapter lora" in alone, alone
     tuned = loss_of(folder, "--adapter", "lora")
     assert tuned < 0.5 * first and weights(folder / "base") == before, (first, tuned)
     run(folder, "generate", "--model", "base", "--adapter", "lora", "--prompt", "line 3:", "--tokens", 5)
@@ -997,6 +999,20 @@ def export_by_the_name_and_a_padded_vocabulary(folder: Path) -> None:
     said = run(folder, "generate", "--model", "base/run.jsonl", code=1).stderr
     assert "'base/run.jsonl' is not a safetensors file" in said, said
     assert "'empty' holds no model" in run(folder, "import", "--model", "empty", "--out", "y", code=1).stderr
+
+
+@test
+def a_limit_of_file_sizes(folder: Path) -> None:
+    """A file that grows beyond `ulimit -f` is a failed write with a message, and the program goes on."""
+    words = ["train", "--data", corpus(folder), *small(width=64), "--steps", 3, "--out", "run"]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 20; exec "$@"', "sh", str(PROGRAM), *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "File too large" in done.stderr, (done.returncode, done.stderr)
+    assert "the checkpoint after step 3 was not saved" in done.stderr and "validation loss" in done.stdout
 
 
 @test

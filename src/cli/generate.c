@@ -22,12 +22,15 @@ void print_rest(cr_decoder *decoder) {
 }
 
 /* ---- the model */
+static bool has_file(const char *dir, const char *name) {
+    char path[4096];
+    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return n > 0 && n < (int)sizeof path && cr_os_exists(path);
+}
+
 /* A folder of Hugging Face has config.json; else it is a GGUF file. */
 static bool foreign(const char *path) {
-    char config[4096];
-    const int n = snprintf(config, sizeof config, "%s/config.json", path);
-    if (n > 0 && n < (int)sizeof config && cr_os_exists(config)) return true;
-    return !cr_os_is_directory(path) && cr_os_exists(path);
+    return has_file(path, "config.json") || (!cr_os_is_directory(path) && cr_os_exists(path));
 }
 
 bool open_model(const char *dir, const char *device, opened *o) {
@@ -35,6 +38,8 @@ bool open_model(const char *dir, const char *device, opened *o) {
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
     const bool pretrained = foreign(dir);
+    if (!pretrained && has_file(dir, "adapter_config.json"))
+        return cli_fail("'%s' is an adapter: give the model below it as --model, and --adapter %s", dir, dir), false;
     if (pretrained) snprintf(model, sizeof model, "%s", dir);
     else if (!run_model(dir, model, o->home)) return false;
     if (!pretrained && !cr_os_is_directory(model))

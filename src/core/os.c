@@ -615,6 +615,8 @@ static void on_interrupt(int number) {
     else interrupted = 1;
 }
 
+void cr_os_survive_file_limit(void) { signal(SIGXFSZ, SIG_IGN); }
+
 void cr_os_catch_interrupt(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

@@ -118,6 +118,8 @@ bool  cr_os_is_terminal(FILE *f);
 int   cr_os_hide_output(void);                                          /* stdout goes nowhere; for the next; -1 */
 void  cr_os_show_output(int hidden);
 int   cr_os_terminal_width(FILE *f);                                    /* columns, 80 when unknown */
+/* a write beyond the limit of file sizes fails, and does not kill */
+void cr_os_survive_file_limit(void);
 /* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills; ignored signals stay ignored */
 void cr_os_catch_interrupt(void);
 bool  cr_os_interrupted(void);
