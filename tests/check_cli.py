@@ -169,6 +169,8 @@ def wrong_usage(folder: Path) -> None:
         (["train", "--data", "a", "--layers", "0"], "between 1 and"),
         (["train", "--data", "a", "--layers", "99999999999999999999"], "--layers"),
         (["train", "--data", "a", "--lr", "nan"], "needs a number"),
+        (["train", "--data", "a", "--lr", "inf"], "--lr needs a number, not 'inf'"),
+        (["train", "--data", "a", "--lr", "1e30"], "--lr must be between 0 and"),
         (["train", "--data", "a", "--dropout", "1"], "--dropout must be between"),
         (["train", "--data", "a", "--steps", "5", "--steps", "6"], "given twice"),
         (
@@ -178,6 +180,7 @@ def wrong_usage(folder: Path) -> None:
         (["train", "--data", "a", "--tokenizer", "char"], "one of chars|bytes"),
         (["train", "--data", "a", "--overwrite=yes"], "takes no value"),
         (["train", "--data", "a", "--tokens", "b"], "together"),
+        (["train", "--tokens", "b", "--tokenizer", "bytes"], "--tokenizer cannot be given with it"),
         (["train", "--resume", "a", "--out", "b"], "--out cannot be given"),
         (["train", "--data", "a", "--steps", "10", "--warmup", "10"], "--warmup must be below"),
         (["generate"], "--model is needed"),
@@ -224,7 +227,7 @@ def failures(folder: Path) -> None:
         (["train", "--resume", "bad"], ""),
         (["train", "--tokens", "missing.bin"], "missing.bin"),
         (["train", "--tokens", text], ""),
-        (["generate", "--model", "nowhere"], "no trained model"),
+        (["generate", "--model", "nowhere"], "holds no model"),
         (["generate", "--model", "bad"], ""),
         (["tokenize", "--data", "missing.txt", "--out", "x.bin"], "missing.txt"),
         (["tokenize", "--data", text, "--out", "/proc/x.bin"], "/proc"),
@@ -540,7 +543,7 @@ def overwrite_leaves_nothing_to_go_on_from(folder: Path) -> None:
         assert "another process trains in 'run'" in said, said
         process.kill()
     assert "holds no checkpoint to go on from" in run(folder, "train", "--resume", "run", code=1).stderr
-    assert "holds no trained model" in run(folder, "generate", "--model", "run", code=1).stderr
+    assert "'run' holds no model: neither config.json" in run(folder, "generate", "--model", "run", code=1).stderr
     assert sorted(p.name for p in (folder / "run").iterdir()) == ["curve.svg", "run.jsonl", "tokenizer.json"]
 
 
@@ -932,6 +935,8 @@ def finetune_an_adapter_or_all_weights(folder: Path) -> None:
     assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "curve.svg"} <= {
         path.name for path in (folder / "lora").iterdir()
     }
+    alone = run(folder, "generate", "--model", "lora", code=1).stderr
+    assert "'lora' is an adapter: give the model below it as --model, and --adapter lora" in alone, alone
     tuned = loss_of(folder, "--adapter", "lora")
     assert tuned < 0.5 * first and weights(folder / "base") == before, (first, tuned)
     run(folder, "generate", "--model", "base", "--adapter", "lora", "--prompt", "line 3:", "--tokens", 5)
@@ -971,6 +976,76 @@ def a_resumed_fine_tuning_has_the_bits_of_an_uninterrupted_one(folder: Path) -> 
     assert "--lora cannot change" in again, again
     samples(folder, n=31)
     assert "the data differ" in run(folder, "finetune", "--resume", "0", "--steps", 30, code=1).stderr
+
+
+@test
+def fine_tuning_in_half_precision_and_over_codes(folder: Path) -> None:
+    """All weights of a bf16 or f16 model, and adapters over such a model or a quantized one, with every --dtype: the
+    loss falls, is a float32, and eval finds it again; a resumed run has the bits of an uninterrupted one."""
+    base(folder)
+    words: list[object] = ["--data", samples(folder), "--steps", 30, "--batch", 2, "--warmup", 2, "--lr", "1e-2"]
+    for dtype in ("bf16", "f16"):
+        run(folder, "export", "--model", "base", "--out", dtype, "--dtype", dtype)
+    run(folder, "quantize", "--model", "bf16", "--bits", 8, "--group", 32, "--out", "int8")
+    adapter = ["--lora", 4, "--targets", "all-linear"]
+    for model, options in (("bf16", []), ("f16", []), ("bf16", adapter), ("f16", adapter), ("int8", adapter)):
+        for dtype in ("f32", "bf16", "f16"):
+            run(folder, "finetune", "--model", model, *words, *options, "--dtype", dtype, "--out", "x", "--overwrite")
+            vals = [line["val_loss"] for line in log(folder / "x") if "val_loss" in line]
+            first, last = losses(folder / "x")[1], losses(folder / "x")[30]
+            assert last < 0.8 * first and first * 2**12 % 1 and vals, (model, options, dtype, first, last)
+            said = run(folder, "eval", *(["--model", model, "--adapter", "x"] if options else ["--model", "x"]),
+                       "--data", "d.jsonl", "--dtype", dtype, "--json").stdout  # fmt: skip
+            assert json.loads(said)["loss"] < 0.8 * first, (model, options, dtype)
+    for options in ([], adapter):
+        run(folder, "finetune", "--model", "bf16", *words, *options, "--out", "one", "--overwrite")
+        run(folder, "finetune", "--model", "bf16", *words, *options, "--out", "two", "--overwrite", "--stop-at", 13)
+        run(folder, "finetune", "--resume", "two", "--threads", 1)
+        assert weights(folder / "one") == weights(folder / "two") and losses(folder / "one") == losses(folder / "two")
+    said = run(folder, "finetune", "--model", "int8", *words, "--out", "y", code=1).stderr
+    assert "'int8' has quantized weights, which do not train: train an adapter with --lora" in said, said
+
+
+@test
+def export_by_the_name_and_a_padded_vocabulary(folder: Path) -> None:
+    """--out m.gguf is a GGUF file.  Tokens that the model has and the tokenizer lacks have no text."""
+    base(folder)
+    run(folder, "export", "--model", "base", "--out", "m.gguf", "--dtype", "q8_0")
+    assert (folder / "m.gguf").read_bytes()[:4] == b"GGUF"
+    run(folder, "export", "--model", "base", "--out", "base2")
+    config = json.loads((folder / "base2" / "config.json").read_text())
+    rows = config["vocab_size"]
+    assert config["bos_token_id"] is config["eos_token_id"] is None  # without these: transformers' 50256
+    before = (folder / "base" / "tokenizer.json").read_text()
+    (folder / "base2" / "tokenizer.json").write_text(
+        json.dumps({"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "eiln"})
+    )
+    assert (folder / "base" / "tokenizer.json").read_text() == before  # the export has files of its own
+    words = ["--model", "base2", "--prompt", "line", "--tokens", 200, "--temperature", "1000000"]
+    said = run(folder, "generate", *words).stdout.removesuffix("\n")
+    assert rows > 20 and 4 < len(said) < 200 and set(said) <= set("eiln"), (rows, said)
+    for name in ("empty", "none"):
+        if name == "empty":
+            (folder / name).mkdir()
+        said = run(folder, "generate", "--model", name, code=1).stderr
+        assert f"'{name}' holds no model: neither config.json" in said, said
+    said = run(folder, "generate", "--model", "base/run.jsonl", code=1).stderr
+    assert "'base/run.jsonl' is not a safetensors file" in said, said
+    assert "'empty' holds no model" in run(folder, "import", "--model", "empty", "--out", "y", code=1).stderr
+
+
+@test
+def a_limit_of_file_sizes(folder: Path) -> None:
+    """A file that grows beyond `ulimit -f` is a failed write with a message, and the program goes on."""
+    words = ["train", "--data", corpus(folder), *small(width=64), "--steps", 3, "--out", "run"]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 20; exec "$@"', "sh", str(PROGRAM), *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "File too large" in done.stderr, (done.returncode, done.stderr)
+    assert "the checkpoint after step 3 was not saved" in done.stderr and "validation loss" in done.stdout
 
 
 @test

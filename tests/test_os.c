@@ -304,7 +304,7 @@ TEST(copies_and_entries) {
     const char *from = in_folder("from"), *to = in_folder("to");
     size_t letters = 0, none = 0;
     REQUIRE(write_file(from, "first"), "%s", cr_os_error());
-    CHECK(cr_os_copy(from, to), "%s", cr_os_error());
+    CHECK(cr_os_share(from, to), "%s", cr_os_error());
     const cr_file_id one = cr_os_file_id(from), two = cr_os_file_id(to), nothing = cr_os_file_id(in_folder("nothing"));
     CHECK(one.inode && one.inode == two.inode && one.device == two.device && !nothing.inode, "a second name");
     /* replaced by a rename: the other name keeps the old file */
@@ -313,12 +313,16 @@ TEST(copies_and_entries) {
     REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
     CHECK(m.bytes == 5 && !memcmp(m.data, "first", 5) && m.id.inode == one.inode, "%zu bytes", m.bytes);
     cr_os_unmap(&m);
-    CHECK(cr_os_copy(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode,
-          "over a file there is only a copy: %s", cr_os_error());
-    REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
-    CHECK(m.bytes == 14 && !memcmp(m.data, "second, longer", 14), "%zu bytes", m.bytes);
-    cr_os_unmap(&m);
-    CHECK(!cr_os_copy(in_folder("nothing"), in_folder("x")) && !cr_os_exists(in_folder("x")), "copied nothing");
+    for (int share = 0; share < 2; share++) {
+        CHECK((share ? cr_os_share : cr_os_copy)(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode,
+              "over a file there is only a copy: %s", cr_os_error());
+        REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
+        CHECK(m.bytes == 14 && !memcmp(m.data, "second, longer", 14), "%zu bytes", m.bytes);
+        cr_os_unmap(&m);
+        cr_os_remove(to);
+        CHECK(cr_os_copy(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode, "copied by a second name");
+    }
+    CHECK(!cr_os_share(in_folder("nothing"), in_folder("x")) && !cr_os_exists(in_folder("x")), "copied nothing");
     cr_os_each_entry(folder, count_entry, &letters);
     cr_os_each_entry(in_folder("nothing"), count_entry, &none);
     CHECK(letters == strlen("from") + strlen("to") && !none, "%zu letters", letters);

@@ -91,12 +91,9 @@ bool copy_companions(const char *model, const char *to) {
     if (own) return write_tokenizer(model, to);
     folder_of(model, from);
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        char source[4096], copy[4096], fresh[4096];
+        char source[4096], copy[4096];
         if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
-        const int n = snprintf(fresh, sizeof fresh, "%s.new", copy);
-        if (n < 0 || n >= (int)sizeof fresh) continue;
-        (void)cr_os_remove(fresh);
-        if (!cr_os_copy(source, fresh) || !cr_os_rename(fresh, copy))
+        if (!cr_os_copy(source, copy))
             return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
     }
     return true;
@@ -208,8 +205,13 @@ int cli_import(int argc, char **argv) {
     return convert(from, NULL, from, out, "checkpoint", type);
 }
 
+static bool is_gguf_name(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".gguf");
+}
+
 int cli_export(int argc, char **argv) {
-    const char *from = NULL, *adapter = NULL, *out = NULL, *format = "safetensors", *type = NULL;
+    const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a folder of chainrule train or import, a folder of Hugging Face, or a GGUF file"},
@@ -217,7 +219,7 @@ int cli_export(int argc, char **argv) {
          .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
-         .help = "a folder of Hugging Face, or one file"},
+         .help = "a folder of Hugging Face, or one file; when absent, gguf where --out ends in .gguf"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
          .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
     };
@@ -227,6 +229,7 @@ int cli_export(int argc, char **argv) {
     char home[4096], weights[4096];
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (!format) format = is_gguf_name(out) ? "gguf" : "safetensors";
     if (type && *type == 'q' && strcmp(format, "gguf")) return usage_error(&c, "--dtype %s needs --format gguf", type);
     folder_of(from, home);
     snprintf(weights, sizeof weights, "%s", from);

@@ -58,7 +58,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
          .help = "share of the adapter's inputs dropped while training"},
         {.name = "context", .integer = &s->context, .kept = KEPT_FIXED, .max = 0x1p31 - 1,
          .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
-        {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED, 
+        {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
          .help = "cut longer samples instead of refusing"},
     };
     static const char *const shared[] = {
@@ -74,6 +74,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
             if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
     for (int i = OWN; i < n; i++) {
         if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
+        if (!strcmp(out[i].name, "dtype")) out[i].help = "of products and activations; f16 scales the loss";
         if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
     }
     return n;
@@ -128,11 +129,23 @@ static const samples *validated(const tune *t, int64_t *first, int64_t *n) {
     return t->kept ? &t->train : &t->val;
 }
 
+/* Are weights quantized? */
+static bool has_codes(const cr_params *p) {
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const cr_dtype dt = cr_dtype_of(cr_params_at(p, i));
+        if (dt == CR_I8 || dt == CR_U8) return true;
+    }
+    return false;
+}
+
 static bool make_model(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
     if (!open_model(s->model, s->device, &t->o)) return false;
     r->tokenizer = t->o.tokenizer;
+    if (!s->lora && has_codes(cr_lm_params(t->o.model)))
+        return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
+               false;
     if (!open_samples(t)) return false;
     r->vocabulary = cr_lm_vocabulary(t->o.model);
     r->generator = cr_generator_new((uint64_t)s->seed);

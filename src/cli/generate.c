@@ -22,12 +22,15 @@ void print_rest(cr_decoder *decoder) {
 }
 
 /* ---- the model */
+static bool has_file(const char *dir, const char *name) {
+    char path[4096];
+    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return n > 0 && n < (int)sizeof path && cr_os_exists(path);
+}
+
 /* A folder of Hugging Face has config.json; else it is a GGUF file. */
 static bool foreign(const char *path) {
-    char config[4096];
-    const int n = snprintf(config, sizeof config, "%s/config.json", path);
-    if (n > 0 && n < (int)sizeof config && cr_os_exists(config)) return true;
-    return !cr_os_is_directory(path) && cr_os_exists(path);
+    return has_file(path, "config.json") || (!cr_os_is_directory(path) && cr_os_exists(path));
 }
 
 bool open_model(const char *dir, const char *device, opened *o) {
@@ -35,13 +38,16 @@ bool open_model(const char *dir, const char *device, opened *o) {
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
     const bool pretrained = foreign(dir);
+    if (!pretrained && has_file(dir, "adapter_config.json"))
+        return cli_fail("'%s' is an adapter: give the model below it as --model, and --adapter %s", dir, dir), false;
     if (pretrained) snprintf(model, sizeof model, "%s", dir);
     else if (!run_model(dir, model, o->home)) return false;
     if (!pretrained && !cr_os_is_directory(model))
-        return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
-    o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
-    o->model = o->tokenizer ? cr_lm_load(model, dev) : NULL;
-    if (!o->model) return cli_fail_library(), false;
+        return cli_fail("'%s' holds no model: neither config.json (Hugging Face) nor a checkpoint (chainrule train)",
+                        dir), false;
+    o->model = cr_lm_load(model, dev);              /* first: another kind of file is no model */
+    if (o->model) o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
+    if (!o->tokenizer) return cli_fail_library(), false;
     if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
                         (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
@@ -97,6 +103,10 @@ bool write_row(int64_t row, uint32_t id, void *ctx) {
     (void)row;
     for (int64_t i = 0; i < w->n_silent; i++) if (w->silent[i] == id) return true;
     const char *text = cr_decoder_next(w->decoder, id, &n);
+    if (!text && cr_error_status() == CR_BAD_INDEX) {       /* a row that only pads the model's vocabulary */
+        cr_error_clear();
+        return !cr_os_interrupted();
+    }
     if (!text || !keep_text(w, text, n)) return false;
     show(w, false);
     return !w->stopped && !ferror(stdout) && !cr_os_interrupted();
@@ -128,7 +138,8 @@ int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
          .min = 1e-3, .max = 1e3},
         {.name = "seed", .integer = &g->seed, .help = "the same seed gives the same text"},
         {.name = "draft", .text = &g->draft, .what = "DIR",
-         .help = "a smaller model of the same vocabulary, whose proposals the model checks: the same text, faster"},
+         .help = "a smaller model of the same vocabulary, whose proposals the model checks: faster, and with"
+                 " --temperature 0 the same text"},
         {.name = "cache-dtype", .text = &g->cache, .words = "f32|f16|bf16|int8",
          .help = "of the cache of keys and values; the weights' when absent"},
         option_device(&g->device),
@@ -204,10 +215,11 @@ static int generate_with(generation *g, const char *prompt, const char *stop, co
 int cli_generate(int argc, char **argv) {
     generation g = {.s = {.temperature = 0.8, .top_p = 1, .repetition_penalty = 1},
                     .o = {.tokens = 300, .beams = 1, .length_penalty = 1}, .seed = 1337};
-    const char *prompt = "\n", *stop = NULL, *file = NULL;
+    const char *prompt = NULL, *stop = NULL, *file = NULL;
     option options[GENERATION_OPTIONS + 4];
     int n = generation_options(&g, options);
-    options[n++] = (option){.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"};
+    options[n++] = (option){.name = "prompt", .text = &prompt, .what = "TEXT",
+                            .help = "what to go on from (default a newline)"};
     options[n++] = (option){.name = "stop", .text = &stop, .what = "TEXT", .help = "ends before this text"};
     options[n++] = (option){.name = "beams", .integer = &g.o.beams, .min = 1, .max = 1024,
                             .help = "more than 1: the likeliest text that a beam search finds"};
@@ -221,7 +233,7 @@ int cli_generate(int argc, char **argv) {
     if (!g.model) return usage_error(&c, "--model is needed: the folder of a run");
     if (g.draft && g.o.beams > 1) return usage_error(&c, "--beams takes no --draft");
     cr_os_catch_interrupt();
-    code = generate_with(&g, prompt, stop, file);
+    code = generate_with(&g, prompt ? prompt : "\n", stop, file);
     generation_close(&g);
     return code;
 }

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../core/os.h"
+
 int cli_fail(const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -54,6 +56,7 @@ static int help(void) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
+    cr_os_survive_file_limit();
     if (name && (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))) return help();
     if (name && !strcmp(name, "--version")) {
         printf("chainrule %s\n", cr_version());

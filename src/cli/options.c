@@ -39,12 +39,12 @@ static bool set_number(option *o, const char *text, char *why, size_t room) {
     char *end = NULL;
     const long long i = o->integer ? strtoll(text, &end, 10) : 0;
     const double v = o->integer ? (double)i : strtod(text, &end), max = o->max > 0 ? o->max : 0x1p53;
-    if (end == text || *end || isnan(v)) {
+    if (end == text || *end || !isfinite(v)) {
         snprintf(why, room, "needs a %s, not '%.60s'", o->integer ? "whole number" : "number", text);
         return false;
     }
     if (!(v >= o->min && v <= max)) {
-        if (o->max > 0) snprintf(why, room, "must be between %.10g and %.10g, not %.60s", o->min, max, text);
+        if (o->max > 0 || v > max) snprintf(why, room, "must be between %.10g and %.10g, not %.60s", o->min, max, text);
         else snprintf(why, room, "must be at least %.10g, not %.60s", o->min, text);
         return false;
     }

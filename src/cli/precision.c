@@ -28,8 +28,10 @@ static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_
 bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies) {
     if (low == CR_F32) return true;
     cr_status status = (*copies = cr_params_new()) ? CR_OK : cr_error_status();
-    for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++)
-        status = copy_of(*copies, opt, cr_params_name(p, i), cr_params_at(p, i), low);
+    for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++) {
+        cr_tensor *t = cr_params_at(p, i);          /* half precision and codes need no copy */
+        if (cr_dtype_of(t) == CR_F32) status = copy_of(*copies, opt, cr_params_name(p, i), t, low);
+    }
     return status == CR_OK;
 }
 

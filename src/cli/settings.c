@@ -187,6 +187,8 @@ int settings_check(const command *c, settings *s) {
         s->out = s->resume;
     } else {
         if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
+        if (s->tokens && option_find(c, "tokenizer")->given)
+            return usage_error(c, "--tokens has its tokenizer beside it: --tokenizer cannot be given with it");
         if (!s->tokens && !is_tokenizer(s->tokenizer))
             return usage_error(c, "--tokenizer is one of chars|bytes or the path of a tokenizer, not '%s'",
                                s->tokenizer);

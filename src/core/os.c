@@ -541,10 +541,15 @@ bool cr_os_rename(const char *from, const char *to) {
     return true;
 }
 
+bool cr_os_share(const char *from, const char *to) {
+    if (link(from, to)) return cr_os_copy(from, to);
+    sync_folder(to);
+    return true;
+}
+
 bool cr_os_copy(const char *from, const char *to) {
     cr_mapping m;
     char temporary[PATH_MAX];
-    if (!link(from, to)) return sync_folder(to), true;
     if (!cr_os_map(from, &m)) return false;
     FILE *f = cr_os_create_beside(to, temporary, sizeof temporary);
     if (f) (void)fwrite(m.data, 1, m.bytes, f);                /* a failure is found by the commit */
@@ -609,6 +614,8 @@ static void on_interrupt(int number) {
     if (number == SIGINT) ctrl_c = 1;
     else interrupted = 1;
 }
+
+void cr_os_survive_file_limit(void) { signal(SIGXFSZ, SIG_IGN); }
 
 void cr_os_catch_interrupt(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};

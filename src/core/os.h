@@ -104,7 +104,8 @@ bool  cr_os_remove(const char *path);
 /* a folder and the files in it; refuses when folders are in it */
 bool  cr_os_remove_folder(const char *path);
 bool  cr_os_rename(const char *from, const char *to);                   /* and syncs the folder */
-bool  cr_os_copy(const char *from, const char *to);                     /* a hard link if possible, else a copy */
+bool  cr_os_copy(const char *from, const char *to);
+bool  cr_os_share(const char *from, const char *to);                    /* a hard link if possible, else a copy */
 /* names in a folder, in any order */
 void  cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx);
 /* until this process ends; false: another process holds it */
@@ -117,6 +118,8 @@ bool  cr_os_is_terminal(FILE *f);
 int   cr_os_hide_output(void);                                          /* stdout goes nowhere; for the next; -1 */
 void  cr_os_show_output(int hidden);
 int   cr_os_terminal_width(FILE *f);                                    /* columns, 80 when unknown */
+/* a write beyond the limit of file sizes fails, and does not kill */
+void cr_os_survive_file_limit(void);
 /* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills; ignored signals stay ignored */
 void cr_os_catch_interrupt(void);
 bool  cr_os_interrupted(void);

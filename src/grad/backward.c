@@ -313,7 +313,7 @@ static bool hidden(const cr_node *n) {
  * be rounded. */
 static bool widens(const walk *w, const cr_node *n, int i) {
     const cr_node *cast = n->edges[i];
-    if (w->o.create_graph || w->captures || !cr_dtype_is_half(n->in[i].dtype)) return false;
+    if (w->o.create_graph || !cr_dtype_is_half(n->in[i].dtype)) return false;
     while (cast && cast->op && cast->op->view && hidden(cast)) cast = cast->edges[0];
     return cast && cast->op == &cr_op_cast && hidden(cast) && cast->in[0].dtype == CR_F32;
 }

@@ -525,7 +525,7 @@ cr_status cr_training_copy(const char *from, const char *to) {
     for (int i = 0; i < s.n; i++) {
         if (status != CR_OK) break;
         if (!s.map[i].data || (status = join(op, to, fresh, name_of(i, s.ranks).s, &copy))) continue;
-        if (!cr_os_copy(s.at[i].s, copy.s))
+        if (!cr_os_share(s.at[i].s, copy.s))
             status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
     if (status == CR_OK && set_changed(op, from, &s) < s.n)

@@ -5,7 +5,7 @@
 
 /* In the dtype of an adapter, which is f32 over weights in half precision; autocast has its own rules. */
 static cr_tensor *in_dtype_of(const cr_tensor *x, const cr_tensor *like) {
-    if (!x || cr_autocasting()) return (cr_tensor *)(uintptr_t)x;
+    if (!x || cr_autocast_dtype(cr_device_of(x)) != CR_F32) return (cr_tensor *)(uintptr_t)x;
     return cr_to(x, cr_dtype_of(like), cr_device_of(x));
 }
 
@@ -45,8 +45,14 @@ static cr_tensor *base(const cr_affine *p, const cr_tensor *x) {
 
 cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
                           const cr_cross_entropy_options *o) {
-    if (cr_affine_is_plain(head) && !head->bias) return cr_linear_cross_entropy(x, head->weight, targets, o);
-    return cr_cross_entropy(cr_affine_apply(head, x), targets, o);
+    /* the loss of logits in half precision is f32 in a region of autocast, which casts nothing else here */
+    const cr_dtype dt = x ? cr_dtype_of(x) : CR_F32;
+    const bool half = dt == CR_F16 || dt == CR_BF16;
+    if (half && cr_autocast_begin(cr_device_of(x), dt, true)) return NULL;
+    cr_tensor *y = cr_affine_is_plain(head) && !head->bias
+                       ? cr_linear_cross_entropy(x, head->weight, targets, o)
+                       : cr_cross_entropy(cr_affine_apply(head, x), targets, o);
+    return !half || cr_autocast_end() == CR_OK ? y : NULL;
 }
 
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x) {

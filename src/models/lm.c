@@ -198,7 +198,8 @@ static char *checkpoint_config(const char *op, const char *path) {
                                           {"layers", "n_layer"},        {"heads", "n_head"},
                                           {"width", "n_embd"},          {"dropout", "resid_pdrop"}};
     cr_out o = {0};
-    cr_out_format(&o, "{\"model_type\": \"gpt2\", \"attn_pdrop\": 0.0");
+    /* without the ids transformers takes those of the first GPT-2 */
+    cr_out_format(&o, "{\"model_type\": \"gpt2\", \"bos_token_id\": null, \"eos_token_id\": null, \"attn_pdrop\": 0.0");
     for (int i = 0; i < 6; i++) {
         char *value = cr_load_metadata(path, keys[i][0]);
         if (!value && !cr_error())
@@ -221,8 +222,18 @@ static bool file_is_gguf(const char *path) {
     return is;
 }
 
+static cr_status check_checkpoint(const char *op, const char *dir) {
+    char *weights = cr_training_weights(dir);
+    const bool there = weights && cr_os_exists(weights);
+    cr_free(weights);
+    if (there || cr_error()) return cr_error_status();
+    return cr_fail(CR_IO, op, "'%s' holds no model: neither config.json nor the weights of a checkpoint", dir);
+}
+
 static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
-    if (cr_os_is_directory(path) && cr_folder_is(path)) return load_folder(op, path, dev);
+    const bool folder = cr_os_is_directory(path);
+    if (folder && cr_folder_is(path)) return load_folder(op, path, dev);
+    if (folder && check_checkpoint(op, path)) return NULL;
     char *config = NULL;
     cr_params *weights = NULL;
     if (file_is_gguf(path)) weights = cr_load_gguf(path, dev, &config);

@@ -20,7 +20,8 @@ typedef struct cr_affine {
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x);
 cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x);          /* the same with gelu_tanh behind it */
 cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
-                          const cr_cross_entropy_options *o);         /* the cross-entropy of the logits head(x) */
+                          const cr_cross_entropy_options *o);
+                                                    /* the cross-entropy of the logits head(x), f32 in half precision */
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
 /* weight[tokens], the rows of an embedding, of dtype dt where they are quantized : (...) -> (..., C) */
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt);

@@ -576,7 +576,15 @@ static bool note_host(recording *r, const cr_host_work *w, const cr_tensor *cons
     return ok;
 }
 
-/* noted: the recording has the step, which calls done. */
+/* A recording that has failed has no more steps, but keeps what done frees until it ends: the step goes on. */
+static bool keep_context(recording *r, const cr_host_work *w) {
+    cr_plan *p = r->plan;
+    if (!GROW(p->callbacks, p->n_callbacks, &r->callback_room)) return false;
+    p->callbacks[p->n_callbacks++] = (cr_callback){NULL, w->ctx, w->done};
+    return true;
+}
+
+/* noted: the recording calls done. */
 static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, bool *noted) {
     recording *r = mine;
     const int n = w->n + w->n_out;
@@ -587,7 +595,8 @@ static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, boo
         w->arrays[i] = tensors[i]->array;
     }
     if (r) cr_modes.recording = 0;
-    cr_status status = !r || r->failed || (*noted = note_host(r, w, tensors)) ? CR_OK : no_memory();
+    if (r) *noted = r->failed ? keep_context(r, w) : note_host(r, w, tensors);
+    cr_status status = !r || *noted ? CR_OK : no_memory();
     if (status == CR_OK) status = cr_host_run(NULL, w);
     for (int i = w->n; i < n; i++) atomic_fetch_add(&tensors[i]->storage->version, 1);
     if (!r) return status;

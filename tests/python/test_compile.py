@@ -291,6 +291,99 @@ def test_runs_without_a_plan(what: str) -> None:
     assert not cr._core._recording()
 
 
+@pytest.mark.parametrize("how", ["scheduler", "warm restarts", "plateau", "scaler"])
+def test_optimizer_work_of_the_host(how: str) -> None:
+    """A scheduler or a scaler inside of a step: one warning, the results of the step, and no plan."""
+
+    def results(compiled: bool) -> list[list[float]]:
+        cr.manual_seed(1)
+        model = nn.Linear(3, 2)
+        opt = optim.AdamW(model.parameters(), lr=0.1)
+        plateau = optim.lr_scheduler.ReduceLROnPlateau(opt, patience=0)
+        schedules = {
+            "scheduler": optim.lr_scheduler.ExponentialLR(opt, 0.5),
+            "warm restarts": optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 3),
+        }
+        scaler = cr.amp.GradScaler("cpu", init_scale=8.0)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            opt.zero_grad()
+            loss: cr.Tensor = model(x).square().mean()
+            if how != "scaler":
+                loss.backward()
+                opt.step()
+                plateau.step(1.0) if how == "plateau" else schedules[how].step()
+                return loss
+            scaler.scale(loss).backward()
+            scaler.unscale_(opt)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            scaler.step(opt)
+            scaler.update()
+            return loss
+
+        run = cr.compile(step) if compiled else step
+        found = [run(cr.full((4, 3), float(i))).tolist() for i in range(6)]
+        return [found, *(p.tolist() for p in model.parameters()), opt.param_groups[0]["lr"]]
+
+    wanted = results(False)
+    with pytest.warns(UserWarning, match=READ if how == "scaler" else r"call its step\(\) after the step") as caught:
+        assert results(True) == wanted
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("how", ["method", "attribute", "module"])
+def test_frozen_and_trained_again(how: str) -> None:
+    """A parameter that is frozen between two calls stays as it is, and one that is not any more trains."""
+
+    def results(compiled: bool) -> list[Any]:
+        cr.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+        opt = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            opt.zero_grad()
+            loss: cr.Tensor = model(x).square().mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        run, first, found = cr.compile(step, fullgraph=True) if compiled else step, model[0].weight, []
+        for i in range(12):
+            if i % 4 == 3:
+                train = i == 7
+                if how == "method":
+                    first.requires_grad_(train)
+                elif how == "attribute":
+                    first.requires_grad = train
+                else:
+                    model[0].requires_grad_(train)
+            found.append((run(cr.full((4, 3), 0.1 * i)).item(), first.tolist()))
+        assert found[3][1] == found[2][1] == found[6][1] != found[7][1] and found[10][1] == found[11][1]
+        return found
+
+    assert results(True) == results(False)
+
+
+@pytest.mark.parametrize("dtype", [cr.bfloat16, cr.float16])
+def test_module_under_autocast(dtype: cr.dtype) -> None:
+    """Gradients of the replayed module have the bits of eager calls: f32 sums of products in half precision."""
+
+    def results(compiled: bool) -> list[Any]:
+        cr.manual_seed(1)
+        model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten(), nn.LayerNorm(108), nn.Linear(108, 7))
+        run, found = cr.compile(model, fullgraph=True) if compiled else model, []
+        for i in range(5):
+            model.zero_grad()
+            for _ in range(1 + i % 2):
+                with cr.autocast("cpu", dtype):
+                    loss = nn.functional.cross_entropy(run(cr.randn(5, 1, 8, 8)), cr.tensor([0, 1, 2, 3, 6]))
+                loss.backward()
+            found += [loss.item(), *(gradient(p).tolist() for p in model.parameters())]
+        return found
+
+    assert results(True) == results(False)
+
+
 def test_other_threads_go_on() -> None:
     """Ops of another thread that the step does not use are none of its concern."""
     stop = threading.Event()
@@ -688,7 +781,7 @@ def test_accumulation() -> None:
         opt = optim.SGD(model.parameters(), lr=0.1)
 
         def backward(x: cr.Tensor, model: Any = model) -> Any:
-            loss = model(x).square().mean()
+            loss: cr.Tensor = model(x).square().mean()
             loss.backward()
             return loss.detach()
 

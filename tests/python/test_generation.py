@@ -553,6 +553,8 @@ def test_refused() -> None:
         (ValueError, {"num_beams": 2, "draft": model}, "beam search takes no draft"),
         (ValueError, {"num_beams": 2, "repetition_penalty": 0.0}, "repetition_penalty must be more"),
         (ValueError, {"num_beams": 2, "length_penalty": math.nan}, "length_penalty must be finite"),
+        (TypeError, {"num_beams": 2, "early_stopping": "never"}, "early_stopping must be a bool, not 'never'"),
+        (TypeError, {"cache_dtype": "int8"}, "a float type or int8, not 'int8'"),
         (ValueError, {"draft": small("gpt2", vocabulary=7)}, "a vocabulary of 7, the model of 31"),
         (ValueError, {"draft": model, "draft_tokens": 0}, "draft_tokens must be at least 1"),
         (IndexError, {"stop": [31]}, "stop token 31 is not in the vocabulary of 31"),

@@ -222,6 +222,8 @@ def test_files_both_ways(kind: str, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "a")
     again = models.from_pretrained(tmp_path / "a")
     assert type(again) is type(model) and again.config == model.config
+    ends = again.pretrained["bos_token_id"], again.pretrained["eos_token_id"]
+    assert ends == (None, None)  # transformers would take 50256 of GPT-2, 1 and 2 of Llama
     assert off(again(X), logits) == 0
     for dtype in (cr.float16, cr.bfloat16):
         models.from_pretrained(tmp_path / "a", dtype=dtype).save_pretrained(tmp_path / "half")

@@ -771,12 +771,21 @@ def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch
         (["--api-key", ""], "the API key must be"),
         (["--api-key", "k\xe9"], "the API key must be"),
         (["--queue", "-1"], "must be at least 0, not -1"),
+        (["--port", "65536"], "must be at most 65535, not 65536"),
         (["--max-body", "x"], "invalid whole number value: 'x'"),
     ):
         code, said = run(*model, *words)
         assert code == 2 and message in said
     code, said = run("--model", str(tmp_path / "none"))
     assert code == 1 and said.startswith("chainrule serve: ") and "none" in said
+    code, said = run("--model", str(tmp_path))
+    assert code == 1 and f"'{tmp_path}' holds no model: no config.json, and no checkpoint" in said
+    monkeypatch.setenv("CHAINRULE_API_KEY", "hush")
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert "CHAINRULE_API_KEY" in said and "(default: 8000)" in said and "hush" not in said and "None" not in said
+    monkeypatch.delenv("CHAINRULE_API_KEY")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, said = run(*model, "--port", str(taken.getsockname()[1]))
         assert code == 1 and said.startswith("chainrule serve: cannot listen at 127.0.0.1:")

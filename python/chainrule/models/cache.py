@@ -57,10 +57,10 @@ def caches(model: Decoder, room: int, dtype: _core.dtype | None, rows: int = 1) 
 
         def make() -> Store:
             return Int8(p.new_zeros(shape, dtype=dtype), p.new_zeros(scales, dtype=_core.float32))
-    elif dtype.is_floating_point:
+    elif isinstance(dtype, _core.dtype) and dtype.is_floating_point:
 
         def make() -> Store:
             return p.new_zeros(shape, dtype=dtype)
     else:
-        raise TypeError(f"[generate] a cache is of a float type or int8, not {dtype}")
+        raise TypeError(f"[generate] a cache is of a float type or int8, not {dtype!r}")
     return [(make(), make()) for _ in model.blocks]

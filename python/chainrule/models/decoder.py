@@ -6,10 +6,12 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
+from ..amp import autocast
 from ..autograd import no_grad
 from ..nn import functional as F
 from ..nn import init
@@ -24,6 +26,12 @@ __all__ = ["Cache", "Decoder", "Past", "Spans", "attend", "consistent"]
 
 Loaded = TypeVar("Loaded")
 Cache = tuple[Store, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
+
+
+def _float32_loss(x: Tensor) -> AbstractContextManager[object]:
+    """A region in which the loss of logits in half precision is float32, as under autocast."""
+    half = x.dtype in (_core.float16, _core.bfloat16)
+    return autocast(x.device.type, x.dtype) if half else nullcontext()
 
 
 class Spans(NamedTuple):
@@ -205,19 +213,23 @@ class Decoder(nn.Module):
 
     def loss(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
         """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T); a target of
-        -100 does not count. lengths: of the samples in one row, each of which sees only itself (``data.pack``)."""
+        -100 does not count. lengths: of the samples in one row, each of which sees only itself (``data.pack``).
+        A model in half precision gives a float32 loss."""
         if lengths is not None:
             return self.losses(tokens, targets, lengths).mean()
         if self._has_hooks:
-            return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+            logits = self(tokens).flatten(0, 1)
+            with _float32_loss(logits):
+                return F.cross_entropy(logits, targets.flatten())
         return self._loss(self.hidden(tokens).flatten(0, 1), targets.flatten())
 
     def _loss(self, x: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
         """The cross-entropy of the logits of x : (N, C), (N) -> () or (N)"""
         head = self._head()
-        if head is None:
-            return F.cross_entropy(self.logits(x), targets, reduction=reduction)
-        return F.linear_cross_entropy(x, head[0], targets, linear_bias=head[1], reduction=reduction)
+        with _float32_loss(x):
+            if head is None:
+                return F.cross_entropy(self.logits(x), targets, reduction=reduction)
+            return F.linear_cross_entropy(x, head[0], targets, linear_bias=head[1], reduction=reduction)
 
     def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
         """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""
@@ -296,6 +308,8 @@ class Decoder(nn.Module):
             raise ValueError(f"[generate] num_beams must be at least 1, not {num_beams}")
         if not math.isfinite(length_penalty):
             raise ValueError(f"[generate] length_penalty must be finite, not {length_penalty}")
+        if not isinstance(early_stopping, bool):  # transformers also has "never", which is true
+            raise TypeError(f"[generate] early_stopping must be a bool, not {early_stopping!r}")
         if num_beams == 1:
             sampled = self.stream(
                 tokens,

@@ -321,7 +321,9 @@ def quantize(model: Decoder, bits: int, group: int, calibration: Any) -> None:
 
 def config_text(model: Decoder) -> str:
     """config.json of a model, with what the one that it came with says besides."""
-    said = {**model.pretrained, **model.described()}
+    # without these entries transformers takes the numbers of its first models
+    ends = {} if "model_type" in model.pretrained else {"bos_token_id": None, "eos_token_id": None}
+    said = {**ends, **model.pretrained, **model.described()}
     said["torch_dtype"] = said["dtype"] = str(next(model.parameters()).dtype).rpartition(".")[2]
     said["architectures"] = [model.kinds[said["model_type"]]]
     return json.dumps(said, indent=2) + "\n"

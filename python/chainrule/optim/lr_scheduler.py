@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+from .. import _core
 from .optimizer import Group, Optimizer
 
 __all__ = [
@@ -33,6 +34,12 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+
+def _outside() -> None:
+    """A step that is recorded has no plan with a scheduler's step in it."""
+    why = "a scheduler sets learning rates in Python, and a replay runs kernels only: call its step() after the step"
+    _core._record_refuse("step", why)
 
 
 class LRScheduler:
@@ -72,6 +79,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """One epoch further, or to ``epoch``."""
+        _outside()
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         rates = self.get_lr() if epoch is None else self._closed()
@@ -315,6 +323,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:  # PyTorch's: fractions
         """One epoch further, or to ``epoch``, which may be a fraction."""
+        _outside()
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -672,6 +681,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's: it takes a metric
         """One epoch further, of which ``metrics``, a number or a tensor of one element, says how good it was."""
+        _outside()
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):

@@ -22,11 +22,20 @@ KEY = "CHAINRULE_API_KEY"
 TYPES = ("float32", "float16", "bfloat16")
 
 
-def number(least: int) -> Callable[[str], int]:
+class Help(argparse.ArgumentDefaultsHelpFormatter):
+    """With the defaults that are values."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        none = action.default is None or action.default is False
+        return action.help if none else super()._get_help_string(action)
+
+
+def number(least: int, most: int = 2**53) -> Callable[[str], int]:
     def read(text: str) -> int:
         value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, not {value}")
+        if not least <= value <= most:
+            wanted = f"at least {least}" if value < least else f"at most {most}"
+            raise argparse.ArgumentTypeError(f"must be {wanted}, not {value}")
         return value
 
     read.__name__ = "whole number"
@@ -38,13 +47,13 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         prog="chainrule serve",
         description="Serves a language model over HTTP with OpenAI's interface: /v1/completions,"
         " /v1/chat/completions, /v1/models, /health.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=Help,
     )
     p.add_argument("--model", required=True, metavar="DIR", help="a folder of Hugging Face, a GGUF file, or a run's")
     p.add_argument("--name", help="of the model in requests; the folder's when absent")
     p.add_argument("--host", default="127.0.0.1", help="where to listen; elsewhere than this machine needs a key")
-    p.add_argument("--port", type=number(0), default=8000, help="0: a free one, which is printed")
-    p.add_argument("--api-key", default=os.environ.get(KEY), help=f"what clients must show; or the variable {KEY}")
+    p.add_argument("--port", type=number(0, 65535), default=8000, help="0: a free one, which is printed")
+    p.add_argument("--api-key", help=f"what clients must show; or the variable {KEY}")
     p.add_argument("--device", default="cpu", help="cpu, gpu, cuda:0...")
     p.add_argument("--dtype", choices=TYPES, help="of the weights; the files' when absent")
     p.add_argument("--threads", type=number(0), default=0, help="0: as many as the machine offers")
@@ -58,6 +67,8 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     p.add_argument("--grace", type=number(0), default=10, help="seconds for answers to end after SIGTERM")
     p.add_argument("--exact", action="store_true", help="bits that do not depend on other requests; slower")
     o = p.parse_args(words)
+    if o.api_key is None:
+        o.api_key = os.environ.get(KEY)
     if o.api_key is not None and (not o.api_key or not o.api_key.isascii()):
         p.error("the API key must be a text of ASCII characters")
     if not o.api_key and not is_loopback(o.host):
@@ -78,7 +89,10 @@ def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
     """The model, its tokenizer, and where that is from: a folder, or the GGUF file of the model."""
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
-        model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
+        try:
+            model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
+        except OSError as error:
+            raise OSError(f"'{path}' holds no model: no config.json, and no checkpoint: {error}") from None
         if options["dtype"] is not None:
             model = model.to(options["dtype"])
     else:

@@ -1,4 +1,4 @@
-"""``torch._dynamo``: nothing is compiled, so its settings have no effect."""
+"""``torch._dynamo``: ``torch.compile`` records steps (``chainrule.compile``), so these settings have no effect."""
 
 from __future__ import annotations
 

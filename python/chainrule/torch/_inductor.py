@@ -1,4 +1,4 @@
-"""``torch._inductor``: nothing is compiled, so its settings have no effect."""
+"""``torch._inductor``: ``torch.compile`` records steps (``chainrule.compile``), so these settings have no effect."""
 
 from types import SimpleNamespace
 
