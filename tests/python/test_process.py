@@ -254,7 +254,7 @@ def test_nothing_leaks(what: str) -> None:
         pytest.skip("blocks are counted only by Python's own allocator")
     blocks(50)
     held, counts = cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
-    grown = []
+    grown: list[int] = []
     while not grown or (grown[-1] >= 100 and len(grown) < 4):  # caches and other threads grow once, a leak each time
         before = blocks(50)
         grown.append(blocks(500) - before)
