@@ -59,19 +59,19 @@ enum { FORWARD = 7, BACKWARD = 10 };
 
 #define FORWARD_ROWS(F, LT) { \
     {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */ \
-    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division, \
-        in bf16 the rounding */ \
-    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + (1 - LT) * F * G + I * M + S + I + LT * S, F * M * C + \
-        2 * F * M * C + (1 - LT) * F * G + M + S + LT * F}, \
+    /* x + wpe; two residual sums; GELU, in bf16 in a product; and of the mean of the losses, in f32: which targets \
+        count (bool), the division */ \
+    {"walk", 6 - LT, F * (M * C + T * C) + 2 * 2 * F * M * C + (1 - LT) * F * G + I * M + S + I, F * M * C + \
+        2 * F * M * C + (1 - LT) * F * G + M + S}, \
     {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * (F * M * C + S * 2 * M)},            /* x, w, b -> y, mean, rstd */ \
     {"cublasLtMatmul", 5, F * LAYERS(FORWARD_READ) + F * BIASES, F * LAYERS(FORWARD_WRITTEN) + LT * F * G}, \
         /* h is kept for GELU's gradient */ \
     {"attention", 1, F * 3 * M * C, F * M * C + S * B * H * T},     /* q, k, v -> o, lse: no T x T matrix */ \
     {"cross_entropy", 1, F * M * V + I * M, S * 2 * M},             /* logits, targets -> losses, lse */ \
     {"reduce", 2, S * M + M, S + I}}                                /* the sum of the losses, the number of targets */
-#define BACKWARD_ROWS(F, LT) { \
-    /* seed 1; of the rounding; of the division, for all losses; GELU's; dwpe */ \
-    {"walk", 4 + LT, I + S + LT * F + 2 * F * G + F * T * C, F + S + LT * S + F * G + F * T * C}, \
+#define BACKWARD_ROWS(F) { \
+    /* seed 1; of the division, for all losses; GELU's; dwpe */ \
+    {"walk", 4, I + S + 2 * F * G + F * T * C, 2 * S + F * G + F * T * C}, \
     {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V}, \
     {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ), F * LAYERS(BACKWARD_WRITTEN) + F * BIASES}, \
     {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; \
@@ -86,7 +86,7 @@ enum { FORWARD = 7, BACKWARD = 10 };
     {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */ \
     {"put", 1, I + I * M + F * M * C + F * E * C, F * E * C}}       /* into the head's gradient, which is wte's too */
 static const row forward[2][FORWARD] = {FORWARD_ROWS(4, 0), FORWARD_ROWS(2, 1)};
-static const row backward[2][BACKWARD] = {BACKWARD_ROWS(4, 0), BACKWARD_ROWS(2, 1)};
+static const row backward[2][BACKWARD] = {BACKWARD_ROWS(4), BACKWARD_ROWS(2)};
 /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
 static const row update[2] = {{"walk", 1, 4 * S * P, 3 * S * P}, {"walk", 1, (2 + S + S + 2) * P, (2 + S + S) * P}};
 
