@@ -18,7 +18,7 @@ from .nn.module import Module
 __all__ = ["compile"]
 
 MOST_PLANS = 8  # signatures of a function that are kept
-MOST_TRIES = 32  # recordings of steps whose optimizer still does other work than later
+MOST_TRIES = 32  # recordings of steps whose optimizer still does other work than later, or that were never replayed
 _recording = threading.RLock()  # one recording at a time; replays run in parallel
 
 
@@ -72,6 +72,8 @@ class _Plan:
         self.ready: _Ready | None = None
         self.refused = ""
         self.tries = 0  # recordings that came too early for an optimizer
+        self.replayed = False  # since the last recording
+        self.idle = 0  # recordings in a row that were never replayed
 
     @property
     def plan(self) -> Any:
@@ -105,6 +107,7 @@ class Compiled:
         if ready is not None and ready.epoch == _core._epoch():
             made = _core._plan_run(ready.plan, tensors, ready.outputs)
             if made is not None:
+                found.replayed = True
                 return made[0] if ready.result is _PLACE else _rebuild(ready.result, made[::-1])
         with _recording:
             return self._record(found, tensors, args, kwargs)
@@ -128,7 +131,12 @@ class Compiled:
         return self.f(*args, **kwargs)
 
     def _record(self, found: _Plan, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        found.ready = None
+        if found.ready is not None:
+            found.idle = 0 if found.replayed else found.idle + 1
+        found.ready, found.replayed = None, False
+        if found.idle == MOST_TRIES:
+            self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {_UNLIKE}")
+            return self.f(*args, **kwargs)
         _core._record_begin(tensors)
         try:
             result = self.f(*args, **kwargs)
@@ -175,6 +183,7 @@ class Compiled:
 
 
 _PLACE = _core.empty(0)  # where a result goes
+_UNLIKE = "arguments share memory in another way, other parameters train, or modules change"
 
 
 def _name(f: Any) -> str:

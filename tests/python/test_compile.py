@@ -445,6 +445,17 @@ def test_inputs_that_share_memory() -> None:
         assert results[0] == results[1]
 
 
+def test_a_plan_that_never_fits() -> None:
+    """A warning says so, and the function runs without one; calls that fit at times go on recording."""
+    w, compiled = cr.arange(400.0).reshape(100, 4), cr.compile(lambda a, b: a * 2 + b)
+    for i in range(90):
+        assert compiled(w[0], w[1 + i // 2]).tolist() == (w[0] * 2 + w[1 + i // 2]).tolist()
+    with pytest.warns(UserWarning, match="no call fits the plan of the call before, 32 times: arguments share memory"):
+        for i in range(40):
+            assert compiled(w[0], w[i]).tolist() == (w[0] * 2 + w[i]).tolist()
+    assert "no call fits" in compiled._compiled.lacks()
+
+
 def test_inputs_of_one_memory() -> None:
     """Rows of one matrix, at any distance; the step may use all of the matrix too."""
     w = cr.arange(12.0).reshape(3, 4)
