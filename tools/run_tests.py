@@ -247,10 +247,18 @@ def checks(environment: dict[str, str]) -> Total:
 
 
 def python_tests(environment: dict[str, str]) -> Total:
-    """tests/python through pytest (its conftest.py prints the result line), on the extension of this build."""
-    missing = without_extension("tests/python")
+    """tests/python through pytest (its conftest.py prints the result line), on the extension of this build: on two
+    processes, each with every second file by size."""
+    if missing := without_extension("tests/python"):
+        return missing
     environment = {"CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off", **environment}  # the results are those of the cpu
-    return missing or run("tests/python", [sys.executable, "-m", "pytest", "tests/python"], environment, timeout=3000)
+    files = sorted((ROOT / "tests" / "python").glob("test_*.py"), key=lambda path: path.stat().st_size)
+    total = Total()
+    parts = [[sys.executable, "-m", "pytest", *map(str, sorted(files[k::2]))] for k in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        for part in pool.map(lambda words: run("tests/python", words, environment, timeout=3000), parts):
+            total.add(part)
+    return total
 
 
 def without_extension(name: str) -> Total | None:
@@ -577,7 +585,7 @@ STAGES: dict[str, Stage] = {
     "python": Stage(
         stage_python,
         "tests/python with CHAINRULE_TEST_FULL=1",
-        10,
+        6,
         "python/|tests/python/|include/|src/(ops|grad|core)/",
     ),
     "swiftshader": Stage(
