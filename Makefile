@@ -26,7 +26,7 @@ demo: build/release/build.ninja ## trains a small GPT on this repository's own t
 build: build/release/build.ninja ## the library and the program, in build/release
 	@$(BIN)/ninja -C build/release --quiet
 
-test: build/.for-test build ## the quick truth, under five minutes
+test: build/.for-test build ## the quick truth, five to seven minutes on two cores
 	@$(TESTS)
 
 test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
