@@ -25,8 +25,8 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
                                by another handle too reads that of the run by both */
 cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
                             /* owned; NULL and a message: the step cannot be replayed, but it has
-                               run.  An output in a graph has a gradient in each run too; where a
-                               backward pass does not come from it, that of zeros */
+                               run.  An output in a graph has a gradient in each run too: zeros
+                               where the loss does not use it */
 void      cr_record_cancel(void);   /* after a failure inside the step */
 bool      cr_recording(void);       /* does this thread record? */
 void      cr_record_lenient(void);  /* from now on what cannot be replayed runs as usual, and

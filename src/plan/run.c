@@ -236,8 +236,8 @@ static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
     return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
 }
 
-/* Do leaves require gradients, and have some, where they did in the recording?  None that the step gives one has a
- * hook: its recording would have been refused. */
+/* Do leaves require gradients, and have some, where they did in the recording?  And has none to which the step gives a
+ * gradient got a hook since? */
 static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_reads; i++)
         if (p->reads[i].in_graph != cr_in_graph(p->reads[i].tensor)) return false;

@@ -457,7 +457,7 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
     for (int i = 0; i < w.n_in; i++)
         w.in[i].data = (char *)w.in[i].data + (size_t)(first * c->n) * cr_dtype_size(w.in[i].dtype);
     w.in[u->input].data = c->c;
-    w.in[u->input].storage = NULL;                  /* of the product there is a block */
+    w.in[u->input].storage = NULL;                  /* only a block of the product exists */
     return cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}) == CR_OK;
 }
 
