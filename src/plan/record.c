@@ -390,8 +390,7 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
-/* Leaves from outside that ops read while gradients are recorded; inputs and views of them are none.  A leaf that the
- * step made is noted too, and stays as it is. */
+/* Notes leaves from outside that ops read while gradients are recorded, but not inputs and what shares their memory. */
 static void watch_reads(int n, const cr_tensor *const *in) {
     recording *r = mine;
     cr_plan *p = r->plan;
@@ -842,7 +841,7 @@ static cr_status put_first(recording *r) {
     return CR_OK;
 }
 
-/* A backward pass inside the step would go on through the graph that the next input comes from. */
+/* In a run, a backward pass inside the step would go on through the graph that the input of that run comes from. */
 static cr_status check_inner_backward(const recording *r) {
     for (int i = 0; i < r->n_in && r->collects; i++)
         if (!cr_is_leaf(r->in[i]))

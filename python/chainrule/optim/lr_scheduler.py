@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _outside() -> None:
-    """A step that is recorded has no plan with a scheduler's step in it."""
+    """Refuses a plan to a recorded step that a scheduler's step is part of."""
     why = "a scheduler sets learning rates in Python, and a replay runs kernels only: call its step() after the step"
     _core._record_refuse("step", why)
 
