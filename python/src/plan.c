@@ -162,12 +162,13 @@ PyObject *api__signature(const arg *a) {
 PyObject *api__plan_run(const arg *a) {
     cr_plan *p = plan_of(a[0].o);
     const int n = axis(a[2].i);
-    if (p && !cr_plan_fits(p, a[1].list.v)) Py_RETURN_NONE;
     cr_tensor **out = p ? calloc((size_t)n + 1, sizeof *out) : NULL;
     if (!out) return p ? PyErr_NoMemory() : NULL;
     cr_status status;
+    bool fit;
     misfit = false;
-    WITHOUT_GIL(status = cr_plan_run(p, a[1].list.v, out));
+    WITHOUT_GIL(status = cr_plan_try(p, a[1].list.v, out, &fit));
+    misfit |= !fit;
     PyObject *list = PyErr_Occurred() || misfit ? NULL : status != CR_OK ? raise_error() : PyList_New(n);
     if (!list) cr_error_clear();
     for (int i = 0; i < n; i++) {
