@@ -533,6 +533,16 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
     return CR_OK;
 }
 
+void cr_record_fix(int n, const cr_tensor *const *tensors) {
+    recording *r = mine;
+    for (int k = 0; r && k < n; k++)
+        for (int i = 0; i < r->n_in; i++) {
+            cr_result *input = &r->plan->inputs[i];
+            if (tensors[k]->storage != r->in[i]->storage || input->array.storage) continue;
+            input->array.storage = cr_storage_retain(tensors[k]->storage);
+        }
+}
+
 bool cr_recording(void) { return mine != NULL; }
 void cr_record_lenient(void) { if (mine) mine->lenient = true; }
 
