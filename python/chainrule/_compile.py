@@ -159,7 +159,7 @@ class Compiled:
         if found.idle == MOST_TRIES:
             self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {_UNLIKE}")
             return self.f(*args, **kwargs)
-        roots = [(_name(self.f), self.f), ("an argument", args), ("an argument", kwargs)]
+        roots = [(_name(self.f), self.f), *(("an argument", x) for x in found.kept)]
         _guards.noted.entries.clear()
         try:
             before = _guards.Walk(found.trace, roots)
@@ -185,11 +185,8 @@ class Compiled:
 
     def _plan(self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any) -> None:
         """Keeps the plan of the step that this thread has recorded."""
-        if changed := before.changed():
-            raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
+        changed, early = before.changed(), len(found.trace.codes) > known
         walk = _guards.Walk(found.trace, roots)
-        if len(found.trace.codes) > known:
-            raise _Early("the step runs other code than the call before")
         places: dict[int, Any] = {id(x): x for x in walk.captured}
         places |= {id(x): _Given(i) for i, x in enumerate(given)}
         outputs: list[Tensor] = []
@@ -208,6 +205,10 @@ class Compiled:
             raise _guards.Refused(
                 f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
             )
+        if changed:
+            raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
+        if early:
+            raise _Early("the step runs other code than the call before")
         found.ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)[:MOST_READY]
 
     def _refuse(self, found: _Plan, why: str) -> None:

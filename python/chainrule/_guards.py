@@ -296,7 +296,11 @@ class Walk:
         for name in ("__defaults__", "__kwdefaults__"):
             if (value := getattr(x, name)) is not None:
                 self._guard(ATTRIBUTE, x, name, value, path)
-                self._visit(value, path)
+        first = x.__code__.co_argcount - len(x.__defaults__ or ())
+        for name, value in zip(x.__code__.co_varnames[first:], x.__defaults__ or (), strict=False):
+            self._visit(value, name)
+        if x.__kwdefaults__:
+            self._container(x.__kwdefaults__, path)
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
