@@ -72,13 +72,14 @@ class _Ready:
     def __init__(self, plan: Any, outputs: int, result: Any, walk: _guards.Walk) -> None:
         self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
         self.guards = walk.capsule
+        self.single = type(result) is _Made
         self.replayed = False
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
 
-        return made[0] if type(self.result) is _Made else _rebuild(self.result, leaf)
+        return _rebuild(self.result, leaf)
 
 
 class _Plan:
@@ -122,7 +123,7 @@ class Compiled:
             made = _core._plan_run(ready.plan, tensors, ready.outputs, ready.guards)
             if made is not None:
                 ready.replayed = True
-                return ready.results(made, tensors)
+                return made[0] if ready.single else ready.results(made, tensors)
         me = object()
         if found.recorders.setdefault(os.getpid(), me) is not me:
             return self.f(*args, **kwargs)
