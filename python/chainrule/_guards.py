@@ -37,7 +37,7 @@ _FOLDERS = (
     ("<frozen ", STANDARD),
 )
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
-_UNREPEATABLE = {"_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
+_UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
 
 
 class Refused(Exception):
@@ -147,8 +147,19 @@ def _identities_sorted(items: Iterable[Any]) -> str:
     return str(sorted(id(x) for x in items))
 
 
+def _entries(mapping: Any) -> str:
+    return str([(id(key), id(value)) for key, value in mapping.items()])
+
+
 def _contents(array: Any) -> bytes:
     return bytes(memoryview(array).tobytes() if not hasattr(array, "tobytes") else array.tobytes())
+
+
+def _has_contents(x: Any) -> bool:
+    try:
+        return memoryview(x) is not None
+    except (TypeError, ValueError, BufferError):
+        return hasattr(type(x), "__array_interface__")
 
 
 def _alive(reference: Any) -> str:
@@ -265,7 +276,11 @@ class Walk:
             self._container(x, path)
         elif hasattr(kind, "__next__") or isinstance(x, types.CoroutineType):
             raise Refused(f"the step reads {path}, a {kind.__name__}, which changes as it is read: pass the next item")
-        elif isinstance(x, bytearray | memoryview) or hasattr(kind, "__array_interface__") or kind.__name__ == "array":
+        elif isinstance(x, types.MappingProxyType):
+            self._guard(VALUE, x, _entries, _entries(x), path)
+            for key, value in x.items():
+                self._visit(value, f"{path}[{key!r:.40}]")
+        elif _has_contents(x):
             self._array(x, path)
         else:
             self._object(x, path)
