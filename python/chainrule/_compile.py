@@ -201,7 +201,9 @@ class Compiled:
                 self._refuse(found, f"[compile] {e}" if isinstance(e, _guards.Refused) else str(e))
         return result
 
-    def _plan(self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any) -> None:
+    def _plan(
+        self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any
+    ) -> None:
         """Keeps the plan of the step that this thread has recorded."""
         changed, early = before.changed(), len(found.trace.codes) > known
         walk = _guards.Walk(found.trace, roots)
@@ -214,7 +216,8 @@ class Compiled:
                 places[id(x)] = _Made(len(outputs))
                 outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
-                raise _guards.Refused(f"the step returns a {type(x).__name__}: return tensors, numbers or nests of them")
+                kind = type(x).__name__
+                raise _guards.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
             return places[id(x)] if isinstance(x, Tensor) else x
 
         nest = _rebuild(result, leaf)
@@ -325,13 +328,14 @@ def compile(  # noqa: A001, PyTorch's name
     same bits.  The function may contain backward() and the step of an optimizer; also a decorator.  fullgraph: an Error
     where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing.
 
-    A replay reads tensors that are no arguments, gradients and moments as they are at the call. A change of anything else
-    that the function reads by a name (numbers, attributes, containers, hooks, other tensors) makes it record again. A
-    function that reads a clock, a file or an iterator, or changes what it reads, runs as it is, with a warning. A result
-    that the loss does not use has a gradient of zeros: NaN where its derivative is infinite.
+    A replay reads parameters, gradients and moments as they are at the call. A change of anything else that the
+    function reads by a name (numbers, attributes, containers, hooks, other tensors) makes it record again. A function
+    that reads a clock, a file or an iterator, or changes what it reads, runs as it is, with a warning. A result that
+    the loss does not use has a gradient of zeros: NaN where its derivative is infinite.
 
-    check, or CHAINRULE_COMPILE_CHECK=1 in the environment: each replay is taken back, the function runs itself, and its
-    results, gradients and whatever it writes are compared with the replay's, bit by bit. An Error names a difference."""
+    check, or CHAINRULE_COMPILE_CHECK=1 in the environment: each replay is taken back, the function itself runs, and
+    its results, gradients and all that it writes are compared with the replay's, bit by bit. An Error names a
+    difference."""
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, disable=disable, check=check)
     if disable:

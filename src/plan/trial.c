@@ -87,7 +87,10 @@ static cr_status keep_after(cr_trial *t, cr_tensor **out) {
     for (int i = 0; i < t->p->n_outputs && status == CR_OK; i++)
         if (!(t->outputs[i] = copy_of(out[i]))) status = cr_error_status();
     for (int i = 0; i < t->n_kept && status == CR_OK; i++) status = read_bytes(t->kept[i].s, &t->kept[i].after);
-    for (int i = 0; i < t->n_states; i++) cr_generator_get(t->states[i].g, &t->states[i].after[0], &t->states[i].after[1]);
+    for (int i = 0; i < t->n_states; i++) {
+        state *s = &t->states[i];
+        cr_generator_get(s->g, &s->after[0], &s->after[1]);
+    }
     for (int i = 0; i < t->n_gradients && status == CR_OK; i++)
         if (!(t->gradients[i].after = copy_of(cr_grad_now(t->gradients[i].leaf)))) status = cr_error_status();
     return status;
@@ -100,7 +103,10 @@ static cr_status take_back(cr_trial *t) {
         const cr_status put = k->before ? k->s->dev->upload(k->s->dev, k->s, 0, k->before, k->s->bytes) : CR_OK;
         if (status == CR_OK) status = put;
     }
-    for (int i = 0; i < t->n_states; i++) cr_generator_set(t->states[i].g, t->states[i].before[0], t->states[i].before[1]);
+    for (int i = 0; i < t->n_states; i++) {
+        const state *s = &t->states[i];
+        cr_generator_set(s->g, s->before[0], s->before[1]);
+    }
     for (int i = 0; i < t->n_gradients; i++) {
         const gradient *g = &t->gradients[i];
         cr_grad_put(g->leaf, g->before == CR_NONE ? NULL : cr_retain(g->before));
@@ -143,7 +149,7 @@ cr_trial *cr_plan_trial(cr_plan *p, const cr_tensor *const *inputs, bool *fit) {
 
 static bool same_bits(const cr_tensor *a, const cr_tensor *b) {
     if (a == CR_NONE || b == CR_NONE) return a == b;
-    if (a->dtype != b->dtype || a->ndim != b->ndim || !cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return false;
+    if (a->dtype != b->dtype || !cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return false;
     const size_t bytes = (size_t)a->numel * cr_dtype_size(a->dtype);
     char *x = malloc(2 * bytes + 1);
     const bool same = x && cr_read(a, a->dtype, x, bytes) == CR_OK && cr_read(b, b->dtype, x + bytes, bytes) == CR_OK &&
@@ -166,9 +172,10 @@ cr_status cr_trial_compare(const cr_trial *t, int n, const cr_tensor *const *out
     for (int i = 0; i < t->n_gradients; i++)
         if (!same_bits(t->gradients[i].after, cr_grad_now(t->gradients[i].leaf))) return differs("gradient", i);
     for (int i = 0; i < t->n_kept && status == CR_OK; i++) {
+        const kept *k = &t->kept[i];
         void *now = NULL;
-        status = read_bytes(t->kept[i].s, &now);
-        if (status == CR_OK && memcmp(now, t->kept[i].after, t->kept[i].s->bytes)) status = differs("written tensor", i);
+        status = read_bytes(k->s, &now);
+        if (status == CR_OK && memcmp(now, k->after, k->s->bytes)) status = differs("written tensor", i);
         free(now);
     }
     for (int i = 0; i < t->n_states && status == CR_OK; i++) {

@@ -12,6 +12,7 @@ import itertools
 import os
 import queue
 import random
+import re
 import signal
 import threading
 import time
@@ -22,9 +23,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import chainrule as cr
+import pytest
 from chainrule import nn, optim
 
 F = nn.functional
@@ -43,7 +43,8 @@ class Compile:
     """``compile`` that remembers what it made, so that a test can ask whether there was a plan at all."""
 
     def __init__(self, on: bool) -> None:
-        self.on, self.made = on, []
+        self.on = on
+        self.made: list[Any] = []
 
     def __call__(self, f: Any) -> Any:
         if not self.on:
@@ -70,7 +71,7 @@ def both(program: Callable[[Compile], Any], replays: bool = True) -> None:
 
 # ---- gradients from outside the step ----
 
-READERS: dict[str, Callable[[Any, cr.Tensor, cr.Tensor], Any]] = {
+READERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "the method step": lambda o, w, v: o.step,
     "a step": lambda o, w, v: lambda: o.step(),
     "a norm": lambda o, w, v: lambda: w.grad.norm(),
@@ -107,7 +108,7 @@ def test_gradient_that_is_not_there() -> None:
     """None is recorded as such; a gradient that appears, and one that another name keeps."""
 
     def program(compiler: Compile) -> Any:
-        w = cr.ones(3, requires_grad=True)
+        w: Any = cr.ones(3, requires_grad=True)
         f, seen = compiler(lambda x: x * 2 if w.grad is None else x * w.grad), []
         for k in range(9):
             if k in (3, 7):
@@ -137,14 +138,16 @@ class Net(nn.Module):
         self.body = nn.Sequential(
             nn.Linear(6, 8), nn.BatchNorm1d(8), nn.LeakyReLU(0.1), nn.Dropout(0.3), nn.Linear(8, 3)
         )
-        self.gain, self.options, self.steps, self.extra = 1.5, {"power": 2}, [1.0, 2.0], types.SimpleNamespace(shift=0.5)
+        self.gain, self.options, self.steps = 1.5, {"power": 2}, [1.0, 2.0]
+        self.extra = types.SimpleNamespace(shift=0.5)
         self.register_buffer("mean", cr.zeros(3))
 
     def forward(self, x: cr.Tensor) -> cr.Tensor:
         y: cr.Tensor = self.body(x) * self.gain * self.scale + self.extra.shift
         for factor in self.steps:
             y = y * factor
-        return y.tanh().abs() ** self.options["power"] - self.mean
+        z: cr.Tensor = y.tanh().abs() ** self.options["power"] - self.mean
+        return z
 
 
 class Changed:
@@ -168,7 +171,7 @@ class Changed:
 
 
 def hook(kind: str) -> Callable[[Changed], Any]:
-    add = {
+    add: Callable[[Any], Any] = {
         "forward": lambda m: m.body[0].register_forward_hook(lambda mod, i, out: out * 2),
         "pre": lambda m: m.body[0].register_forward_pre_hook(lambda mod, i: (i[0] * 2,)),
         "weight": lambda m: m.body[0].weight.register_hook(lambda g: g * 2),
@@ -177,7 +180,7 @@ def hook(kind: str) -> Callable[[Changed], Any]:
     return lambda c: add(c.m)
 
 
-def set_attributes(x: Any, **values: Any) -> None:
+def set_attributes(x: Any, **values: Any) -> Any:
     for name, value in values.items():
         setattr(x, name, value)
 
@@ -199,7 +202,9 @@ CHANGES: dict[str, Callable[[Changed], Any]] = {
     "state cleared": lambda c: c.o.state.clear(),
     "state loaded": lambda c: c.o.load_state_dict(copy.deepcopy(c.o.state_dict())),
     "moment replaced": lambda c: c.state.update({k: cr.ones_like(v) for k, v in c.state.items() if cr.is_tensor(v)}),
-    "moment given other memory": lambda c: [setattr(v, "data", v * 0) for v in c.state.values() if cr.is_tensor(v)],
+    "moment given other memory": lambda c: [
+        set_attributes(v, data=v * 0) for v in c.state.values() if cr.is_tensor(v)
+    ],
     "moment in place": lambda c: [v.zero_() for v in c.state.values() if cr.is_tensor(v)],
     "step replaced": lambda c: setattr(c.o, "step", lambda: None),
     "eval": lambda c: c.m.eval(),
@@ -289,12 +294,12 @@ def test_unrelated_changes_keep_the_plan() -> None:
     m, calls = Net().eval(), []
 
     @cr.compile
-    def f(x: cr.Tensor) -> cr.Tensor:
+    def f(x: cr.Tensor) -> Any:
         calls.append(1)
         return m(x)
 
     for k in range(6):
-        m.note = k  # type: ignore[assignment]
+        m.note = k
         nn.Linear(2, 2).train(k % 2 == 0)
         f(cr.ones(2, 6))
     assert len(calls) == 2
@@ -308,7 +313,7 @@ def test_unrelated_changes_keep_the_plan() -> None:
 
 counter = itertools.count()
 variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=1)
-total = 0
+total, large = 0, bytearray(1 << 20)
 
 
 def counts(x: cr.Tensor) -> cr.Tensor:
@@ -322,6 +327,16 @@ class Keeps(nn.Module):
         self.last = x * 2
         self.calls: int = getattr(self, "calls", 0) + 1
         return self.last + self.calls
+
+
+def keeps() -> Callable[[cr.Tensor], Any]:
+    kept: list[cr.Tensor] = []
+
+    def f(x: cr.Tensor) -> cr.Tensor:
+        kept.append(x)
+        return x * 2
+
+    return f
 
 
 def generates(x: cr.Tensor) -> Any:
@@ -341,10 +356,10 @@ UNREPEATABLE: dict[str, tuple[Callable[[], Callable[[cr.Tensor], Any]], str]] = 
     "an identity": (lambda: lambda x: x * (id(x) % 7), r"reads id\(\)"),
     "an iterator": (lambda: lambda x: x * next(counter), "reads counter, a count"),
     "a context variable": (lambda: lambda x: x * variable.get(), r"reads get\(\)"),
-    "a large array": (lambda: lambda x, a=bytearray(1 << 20): x * a[0], "an array of 1048576 bytes"),
+    "a large array": (lambda: lambda x: x * large[0], "an array of 1048576 bytes"),
     "a counter": (lambda: counts, "the step changes total"),
     "a module that keeps": (Keeps, "kept outside|the step changes"),
-    "a list of tensors": (lambda: lambda x, kept=[]: kept.append(x) or x * 2, "the step changes kept"),  # noqa: B006
+    "a list of tensors": (keeps, "the step changes kept"),
     "a generator": (lambda: generates, "returns a generator"),
     "a coroutine": (lambda: waits, "returns a coroutine"),
     "an object": (lambda: lambda x: types.SimpleNamespace(y=x * 2), "returns a SimpleNamespace"),
@@ -362,8 +377,6 @@ def test_refused_with_a_reason(what: str) -> None:
     for result in results:
         if hasattr(result, "close"):
             result.close()
-    import re
-
     compiled = fast._compiled if not isinstance(f, nn.Module) else fast.__dict__["_compiled"]
     assert re.search(why, compiled.lacks()), compiled.lacks()
     with pytest.raises(cr.Error, match=why):
@@ -405,7 +418,8 @@ def test_captured_tensor_that_is_an_argument_once() -> None:
 
 
 def test_input_written_between_replay_and_backward() -> None:
-    f, w = cr.compile(lambda x: (x * w).exp().sum()), cr.ones(3, requires_grad=True)
+    w = cr.ones(3, requires_grad=True)
+    f = cr.compile(lambda x: (x * w).exp().sum())
     for k in range(4):
         x = cr.full((3,), 1.0)
         y = f(x)
@@ -481,7 +495,7 @@ def test_fork_while_another_thread_records() -> None:
 def test_a_compiled_function_is_freed() -> None:
     """Its guards hold what it reads, and the collector sees them."""
     m = Net().eval()
-    m.run = cr.compile(lambda x, m=m: m(x))  # type: ignore[assignment]
+    m.run = cr.compile(lambda x, m=m: m(x))
     for _ in range(3):
         m.run(cr.ones(2, 6))
     assert m.run._compiled.last.ready
