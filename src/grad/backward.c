@@ -619,7 +619,7 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
         const cr_node *at = seen.items[i];
         const bool stop = is_one_of(at, n_stops, stops);
-        freed |= at->head.freed;
+        freed |= at->head.freed && !stop;
         found |= stop || !at->op;
         for (int k = 0; k < at->n && status == CR_OK && !stop; k++)
             if (at->edges[k]) status = list_add(&seen, at->edges[k], &w.known);
