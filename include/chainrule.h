@@ -252,6 +252,11 @@ cr_tensor  *cr_grad_retain(const cr_tensor *t); /* the same, retained atomically
 cr_status   cr_set_grad(cr_tensor *t, const cr_tensor *g); /* CR_NONE frees the gradient */
 cr_status   cr_retain_grad(cr_tensor *t);   /* a non-leaf keeps its gradient too */
 cr_tensor  *cr_detach(const cr_tensor *t);  /* same storage, outside the graph */
+cr_tensor  *cr_variable_data(const cr_tensor *t); /* the same, with a version counter of its own */
+cr_tensor  *cr_with_data(cr_tensor *t, const cr_tensor *data);
+                            /* t over other memory: a new handle that takes the node of t, with
+                               its hooks and earlier uses, and its gradient; t is to be dropped */
+unsigned    cr_tensor_version(const cr_tensor *t); /* counts in-place writes */
 bool        cr_grad_enabled(void);
 bool        cr_set_grad_enabled(bool on);   /* this thread; returns the old setting */
 
@@ -366,23 +371,6 @@ typedef struct cr_function_use {
 cr_status   cr_function_record(const cr_function_use *u, cr_tensor **results);
                             /* compute `out` with recording off, then record it; results[k]: new
                                handle of out[k], in the graph if float and an input requires grad */
-
-/* ---- ops of your own: written with the functions of this library ----------------------------- */
-typedef struct cr_custom_call {
-    int n; const cr_tensor *const *in;              /* borrowed; in backward: the forward inputs */
-    const cr_tensor *out;                           /* in backward: the result */
-    const void *params;                             /* copy of cr_custom_apply's params */
-} cr_custom_call;
-typedef struct cr_custom_op {
-    const char *name; int arity;                    /* arity -1: any number of inputs */
-    size_t params_bytes;                            /* <= 128 */
-    cr_tensor *(*forward)(const cr_custom_call *c); /* returns a new tensor (owned) */
-    cr_status (*backward)(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx);
-                            /* sets dx[i] (owned; CR_NONE: no gradient); NULL: not differentiable */
-} cr_custom_op;
-cr_status   cr_custom_register(const cr_custom_op *op); /* copied; the name must be new */
-cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
-                            const void *params);
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"

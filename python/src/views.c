@@ -75,9 +75,10 @@ static PyObject *reshaped(const arg *a, const char *name, cr_tensor *y) {
         return PyErr_Format(PyExc_RuntimeError, "[%s] a leaf Variable that requires grad is being used in an in-place "
                             "operation.", name);
     }
-    if (!become(self, y)) return NULL;
-    if (leaf) cr_requires_grad_(handle(self), true);
-    return Py_NewRef(self);
+    if (!y || cr_grad_enabled()) return become(self, y) ? Py_NewRef(self) : NULL;
+    const bool ok = become_data(self, y);
+    cr_release(y);
+    return ok ? Py_NewRef(self) : NULL;
 }
 PyObject *api_unsqueeze_(const arg *a) { return reshaped(a, "unsqueeze_", api_unsqueeze(a)); }
 PyObject *api_squeeze_(const arg *a) { return reshaped(a, "squeeze_", api_squeeze(a)); }

@@ -138,12 +138,12 @@ static bool exclusive(const cr_tensor *t) {
 /* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns
  * an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
-    if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
-        if (cr_add_(sum, d)) return sum;
-        cr_drop(sum);
-        return NULL;
-    }
-    cr_tensor *total = cr_unscope(cr_add(sum, d));
+    cr_tensor *total = NULL;
+    if (!cr_shape_equal(sum->ndim, sum->shape, d->ndim, d->shape))         /* a leaf before and after cr_with_data */
+        cr_fail(CR_RUNTIME, "backward", "gradients of %s and %s meet", cr_shape_text(sum->ndim, sum->shape).s,
+                cr_shape_text(d->ndim, d->shape).s);
+    else if (differentiable || !exclusive(sum) || sum->dtype != d->dtype) total = cr_unscope(cr_add(sum, d));
+    else if (cr_add_(sum, d)) return sum;
     cr_drop(sum);
     return total;
 }
@@ -224,15 +224,32 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
+/* The gradient of an earlier use of a leaf that was given other memory since (cr_with_data). */
+static cr_tensor *fitted(const cr_tensor *t, cr_tensor *g) {
+    if (!cr_shape_equal(t->ndim, t->shape, g->ndim, g->shape))
+        return cr_fail(CR_RUNTIME, "backward", "a leaf was used with shape %s and has shape %s now",
+                       cr_shape_text(g->ndim, g->shape).s, cr_shape_text(t->ndim, t->shape).s), NULL;
+    return g->dtype == t->dtype && g->dev == t->dev ? g : cr_to(g, t->dtype, t->dev);
+}
+
 /* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
  * else references it. */
-static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
+static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *given, bool only_ours) {
+    cr_tensor *g = fitted(t, given);
+    if (!g) return cr_error_status();
     const bool graph = w->o.create_graph,
                keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     cr_tensor *before = cr_grad_retain(t), *sum;
     const cr_watch *watch = cr_watching();
     if (watch) watch->collects(t, before == CR_NONE ? NULL : before);
+    if (before != CR_NONE && !cr_shape_equal(before->ndim, before->shape, g->ndim, g->shape)) {
+        cr_word_unlock(&t->adding);
+        cr_fail(CR_RUNTIME, "backward", "a gradient of %s cannot be added to one of %s: the leaf had another shape",
+                cr_shape_text(g->ndim, g->shape).s, cr_shape_text(before->ndim, before->shape).s);
+        cr_drop(before);
+        return cr_error_status();
+    }
     if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
     if (sum != before) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
@@ -546,12 +563,14 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
                            cr_shape_text(y->ndim, y->shape).s);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
-    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dtype != y->dtype ||
-               cotangent->dev != y->dev) {
+    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) ||
+               !cr_dtype_is_float(cotangent->dtype) || cotangent->dev != y->dev) {
         return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
                        cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
                        cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),
                        cr_shape_text(y->ndim, y->shape).s, y->dev->name);
+    } else if (cotangent->dtype != y->dtype && !(cotangent = cr_to(cotangent, y->dtype, y->dev))) {
+        return cr_error_status();
     }
     return deliver(w, y->node, cotangent);
 }

@@ -145,6 +145,55 @@ cr_tensor *cr_detach(const cr_tensor *t) {
     return cr_tensor_alias(t, NULL);
 }
 
+cr_tensor *cr_variable_data(const cr_tensor *t) {
+    cr_tensor *y = cr_detach(t);
+    if (!y || cr_counter_begin(y, cr_tensor_version(t))) return y;
+    cr_release(y);
+    return NULL;
+}
+
+unsigned cr_tensor_version(const cr_tensor *t) {
+    return check("tensor_version", t) == CR_OK && t->storage ? cr_version_of(t->storage, t->counter) : 0;
+}
+
+static cr_status check_data(const cr_tensor *t, const cr_tensor *data) {
+    static const char op[] = "with_data";
+    if (check(op, t) != CR_OK || check(op, data) != CR_OK) return cr_error_status();
+    if (!cr_in_graph(t)) return CR_OK;
+    if (!cr_dtype_is_float(data->dtype))
+        return cr_fail(CR_RUNTIME, op, "data of a tensor that requires a gradient must be floating point: %s",
+                       cr_dtype_name(data->dtype));
+    if (t->node->head.leaf || (cr_shape_equal(t->ndim, t->shape, data->ndim, data->shape) && t->dtype == data->dtype &&
+                               t->dev == data->dev))
+        return CR_OK;
+    return cr_fail(CR_RUNTIME, op, "data of a result of %s must be as that, %s %s on %s: %s %s on %s",
+                   cr_node_op(t->node), cr_dtype_name(t->dtype), cr_shape_text(t->ndim, t->shape).s, t->dev->name,
+                   cr_dtype_name(data->dtype), cr_shape_text(data->ndim, data->shape).s, data->dev->name);
+}
+
+/* y is over the memory of t: their versions are one, and views of t are views of y's base. */
+static bool same_memory(cr_tensor *y, const cr_tensor *t) {
+    cr_counter_release(y->counter);
+    y->counter = cr_counter_retain(t->counter);
+    if (!atomic_load(&t->base)) return true;
+    y->flags |= CR_FLAG_VIEW;
+    return cr_base_join(y, t);
+}
+
+cr_tensor *cr_with_data(cr_tensor *t, const cr_tensor *data) {
+    if (check_data(t, data) != CR_OK) return NULL;
+    cr_tensor *y = cr_tensor_alias(data, NULL);
+    if (!y) return NULL;
+    if (t->storage != data->storage ? !cr_counter_begin(y, cr_tensor_version(t)) : !same_memory(y, t)) {
+        cr_release(y);
+        return NULL;
+    }
+    cr_tensor *g = cr_grad_retain(t);
+    if (g != CR_NONE) cr_grad_put(y, g);
+    if (cr_in_graph(t)) cr_node_move(t, y);
+    return y;
+}
+
 /* ---- hooks of a tensor */
 static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
     if (check(op, t) != CR_OK) return 0;
