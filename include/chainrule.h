@@ -351,6 +351,7 @@ typedef struct cr_function_call {   /* all borrowed */
     int n_out; const cr_tensor *const *grads; /* cotangent of each result; CR_NONE: none arrived */
     int n_in;  const bool *needs;   /* does in[i] need a gradient? */
     int n_saved; const cr_tensor *const *saved; /* a saved tensor overwritten since is an error */
+    bool frees;                     /* the pass frees what was saved: no retain_graph */
     void *ctx;
 } cr_function_call;
 typedef cr_status (*cr_function_grad)(const cr_function_call *c, cr_tensor **dx);
@@ -367,10 +368,18 @@ typedef struct cr_function_use {
     void *ctx; void (*done)(void *ctx);
                             /* done (or NULL) is called once, when the graph needs ctx no more;
                                after a failure the caller keeps ctx */
+    const bool *written;            /* out[k] is an input, written in place; NULL: none */
 } cr_function_use;
 cr_status   cr_function_record(const cr_function_use *u, cr_tensor **results);
                             /* compute `out` with recording off, then record it; results[k]: new
                                handle of out[k], in the graph if float and an input requires grad */
+uint64_t    cr_graph_mark(void);    /* nodes made from now on are younger than the mark */
+cr_status   cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results);
+                            /* the same for `out` computed with recording on, to compute it again
+                               in backward: the inputs are all older nodes that `out` depends on */
+cr_status   cr_graft(const cr_tensor *y, const cr_tensor *g);
+                            /* in the gradient of a function: the pass goes on in the graph of y
+                               with cotangent g */
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"

@@ -525,6 +525,18 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     return status == CR_OK ? deliver(current, y->node, cotangent) : status;
 }
 
+bool cr_walk_frees(void) { return !current->o.create_graph && !current->o.retain_graph; }
+
+cr_status cr_graft(const cr_tensor *y, const cr_tensor *g) {
+    static const char op[] = "graft";
+    if (cr_missing(op, "the result", y) || cr_missing(op, "the cotangent", g)) return cr_error_status();
+    if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread");
+    if (cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) && y->dtype == g->dtype) return cr_walk_graft(y, g);
+    return cr_fail(CR_RUNTIME, op, "the result is %s %s, the cotangent %s %s: was it %s the first time?",
+                   cr_dtype_name(y->dtype), cr_shape_text(y->ndim, y->shape).s, cr_dtype_name(g->dtype),
+                   cr_shape_text(g->ndim, g->shape).s, cr_shape_text(g->ndim, g->shape).s);
+}
+
 cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
@@ -649,6 +661,24 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     *whole = found && !freed;
     free(seen.items);
     table_free(&w.known);
+    return status;
+}
+
+cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_found, cr_node ***found) {
+    table known = {0};
+    list seen = {0};
+    cr_status status = CR_OK;
+    for (int i = 0; i < n && status == CR_OK; i++) status = list_add(&seen, roots[i], &known);
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
+        const cr_node *at = seen.items[i];
+        for (int k = 0; k < at->n && status == CR_OK && at->seq >= since; k++)
+            if (at->edges[k]) status = list_add(&seen, at->edges[k], &known);
+    }
+    *n_found = 0;
+    *found = seen.items;
+    for (size_t i = 0; i < seen.n; i++)
+        if (seen.items[i]->seq < since) seen.items[(*n_found)++] = seen.items[i];
+    table_free(&known);
     return status;
 }
 

@@ -96,6 +96,12 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
 /* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent
  * in y's graph. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
+bool      cr_walk_frees(void);                      /* does the walk free what nodes saved? */
+
+/* The nodes with seq < since that n roots depend on, and that younger ones lead to: borrowed, in an owned list. */
+cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_found, cr_node ***found);
+/* A handle without data on the result of n. */
+cr_tensor *cr_node_handle(cr_node *n);
 
 /* checkpoint.c: remembers which tensors of graphs the first run of a checkpoint's function reads. */
 void cr_checkpoint_note(int n, const cr_tensor *const *in);

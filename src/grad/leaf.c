@@ -147,7 +147,7 @@ cr_tensor *cr_detach(const cr_tensor *t) {
 
 cr_tensor *cr_variable_data(const cr_tensor *t) {
     cr_tensor *y = cr_detach(t);
-    if (!y || cr_counter_begin(y, cr_tensor_version(t))) return y;
+    if (!y || cr_counter_begin(y, 0)) return y;
     cr_release(y);
     return NULL;
 }

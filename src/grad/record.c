@@ -233,6 +233,15 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     return t;
 }
 
+cr_tensor *cr_node_handle(cr_node *n) {
+    cr_saved k = n->out;
+    k.storage = NULL;
+    k.counter = NULL;
+    return cr_saved_unpack(&k, false, n);
+}
+
+uint64_t cr_graph_mark(void) { return atomic_load(&next_seq); }
+
 /* ---- the seam to ops/apply.c */
 /* In place the node is made before the version counts the write: saved inputs that were overwritten
  * are then found modified, the saved result is not. */

@@ -31,6 +31,16 @@ class Parameter(Tensor):
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A parameter over a copy of the data, without the gradient."""
+        if id(self) not in memo:
+            from copy import deepcopy
+
+            twin = _core._alias(self.data.clone(), type(self), self.requires_grad)
+            memo[id(self)] = twin
+            twin.__dict__.update(deepcopy(self.__dict__, memo))
+        return memo[id(self)]  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
@@ -547,13 +557,12 @@ class Module:
 
     def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Puts ``fn`` of each parameter, gradient and buffer in its place; a parameter stays the
-        object that optimizers know."""
+        object that optimizers know, with its hooks."""
         with no_grad():
             for p in self.parameters():
-                grad = p.grad
                 p.data = fn(p.data)
-                if grad is not None:
-                    p.grad = fn(grad)
+                if p.grad is not None:
+                    p.grad.data = fn(p.grad.data)
             for module in self.modules():
                 for name, buffer in module._own(BUFFER, TRANSIENT):
                     if isinstance(buffer, Buffer):
