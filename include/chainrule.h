@@ -251,6 +251,7 @@ cr_tensor  *cr_grad(const cr_tensor *t);    /* CR_NONE before the first backward
 cr_tensor  *cr_grad_retain(const cr_tensor *t); /* the same, retained atomically for cr_drop */
 cr_status   cr_set_grad(cr_tensor *t, const cr_tensor *g); /* CR_NONE frees the gradient */
 cr_status   cr_retain_grad(cr_tensor *t);   /* a non-leaf keeps its gradient too */
+bool        cr_retains_grad(const cr_tensor *t); /* false for a leaf */
 cr_tensor  *cr_detach(const cr_tensor *t);  /* same storage, outside the graph */
 cr_tensor  *cr_variable_data(const cr_tensor *t); /* the same, with a version counter of its own */
 cr_tensor  *cr_with_data(cr_tensor *t, const cr_tensor *data);

@@ -363,8 +363,15 @@ class Function:
         )
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Computes ``forward(ctx, *args)`` and records it."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Computes ``forward(ctx, *args)`` and records it; arguments by name take their places in args."""
+        if kwargs:
+            from inspect import signature
+
+            first = (None,) if cls.setup_context is Function.setup_context else ()
+            bound = signature(cls.forward).bind(*first, *args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args[len(first) :]
         ctx = _Context()
         at = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)

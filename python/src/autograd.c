@@ -119,6 +119,9 @@ static PyObject *handle_remove(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *handle_enter(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
+static PyObject *handle_exit(PyObject *self, PyObject *exception) { (void)exception; return handle_remove(self, NULL); }
+
 static void handle_free(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(((Handle *)(void *)self)->tensor);
@@ -127,7 +130,10 @@ static void handle_free(PyObject *self) {
 }
 
 static PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."}, {0}};
+    {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."},
+    {"__enter__", handle_enter, METH_NOARGS, "__enter__($self, /)\n--\n\nThe handle: the end of the block removes the hook."},
+    {"__exit__", handle_exit, METH_VARARGS, "__exit__($self, /, *exception)\n--\n\nremove()"},
+    {0}};
 static PyType_Slot handle_slots[] = {{Py_tp_dealloc, (void *)handle_free},
                                      {Py_tp_methods, handle_methods},
                                      {Py_tp_doc, "What register_hook returns: remove() ends the hook."},

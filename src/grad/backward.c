@@ -312,7 +312,7 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph ? n : NULL);
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph || n->op->grafts ? n : NULL);
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
@@ -575,8 +575,7 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
                            cr_shape_text(y->ndim, y->shape).s);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
-    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) ||
-               !cr_dtype_is_float(cotangent->dtype) || cotangent->dev != y->dev) {
+    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dev != y->dev) {
         return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
                        cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
                        cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),

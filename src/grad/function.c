@@ -58,11 +58,11 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
     return CR_OK;
 }
 
-/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the
- * function must not own it, so it gets a new one. */
+/* A saved result is in the graph.  Its own node may be gone, and the node of the function must not own it, so it gets
+ * a new one. */
 static cr_status open_saved(const cr_call *c, const function *f) {
     cr_status status = CR_OK;
-    for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
+    for (int i = f->n_in; i < c->n && status == CR_OK; i++)
         if (f->result_of[i - f->n_in] >= 0)
             status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
     return status;
@@ -112,6 +112,7 @@ static const cr_op op_function = {
     .name_of = name_of,
     .arity = -1,
     .params_bytes = sizeof(function_params),
+    .grafts = true,
     .grad = function_grad,
     .hold = hold,
 };

@@ -140,6 +140,10 @@ cr_status cr_retain_grad(cr_tensor *t) {
     return CR_OK;
 }
 
+bool cr_retains_grad(const cr_tensor *t) {
+    return check("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
+}
+
 cr_tensor *cr_detach(const cr_tensor *t) {
     if (check("detach", t) != CR_OK) return NULL;
     return cr_tensor_alias(t, NULL);
