@@ -402,7 +402,7 @@ class Function:
         # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
         given = list(ctx._given or ())
         places = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
-        saved = [given[i] for i in places]
+        saved = [x for x in (given[i] for i in places) if x is not None]
         for i in places:
             given[i] = None
         ctx._constant = ctx._written = ()

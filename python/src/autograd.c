@@ -131,7 +131,8 @@ static void handle_free(PyObject *self) {
 
 static PyMethodDef handle_methods[] = {
     {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."},
-    {"__enter__", handle_enter, METH_NOARGS, "__enter__($self, /)\n--\n\nThe handle: the end of the block removes the hook."},
+    {"__enter__", handle_enter, METH_NOARGS,
+     "__enter__($self, /)\n--\n\nThe handle: the end of the block removes the hook."},
     {"__exit__", handle_exit, METH_VARARGS, "__exit__($self, /, *exception)\n--\n\nremove()"},
     {0}};
 static PyType_Slot handle_slots[] = {{Py_tp_dealloc, (void *)handle_free},

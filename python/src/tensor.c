@@ -625,8 +625,8 @@ static PyGetSetDef getset[] = {
     {"retains_grad", get_retains_grad, NULL, "Does it keep a gradient though it is no leaf?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
     {"data", get_data, set_data,
-     "The same storage outside the graph, with a version counter of its own.  Assigning a tensor puts this one over its "
-     "memory; hooks, graphs recorded before and the gradient stay.",
+     "The same storage outside the graph, with a version counter of its own.  Assigning a tensor puts this one over "
+     "its memory; hooks, graphs recorded before and the gradient stay.",
      NULL},
     {"_version", get_version, NULL, "How often it was written in place: all views count together.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},

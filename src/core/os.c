@@ -166,11 +166,11 @@ void cr_os_relax(void) {
 void cr_spin_lock(cr_spinlock *l) {
     const int ours = held();
     int seen = 0;
-    for (int tries = 0; !__atomic_compare_exchange_n(&l->held, &seen, ours, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); )
-        while (is_held(seen, ours)) {
+    int tries = 0;
+    while (!__atomic_compare_exchange_n(&l->held, &seen, ours, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        for (; is_held(seen, ours); seen = __atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
             if (++tries < 100) cr_os_relax();
             else sched_yield();
-            seen = __atomic_load_n(&l->held, __ATOMIC_RELAXED);
         }
 }
 

@@ -306,13 +306,14 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
+    const bool placed = graph || n->op->grafts;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !n->in[i].storage;
-        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
+        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, placed ? n->edges[i] : NULL);
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph || n->op->grafts ? n : NULL);
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, placed ? n : NULL);
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));

@@ -31,15 +31,15 @@ class Parameter(Tensor):
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+    def __deepcopy__(self, memo: Any) -> Parameter:
         """A parameter over a copy of the data, without the gradient."""
         if id(self) not in memo:
             from copy import deepcopy
 
-            twin = _core._alias(self.data.clone(), type(self), self.requires_grad)
-            memo[id(self)] = twin
+            twin = memo[id(self)] = _core._alias(self.data.clone(), type(self), self.requires_grad)
             twin.__dict__.update(deepcopy(self.__dict__, memo))
-        return memo[id(self)]  # type: ignore[no-any-return]
+        known: Parameter = memo[id(self)]
+        return known
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
