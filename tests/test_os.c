@@ -113,7 +113,12 @@ TEST(fork_handler) {
 }
 
 /* A thread holds every kind of lock while another forks: the child takes them, and they still lock there. */
-typedef struct held_locks { cr_spinlock spin; volatile int word; cr_mutex *mutex; volatile int step; int sum; } held_locks;
+typedef struct held_locks {
+    cr_spinlock spin;
+    volatile int word, step;
+    cr_mutex *mutex;
+    int sum;
+} held_locks;
 
 static void hold_locks(void *arg) {
     held_locks *l = arg;

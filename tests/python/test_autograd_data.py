@@ -28,6 +28,10 @@ def accumulator(y: cr.Tensor) -> Any:
     return y.grad_fn.next_functions[0][0]
 
 
+def grads(y: cr.Tensor, *x: cr.Tensor, create_graph: bool = False, retain_graph: bool | None = None) -> Any:
+    return autograd.grad(y, x, create_graph=create_graph, retain_graph=retain_graph)
+
+
 def gradient(x: cr.Tensor) -> Any:
     assert x.grad is not None
     return x.grad.tolist()
@@ -65,7 +69,8 @@ def test_a_module_that_is_converted_keeps_hooks_and_gradients(how: str) -> None:
     y.backward(retain_graph=True)
     grad = m.weight.grad
     assert grad is not None
-    {"to": lambda: m.to(cr.float64), "type": lambda: m.type(cr.float64)}.get(how, getattr(m, how, None))()
+    convert: Any = getattr(m, how)
+    convert(*[cr.float64] if how in ("to", "type") else [])
     assert all(p is q for p, q in zip(params, m.parameters(), strict=True))
     assert m.weight.grad is grad and grad.dtype == m.weight.dtype and grad.tolist() == mask.tolist()
     y.backward()  # in the dtype of before
@@ -78,7 +83,7 @@ def test_data_of_a_gradient_is_its_tensors_gradient() -> None:
     g = w.grad = cr.ones(2, dtype=cr.float64)
     assert w.grad is g
     g.data = g.data * 5
-    assert w.grad is g and cr.autograd.grad((w * 2).sum(), w)[0].tolist() == [2.0, 2.0]
+    assert w.grad is g and grads((w * 2).sum(), w)[0].tolist() == [2.0, 2.0]
     (w * 2).sum().backward()
     assert w.grad is g and g.tolist() == [7.0, 7.0]
     cr.optim.SGD([w], lr=1.0).step()
@@ -185,17 +190,20 @@ def test_what_changes_nothing_is_the_tensor(same: Any, requires_grad: bool) -> N
 # ---- writes in place ----
 
 
-@pytest.mark.parametrize("write", ["fill_", "zero_", "copy_", "setitem", "uniform_"])
+CONSTANTS: dict[str, Any] = {
+    "fill_": lambda y: y.fill_(3.0),
+    "zero_": lambda y: y.zero_(),
+    "copy_": lambda y: y.copy_(cr.ones(2)),
+    "setitem": lambda y: y.__setitem__(..., 4.0),
+    "uniform_": lambda y: y.uniform_(),
+}
+
+
+@pytest.mark.parametrize("write", CONSTANTS)
 def test_the_gradient_behind_a_constant_is_zero(write: str) -> None:
     x = leaf(1.0, 2.0)
     y = x * 2
-    {
-        "fill_": lambda: y.fill_(3.0),
-        "zero_": lambda: y.zero_(),
-        "copy_": lambda: y.copy_(cr.ones(2)),
-        "setitem": lambda: y.__setitem__(..., 4.0),
-        "uniform_": lambda: y.uniform_(),
-    }[write]()
+    CONSTANTS[write](y)
     y.sum().backward()
     assert gradient(x) == [0.0, 0.0]
 
@@ -273,10 +281,10 @@ def test_saved_tensors_are_what_was_saved() -> None:
     a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
     x = a * 1
     Keeps.seen.clear()
-    (g,) = autograd.grad((Keeps.apply(x, b) ** 2).sum(), a, create_graph=True)
+    (g,) = grads((Keeps.apply(x, b) ** 2).sum(), a, create_graph=True)
     ((saved, none, y, requires_grad, is_leaf),) = Keeps.seen
     assert saved is x and none is None and y is b and requires_grad and not is_leaf
-    (h,) = autograd.grad(g.sum(), b)
+    (h,) = grads(g.sum(), b)
     assert g.tolist() == [18.0, 64.0] and h.tolist() == [12.0, 32.0]
 
 
@@ -354,11 +362,11 @@ def test_once_differentiable() -> None:
 
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
+        def backward(ctx: Any, g: cr.Tensor) -> Any:
             return g * 2 * ctx.saved_tensors[0]
 
     x = leaf(3.0)
-    (g,) = autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)
+    (g,) = grads((Once.apply(x) ** 2).sum(), x, create_graph=True)
     assert g.tolist() == [108.0] and g.requires_grad
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
@@ -475,9 +483,9 @@ def test_derivatives_through_checkpoints(f: Any) -> None:
     for run in (f, lambda t: checkpoint(f, t, use_reentrant=False)):
         x = leaf(0.3, -1.0, 2.0)
         y = run(x * 1)
-        (g,) = autograd.grad(total(y), x, create_graph=True)
-        (h,) = autograd.grad((g * g).sum(), x, create_graph=True)
-        orders.append((type(y), g.tolist() + h.tolist() + autograd.grad(h.sum(), x)[0].tolist()))
+        (g,) = grads(total(y), x, create_graph=True)
+        (h,) = grads((g * g).sum(), x, create_graph=True)
+        orders.append((type(y), g.tolist() + h.tolist() + grads(h.sum(), x)[0].tolist()))
     assert orders[0][0] is orders[1][0] and orders[0][1] == pytest.approx(orders[1][1], rel=1e-12)
 
 
@@ -486,13 +494,13 @@ def test_hooks_modes_and_parameters_in_checkpoints() -> None:
 
     def f(t: cr.Tensor, k: Any = None) -> cr.Tensor:
         modes.append(cr.is_grad_enabled())
-        y = t * w * k
+        y: cr.Tensor = t * w * k
         y.register_hook(lambda g: g * 10)
         return y
 
     x, k = leaf(1.0, 2.0), leaf(1.0, 1.0)
     y = checkpoint(f, x, k=k, use_reentrant=False)
-    assert [g.tolist() for g in autograd.grad(y.sum(), (w, x, k), retain_graph=True)] == [
+    assert [g.tolist() for g in grads(y.sum(), w, x, k, retain_graph=True)] == [
         [10.0, 20.0],
         [30.0, 40.0],
         [30.0, 80.0],
