@@ -370,8 +370,11 @@ def test_once_differentiable() -> None:
     assert g.tolist() == [108.0] and g.requires_grad
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
-    Once.apply(x).sum().backward()
+    y = Once.apply(x).sum()
+    y.backward()
     assert gradient(x) == [6.0]
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.backward()
 
 
 # ---- the walk ----
