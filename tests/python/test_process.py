@@ -140,6 +140,33 @@ print("well")
     assert runs(program) == "well"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_another_thread_reads_a_token_file(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, threading, chainrule as cr
+path = {str(tmp_path / "t.tok")!r}
+cr.data.TokenFile.save(path, list(range(100)), 100)
+file = cr.data.TokenFile(path, 2, 4, shuffle=False)
+held, ended = threading.Event(), threading.Event()
+def hold():
+    with file._lock:
+        held.set()
+        ended.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(0 if file.next()[0][0].tolist() == [0, 1, 2, 3] else 1)
+assert os.waitpid(child, 0)[1] == 0, "the child hung or failed"
+ended.set()
+thread.join()
+print("well")
+"""
+    assert runs(program) == "well"
+
+
 SHUTDOWN = {
     "module globals": "x = cr.ones(3, requires_grad=True); y = (x * 2).sum(); y.backward(); g = x.grad",
     "cycles": (
