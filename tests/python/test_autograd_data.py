@@ -90,6 +90,17 @@ def test_data_of_a_gradient_is_its_tensors_gradient() -> None:
     assert w.tolist() == [-6.0, -5.0]
 
 
+def test_gradients_are_zeroed_in_place() -> None:
+    m = nn.Linear(2, 1, bias=False)
+    flat = cr.zeros(2)
+    m.weight.grad = grad = flat.view(1, 2)
+    for zero in (m.zero_grad, cr.optim.SGD(m.parameters(), lr=0.1).zero_grad):
+        m(cr.ones(1, 2)).sum().backward()
+        assert flat.tolist() == [1.0, 1.0]
+        zero(set_to_none=False)
+        assert m.weight.grad is grad and flat.tolist() == [0.0, 0.0]
+
+
 def test_data_refused() -> None:
     w = leaf(1.0, 2.0)
     y = w * 2
