@@ -324,15 +324,9 @@ bool make_autograd_types(PyObject *module) {
 cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
 
 PyObject *api_detach_(const arg *a) {
-    Tensor *self = (Tensor *)(void *)a[0].from;
-    cr_tensor *t = cr_detach(self->t);
-    if (!t) return raise_error();
-    cr_tensor *old = self->t;
-    self->t = unscoped(t);
-    cr_drop(old);
-    forget_grad(a[0].from);
-    Py_INCREF(a[0].from);
-    return a[0].from;
+    const bool ok = cr_is_leaf(a[0].t) ? cr_requires_grad_(a[0].t, false) || raise_error()
+                                       : become(a[0].from, cr_detach(a[0].t));
+    return ok ? Py_NewRef(a[0].from) : NULL;
 }
 
 /* (input, name): the names live for ever, each once */

@@ -166,7 +166,8 @@ static cr_status record_older(const cr_function_use *u, int n, cr_node *const *o
 }
 
 cr_status cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results) {
-    if (!u || !u->out || !results) return cr_fail_null("recompute_record", "the function or an array");
+    if (!u || !u->name || !u->out || !results)
+        return cr_fail_null("recompute_record", "the function, its name or an array");
     cr_node **roots = malloc(sizeof *roots * ((size_t)u->n_out + 1)), **older = NULL;
     if (!roots) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph");
     int n = 0;

@@ -44,14 +44,6 @@ static cr_hook_entry *unlinked(cr_node *n, int64_t id) {
     return h;
 }
 
-static void end_hooks(cr_node *n) {
-    for (cr_hook_entry *h; (h = cr_hook_after(n, 0, false)) || (h = cr_hook_after(n, 0, true)); ) {
-        cr_hook_entry *gone = unlinked(n, h->id);
-        cr_hook_release(h);
-        if (gone) cr_hook_release(gone);
-    }
-}
-
 /* ---- leaves */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
@@ -70,10 +62,9 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         if (!cr_leaf_node(t)) return NULL;
         cr_node_point(t->node, t);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
-    } else {                                        /* the node is kept: another thread may be about to record a use
-                                                     * of t */
+    } else {                                        /* the node is kept with its hooks: t may be switched on again, and
+                                                     * another thread may be about to record a use of t */
         cr_node_unpoint(t->node, t);
-        end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
     if (t->flags & CR_FLAG_VIEW) cr_base_leave(t);        /* it becomes a leaf */

@@ -90,6 +90,23 @@ def test_data_of_a_gradient_is_its_tensors_gradient() -> None:
     assert w.tolist() == [-6.0, -5.0]
 
 
+def test_a_leaf_that_is_frozen_for_a_while_keeps_hooks_and_gradient() -> None:
+    w, late = leaf(1.0, 2.0), []
+    handle = w.register_hook(lambda g: g * 10)
+    w.register_post_accumulate_grad_hook(lambda p: late.append(p is w))
+    for freeze in (lambda: w.requires_grad_(False), lambda: setattr(w, "requires_grad", False), w.detach_):
+        w.grad = None
+        (w * 2).sum().backward()
+        freeze()
+        assert not w.requires_grad and not (w * 2).requires_grad and gradient(w) == [20.0, 20.0]
+        w.requires_grad_()
+    assert late == [True] * 3
+    w.requires_grad_(False)
+    handle.remove()
+    w.requires_grad_().sum().backward()
+    assert gradient(w) == [21.0, 21.0]
+
+
 def test_gradients_are_zeroed_in_place() -> None:
     m = nn.Linear(2, 1, bias=False)
     flat = cr.zeros(2)
