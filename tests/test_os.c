@@ -112,6 +112,61 @@ TEST(fork_handler) {
     CHECK(!forked, "the handler ran in the parent");
 }
 
+/* A thread holds every kind of lock while another forks: the child takes them, and they still lock there. */
+typedef struct held_locks {
+    cr_spinlock spin;
+    volatile int word, step;
+    cr_mutex *mutex;
+    int sum;
+} held_locks;
+
+static void hold_locks(void *arg) {
+    held_locks *l = arg;
+    cr_spin_lock(&l->spin);
+    cr_word_lock(&l->word);
+    cr_mutex_lock(l->mutex);
+    __atomic_store_n(&l->step, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&l->step, __ATOMIC_SEQ_CST) < 2) cr_os_sleep(0.001);
+    cr_mutex_unlock(l->mutex);
+    cr_word_unlock(&l->word);
+    cr_spin_unlock(&l->spin);
+}
+
+static void add_under_locks(void *arg) {
+    held_locks *l = arg;
+    for (int i = 0; i < 2000; i++) {
+        cr_spin_lock(&l->spin);
+        cr_word_lock(&l->word);
+        cr_mutex_lock(l->mutex);
+        l->sum++;
+        cr_mutex_unlock(l->mutex);
+        cr_word_unlock(&l->word);
+        cr_spin_unlock(&l->spin);
+    }
+}
+
+TEST(locks_held_at_a_fork) {
+    held_locks l = {.mutex = cr_mutex_new()};
+    cr_thread *holder = cr_thread_start(hold_locks, &l), *threads[3];
+    while (!__atomic_load_n(&l.step, __ATOMIC_SEQ_CST)) cr_os_sleep(0.001);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (!child) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(20);
+        for (int i = 0; i < 3; i++) threads[i] = cr_thread_start(add_under_locks, &l);
+        for (int i = 0; i < 3; i++) cr_thread_join(threads[i]);
+        _exit(l.sum == 6000 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %#x", status);
+    __atomic_store_n(&l.step, 2, __ATOMIC_SEQ_CST);
+    cr_thread_join(holder);
+    add_under_locks(&l);
+    CHECK(l.sum == 2000, "the parent counted %d", l.sum);
+    cr_mutex_free(l.mutex);
+}
+
 /* ---- memory ---- */
 TEST(pages) {
     static const size_t sizes[] = {1, 4096, 4097, 1 << 20, (2 << 20) - 1, 2 << 20, (6 << 20) + 12345};

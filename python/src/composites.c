@@ -123,10 +123,9 @@ cr_tensor *api_slice_scatter(const arg *a) { return with_part(a[0].t, a[1].t, sl
 cr_tensor *api_diagonal_scatter(const arg *a) { return with_part(a[0].t, a[1].t, on_diagonal, a); }
 
 /* ---- elementwise */
-cr_tensor *api_positive(const arg *a) {
-    if (cr_dtype_of(a[0].t) != CR_BOOL) return alias(a[0].t);
-    set_error(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
-    return NULL;
+PyObject *api_positive(const arg *a) {
+    if (cr_dtype_of(a[0].t) != CR_BOOL) return Py_NewRef(a[0].from);
+    return PyErr_Format(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
 }
 cr_tensor *api_float_power(const arg *a) {
     cr_scope_begin();

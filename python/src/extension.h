@@ -18,6 +18,7 @@ typedef struct Tensor {
     cr_tensor *t;                                   /* owned */
     PyObject *grad;                                 /* the object that the last x.grad returned, so that x.grad is
                                                      * x.grad; or NULL */
+    struct Tensor *owner;                           /* whose .grad this object is, borrowed; or NULL */
     PyObject *weak;                                 /* list of weak references */
     PyObject *dict;                                 /* attributes that were set; NULL before the first */
     bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without
@@ -45,7 +46,9 @@ PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a su
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 void forget_grad(PyObject *self);                   /* after the gradient of a Tensor changed */
-bool become(PyObject *self, cr_tensor *t);          /* the object is t, taken, from now on; NULL: raises cr_error() */
+/* the object is t, taken, from now on; t NULL: raises cr_error().  The second keeps its gradient. */
+bool become(PyObject *self, cr_tensor *t);
+bool become_data(PyObject *self, const cr_tensor *data);
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not
                                                      * cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */

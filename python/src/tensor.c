@@ -96,6 +96,7 @@ static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes
     if (!self) { cr_drop(t); return NULL; }
     self->t = t;
     self->grad = self->weak = self->dict = NULL;
+    self->owner = NULL;
     self->from_data = false;
     return (PyObject *)self;
 }
@@ -115,12 +116,24 @@ PyObject *wrap_borrowed(const cr_tensor *t) {
     return object_of(cr_retain(t), tensor_type);
 }
 
+/* The object that x.grad returns from now on, taken; NULL: none yet. */
+static void keep_grad(Tensor *s, PyObject *grad) {
+    PyObject *before = s->grad;
+    if (before && ((Tensor *)(void *)before)->owner == s) ((Tensor *)(void *)before)->owner = NULL;
+    s->grad = grad;
+    if (grad) {
+        ((Tensor *)(void *)grad)->owner = s;
+        track((PyObject *)s);
+    }
+    Py_XDECREF(before);
+}
+
 static void tensor_free(PyObject *self) {
     Tensor *s = (Tensor *)(void *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (s->weak) PyObject_ClearWeakRefs(self);
-    Py_XDECREF(s->grad);
+    keep_grad(s, NULL);
     Py_XDECREF(s->dict);
     cr_drop(s->t);
     if (type != tensor_type) ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -139,7 +152,7 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *context) {
 
 static int tensor_clear(PyObject *self) {
     Tensor *s = (Tensor *)(void *)self;
-    Py_CLEAR(s->grad);
+    keep_grad(s, NULL);
     Py_CLEAR(s->dict);
     return 0;
 }
@@ -490,12 +503,20 @@ static PyObject *get_is_leaf(PyObject *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(cr_is_leaf(handle(self)));
 }
+static PyObject *get_retains_grad(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(cr_retains_grad(handle(self)));
+}
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
     (void)unused;
     if (cr_is_leaf(handle(self))) Py_RETURN_NONE;
     return node_object(cr_node_of(handle(self)));
 }
-static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
+static PyObject *get_version(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLong(cr_tensor_version(handle(self)));
+}
+static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_variable_data(handle(self))); }
 static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
 static PyObject *get_T(PyObject *self, void *unused) {
     (void)unused;
@@ -505,44 +526,43 @@ static PyObject *get_T(PyObject *self, void *unused) {
     return wrap(cr_permute(handle(self), n, axes));
 }
 
-static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
-    return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
-}
-
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
-void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
+void forget_grad(PyObject *self) { keep_grad((Tensor *)(void *)self, NULL); }
 
-bool become(PyObject *self, cr_tensor *t) {
-    Tensor *s = (Tensor *)(void *)self;
-    if (!t) return raise_error();
-    cr_tensor *old = s->t;
-    s->t = unscoped(t);
-    cr_drop(old);
-    forget_grad(self);
-    return true;
+/* Where the object is the gradient of another one, that one gets the new handle too. */
+static bool become_grad(Tensor *s, cr_tensor *t) {
+    cr_tensor *g = s->owner ? cr_grad_retain(s->owner->t) : NULL;
+    const bool ok = !g || g != s->t || cr_set_grad(s->owner->t, t) == CR_OK;
+    cr_drop(g);
+    return ok;
 }
 
-/* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
-static int set_data(PyObject *self, PyObject *value, void *unused) {
-    (void)unused;
-    Tensor *s = (Tensor *)(void *)self;
-    if (!value || !is_tensor(value)) { raise_type(value ? value : Py_None, "data must be a Tensor, not"); return -1; }
-    cr_tensor *t = cr_detach(handle(value)), *g = cr_grad_retain(s->t);
-    bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) &&
-                same_shape(g, t);
-    const bool failed = !t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) ||
-                        (fits && cr_set_grad(t, g) != CR_OK);
-    cr_drop(g);
-    if (failed) {
+static bool replace(Tensor *s, cr_tensor *t) {
+    if (!t || !become_grad(s, t)) {
         cr_release(t);
-        raise_error();
-        return -1;
+        return raise_error();
     }
     cr_tensor *old = s->t;
     s->t = unscoped(t);
     cr_drop(old);
-    if (!fits) forget_grad(self);
-    return 0;
+    return true;
+}
+
+bool become(PyObject *self, cr_tensor *t) {
+    if (!replace((Tensor *)(void *)self, t)) return false;
+    forget_grad(self);
+    return true;
+}
+
+bool become_data(PyObject *self, const cr_tensor *data) {
+    return replace((Tensor *)(void *)self, cr_with_data(handle(self), data));
+}
+
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    if (value && is_tensor(value)) return become_data(self, handle(value)) ? 0 : -1;
+    raise_type(value ? value : Py_None, "data must be a Tensor, not");
+    return -1;
 }
 
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
@@ -562,9 +582,7 @@ static PyObject *get_grad(PyObject *self, void *unused) {
         Py_INCREF(grad);
     } else {
         grad = wrap_borrowed(g);
-        s->grad = g && g != CR_NONE ? Py_XNewRef(grad) : NULL;
-        if (s->grad) track(self);
-        Py_XDECREF(before);
+        keep_grad(s, g && g != CR_NONE ? Py_XNewRef(grad) : NULL);
     }
     cr_drop(g);
     return grad;
@@ -581,7 +599,7 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         raise_error();
         return -1;
     }
-    forget_grad(self);
+    keep_grad((Tensor *)(void *)self, g == CR_NONE ? NULL : Py_NewRef(value));
     return 0;
 }
 
@@ -597,11 +615,13 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
+    {"retains_grad", get_retains_grad, NULL, "Does it keep a gradient though it is no leaf?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
     {"data", get_data, set_data,
-     "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of "
-     "another shape, dtype or device goes.",
+     "The same storage outside the graph, with a version counter of its own.  Assigning a tensor puts this one over "
+     "its memory; hooks, graphs recorded before and the gradient stay.",
      NULL},
+    {"_version", get_version, NULL, "How often it was written in place: all views count together.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
     {"__dict__", get_dict, set_dict, "The attributes that were set on this object.", NULL},

@@ -40,7 +40,7 @@
 
 /* ---- threads ---- */
 struct cr_thread { pthread_t id; pid_t process; void (*fn)(void *); void *arg; };
-struct cr_mutex { pthread_mutex_t m; };
+struct cr_mutex { pthread_mutex_t m; int process; };      /* process: which m was made in */
 struct cr_cond { pthread_cond_t c; };
 
 static void *thread_main(void *p) {
@@ -100,9 +100,20 @@ void cr_thread_join(cr_thread *t) {
     free(t);
 }
 
+/* Locks and forks.  The child of a fork has only the thread that forked: a lock that another thread held stays held.
+ * Every lock therefore knows the process that took it, and the child takes a lock of its parent as if it were free.
+ * The processes of a line of forks count from 1; a held lock is twice the number, plus 1 where threads may sleep. */
+static volatile int generation = 1;
+static void count_fork(void) { generation++; }
+__attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(count_fork); }
+
+static int held(void) { return 2 * __atomic_load_n(&generation, __ATOMIC_RELAXED); }
+static bool is_held(int word, int by) { return word >> 1 == by >> 1; }
+
 cr_mutex *cr_mutex_new(void) {
     cr_mutex *m = malloc(sizeof *m);
     if (m && pthread_mutex_init(&m->m, NULL)) { free(m); return NULL; }
+    if (m) m->process = held();
     return m;
 }
 
@@ -112,7 +123,20 @@ void cr_mutex_free(cr_mutex *m) {
     free(m);
 }
 
-void cr_mutex_lock(cr_mutex *m) { pthread_mutex_lock(&m->m); }
+static void renew(cr_mutex *m) {
+    static cr_spinlock one;
+    cr_spin_lock(&one);
+    if (m->process != held()) {
+        pthread_mutex_init(&m->m, NULL);
+        __atomic_store_n(&m->process, held(), __ATOMIC_RELEASE);
+    }
+    cr_spin_unlock(&one);
+}
+
+void cr_mutex_lock(cr_mutex *m) {
+    if (__atomic_load_n(&m->process, __ATOMIC_ACQUIRE) != held()) renew(m);
+    pthread_mutex_lock(&m->m);
+}
 void cr_mutex_unlock(cr_mutex *m) { pthread_mutex_unlock(&m->m); }
 
 cr_cond *cr_cond_new(void) {
@@ -140,25 +164,37 @@ void cr_os_relax(void) {
 
 /* The holder may have lost its processor: after a while the waiting thread yields. */
 void cr_spin_lock(cr_spinlock *l) {
-    for (int tries = 0; __atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE); ) {
-        while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
+    const int ours = held();
+    int seen = 0;
+    int tries = 0;
+    while (!__atomic_compare_exchange_n(&l->held, &seen, ours, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        for (; is_held(seen, ours); seen = __atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
             if (++tries < 100) cr_os_relax();
             else sched_yield();
         }
-    }
 }
 
 void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
 
-/* 0: free; 1: held; 2: held, and threads may sleep */
 void cr_word_lock(volatile int *word) {
-    int seen = 0;
-    if (__atomic_compare_exchange_n(word, &seen, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
-    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE)) cr_os_sleep_on(word, 2, 0);
+    const int ours = held();
+    int seen = 0, wanted = ours;
+    for (;;) {
+        if (!is_held(seen, ours)) {                 /* free, or the parent's */
+            if (__atomic_compare_exchange_n(word, &seen, wanted, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+            continue;
+        }
+        wanted = ours + 1;                          /* from here on other threads may sleep too */
+        if (seen == wanted ||
+            __atomic_compare_exchange_n(word, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            cr_os_sleep_on(word, wanted, 0);
+            seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 void cr_word_unlock(volatile int *word) {
-    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) cr_os_wake(word, 1);
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & 1) cr_os_wake(word, 1);
 }
 
 void cr_os_sleep_on(volatile int *word, int value, double seconds) {

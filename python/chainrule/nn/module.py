@@ -31,6 +31,16 @@ class Parameter(Tensor):
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
 
+    def __deepcopy__(self, memo: Any) -> Parameter:
+        """A parameter over a copy of the data, without the gradient."""
+        if id(self) not in memo:
+            from copy import deepcopy
+
+            twin = memo[id(self)] = _core._alias(self.data.clone(), type(self), self.requires_grad)
+            twin.__dict__.update(deepcopy(self.__dict__, memo))
+        known: Parameter = memo[id(self)]
+        return known
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
@@ -540,13 +550,12 @@ class Module:
 
     def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Puts ``fn`` of each parameter, gradient and buffer in its place; a parameter stays the
-        object that optimizers know."""
+        object that optimizers know, with its hooks."""
         with no_grad():
             for p in self.parameters():
-                grad = p.grad
                 p.data = fn(p.data)
-                if grad is not None:
-                    p.grad = fn(grad)
+                if p.grad is not None:
+                    p.grad.data = fn(p.grad.data)
             for module in self.modules():
                 for name, buffer in module._own(BUFFER, TRANSIENT):
                     if isinstance(buffer, Buffer):
@@ -645,7 +654,7 @@ class Module:
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad = _core.zeros_like(p.grad)
+                p.grad = (p.grad.detach() if p.grad.requires_grad else p.grad).zero_()
 
     # ---- state dicts ----
 

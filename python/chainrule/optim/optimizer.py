@@ -266,7 +266,7 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = _core.zeros_like(p.grad)
+                    p.grad = (p.grad.detach() if p.grad.requires_grad else p.grad).zero_()
 
     # ---- state dicts: PyTorch's layout ----
 

@@ -445,6 +445,8 @@ def sum_to_size(self: cr.Tensor, *size: Any) -> cr.Tensor:
         raise RuntimeError(f"size {shape} is not expandable to size {tuple(self.shape)}.")
     lead = self.ndim - len(shape)
     axes = [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and self.shape[i + lead] != 1)]
+    if shape == self.shape:
+        return self
     return (self.sum(axes, keepdim=True) if axes else self).view(shape)
 
 
@@ -493,7 +495,6 @@ PROPERTIES |= {
     "layout": property(lambda self: sys.modules[__package__].strided),
     "names": property(lambda self: (None,) * self.ndim),
     "output_nr": property(lambda self: 0),
-    "retains_grad": property(lambda self: not self.is_leaf and self.grad is not None),
 }
 
 for _name, _value in (METHODS | PROPERTIES).items():
