@@ -289,11 +289,11 @@ TEST(folders) {
     CHECK(cr_os_make_directory(in_folder("full/")) && write_file(in_folder("full/x"), "1") &&
               write_file(in_folder("full/y"), "2"),
           "%s", cr_os_error());
-    CHECK(cr_os_remove_folder(in_folder("full")) && !cr_os_exists(in_folder("full")), "%s", cr_os_error());
-    CHECK(!cr_os_remove_folder(in_folder("full")), "removed a folder that is not there");
-    CHECK(cr_os_make_directory(in_folder("outer/inner")) && !cr_os_remove_folder(in_folder("outer")),
+    CHECK(cr_os_remove_folder(in_folder("full"), NULL) && !cr_os_exists(in_folder("full")), "%s", cr_os_error());
+    CHECK(!cr_os_remove_folder(in_folder("full"), NULL), "removed a folder that is not there");
+    CHECK(cr_os_make_directory(in_folder("outer/inner")) && !cr_os_remove_folder(in_folder("outer"), NULL),
           "removed a folder with a folder in it");
-    CHECK(cr_os_remove_folder(in_folder("outer/inner")) && cr_os_remove_folder(in_folder("outer")), "%s",
+    CHECK(cr_os_remove_folder(in_folder("outer/inner"), NULL) && cr_os_remove_folder(in_folder("outer"), NULL), "%s",
           cr_os_error());
     CHECK(cr_os_make_directory("/") && cr_os_make_directory("."), "%s", cr_os_error());
 }

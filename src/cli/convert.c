@@ -7,13 +7,18 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/folder.h"
 #include "../io/json.h"
 
-/* What else belongs to a model: the files of its tokenizer, and how to generate. */
-static const char *const companions[] = {
+/* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
+enum { COMPANIONS = 5 };                            /* the first of these */
+const char *const model_files[] = {
+    "config.json",             "model.safetensors",  "model.safetensors.index.json",
+    "adapter_config.json",     "adapter_model.safetensors",
     "tokenizer.json",          "tokenizer.model",    "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json",       "vocab.json",         "merges.txt",            "encoder.json",
     "vocab.bpe",               "vocab.txt",          "chat_template.jinja",   "generation_config.json",
+    NULL,
 };
 
 static bool join(const char *dir, const char *name, char out[4096]) {
@@ -40,12 +45,9 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
 }
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
-    char path[4096];
-    FILE *f = join(to, name, path) ? fopen(path, "wb") : NULL;
-    bool good = f && fwrite(text, 1, bytes, f) == bytes;
-    if (f && fclose(f)) good = false;
-    if (!good) cli_fail("cannot write '%s/%s': %s", to, name, cr_os_error());
-    return good;
+    cr_path path;
+    return (!cr_join("export", to, name, &path) && !cr_file_save("export", path.s, text, bytes)) ||
+           (cli_fail_library(), false);
 }
 
 /* What else a GGUF file says: the template of conversations, and the tokens that begin and end a text. */
@@ -75,9 +77,10 @@ static bool write_said(const char *gguf, const char *to) {
 
 /* The tokenizer of a GGUF file as files in a folder. */
 static bool write_tokenizer(const char *gguf, const char *to) {
-    char file[4096];
+    cr_path file;
     cr_tokenizer *t = cr_tokenizer_load(gguf);
-    const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
+    const bool good = t && !cr_join("export", to, "tokenizer.json", &file);
+    const cr_status status = good ? cr_tokenizer_save(t, file.s) : CR_IO;
     cr_tokenizer_free(t);
     return status == CR_OK ? write_said(gguf, to) : (cli_fail_library(), false);
 }
@@ -90,9 +93,9 @@ bool copy_companions(const char *model, const char *to) {
     cr_error_clear();
     if (own) return write_tokenizer(model, to);
     folder_of(model, from);
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+    for (const char *const *name = model_files + COMPANIONS; *name; name++) {
         char source[4096], copy[4096];
-        if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
+        if (!join(from, *name, source) || !join(to, *name, copy) || !cr_os_exists(source)) continue;
         if (!cr_os_copy(source, copy))
             return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
     }

@@ -379,8 +379,9 @@ cr_status cr_lm_save_adapter(const cr_lm *m, const char *dir) {
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!dir) return cr_fail_null(op, "the folder");
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
-    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights)) return cr_error_status();
     if (!cr_os_make_directory(dir)) return cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights))
+        return cr_error_status();
     cr_params *p = peft_names(m);
     char *text = p ? config_text(m) : NULL;
     cr_status status = text ? cr_save(weights.s, p, "{\"format\":\"pt\"}") : cr_error_status();
