@@ -10,7 +10,7 @@
 
 static char folder_name[512];
 
-__attribute__((unused)) static void folder_remove(void) { (void)cr_os_remove_folder(folder_name, NULL); }
+__attribute__((unused)) static void folder_remove(void) { (void)cr_os_remove_folder(folder_name); }
 
 /* The path of a file in it; sixteen may be in use at once. */
 __attribute__((unused)) static const char *folder_path(const char *name) {

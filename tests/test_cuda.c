@@ -528,7 +528,7 @@ TEST(cache_of_kernels) {
     OK(compile_test("nothing", text));
     CHECK(g->counters.compiled == compiled + 3, "a cache that is off");
     OK(cr_switch_set("CACHE", *kept ? kept : NULL));
-    cr_os_remove_folder(folder, NULL);
+    cr_os_remove_folder(folder);
     test_ran_on(dev());
 }
 

@@ -706,7 +706,7 @@ static void save_in_parts(cr_dtype dt) {
     OK(cr_training_save(dir, &t));                  /* over the merged ones */
     check_loaded(dir, dt, expected, "again");
     OK(cr_barrier(world));
-    if (!cr_world_rank(world)) CHECK(cr_os_remove_folder(dir, NULL), "%s: %s", dir, cr_os_error());
+    if (!cr_world_rank(world)) CHECK(cr_os_remove_folder(dir), "%s: %s", dir, cr_os_error());
     CHECK(cr_params_count(expected) == (dt == CR_F32 ? 4 : 6), "%d entries", (int)cr_params_count(expected));
     cr_params_free(expected);
     drop_big(&whole);

@@ -667,5 +667,5 @@ TEST(chat_templates) {
     CHECK(!strcmp(cr_chat_format(dir, NULL), "chatml"), "the file with the template comes first");
     CHECK(!strcmp(cr_chat_end("llama3"), "<|eot_id|>"), "its end");
     FAILS(CR_BAD_VALUE, "not 'x'", cr_chat_end("x"));
-    (void)cr_os_remove_folder(dir, NULL);
+    (void)cr_os_remove_folder(dir);
 }

@@ -78,8 +78,8 @@ static void files_of(const char *kind, cr_params *weights, const char *config) {
     cr_scope_end();
     cr_lm_free(m);
     cr_params_free(weights);
-    (void)cr_os_remove_folder(dir, NULL);
-    (void)cr_os_remove_folder(run, NULL);
+    (void)cr_os_remove_folder(dir);
+    (void)cr_os_remove_folder(run);
     test_ran_on(cr_cpu());
 }
 
@@ -149,5 +149,5 @@ TEST(refused) {
     FAILS(CR_IO, "tokenizer", cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{"));
     cr_scope_end();
     cr_lm_free(m);
-    (void)cr_os_remove_folder(dir, NULL);
+    (void)cr_os_remove_folder(dir);
 }

@@ -273,7 +273,7 @@ TEST(loops) {
             loops_of((const spec[]){{SHAPE(67, 263), .lo = -1, .hi = 1}, {SHAPE(263), .lo = -1, .hi = 1},
                                     {SHAPE(67, 1), .lo = -1, .hi = 1}}, isa);
         }
-        cr_os_remove_folder(folder_path(compilers[c]), NULL);
+        cr_os_remove_folder(folder_path(compilers[c]));
     }
     OK(cr_switch_set("CC", NULL));
     OK(cr_switch_set("CACHE", NULL));

@@ -1,6 +1,6 @@
 /* convert.c - chainrule import and export: a pretrained model in a folder of Hugging Face or a GGUF file
  * to a folder that chainrule uses, and back. */
-#include "cli.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "../core/os.h"
 #include "../io/folder.h"
 #include "../io/json.h"
+#include "../io/training.h"
 
 /* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
 enum { COMPANIONS = 5 };                            /* the first of these */
@@ -121,9 +122,43 @@ static char *tokenizer_entries(const cr_lm *m, const char *from) {
     return entries;
 }
 
+typedef struct first_weights { char name[64]; } first_weights;
+
+static void find_weights(const char *name, void *ctx) {
+    first_weights *w = ctx;
+    if (!strcmp(name, "model.safetensors") || !strncmp(name, "model-00001-of-", 15))
+        snprintf(w->name, sizeof w->name, "%.63s", name);
+}
+
+/* Did the program write the model in this folder? */
+static bool is_written(const char *dir) {
+    char path[4096];
+    first_weights w = {""};
+    if (run_exists(dir)) return true;
+    cr_os_each_entry(dir, find_weights, &w);
+    char *by = *w.name && join(dir, w.name, path) ? cr_load_metadata(path, "written_by") : NULL;
+    const bool is = by && !strcmp(by, "chainrule");
+    cr_free(by);
+    cr_error_clear();
+    return is;
+}
+
+/* Only files that the program wrote are replaced.  False: there is another one, message printed. */
+static bool may_write(const char *out, bool checkpoint) {
+    char path[4096];
+    if (checkpoint && join(out, "checkpoint", path) && cr_training_check("import", path))
+        return cli_fail_library(), false;
+    if (is_written(out)) return true;
+    for (const char *const *name = model_files; *name; name++)
+        if (join(out, *name, path) && (cr_os_exists(path) || cr_os_is_link(path)))
+            return cli_fail("'%s' was not written by chainrule: move it away, or choose another --out", path), false;
+    return true;
+}
+
 /* from: the weights of a model; adapter: merged into them, or NULL. */
 static int convert(const char *from, const char *adapter, const char *model, const char *to, const char *format,
                    const char *type) {
+    if (strcmp(format, "gguf") && !may_write(to, !strcmp(format, "checkpoint"))) return CLI_FAILED;
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
         return cr_lm_free(m), cli_fail_library();
@@ -180,6 +215,7 @@ int cli_quantize(int argc, char **argv) {
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    if (!may_write(out, false)) return CLI_FAILED;
     const file_list files = {&text, 1};
     uint32_t *ids = text ? calibration(from, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());

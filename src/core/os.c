@@ -520,11 +520,17 @@ static int folder_length(const char *path) {
     return slash ? (int)(slash - path) + 1 : 0;
 }
 
+/* The folder that is open as `held`, for readdir. */
+static DIR *again(int held) {
+    const int fd = openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
 /* Removes temporary files of processes that were killed: each is locked as long as its writer lives. */
 static void remove_stale(int folder) {
-    const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = again < 0 ? NULL : fdopendir(again);
-    if (!d && again >= 0) close(again);
+    DIR *d = again(folder);
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
         if (!cr_os_is_temporary(e->d_name)) continue;
@@ -750,25 +756,29 @@ int cr_os_hold(const char *path) {
 
 void cr_os_let_go(int held) { if (held >= 0) close(held); }
 
-bool cr_os_clear_folder(const char *path, bool (*ours)(const char *name)) {
+bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
     struct stat st;
     const char *name;
-    DIR *d = open_directory(path);
+    DIR *d = again(held);
     if (!d) return failed(errno);
     bool good = true;
-    while (ours && good && (name = next_entry(d))) {
-        good = (ours(name) || cr_os_is_temporary(name)) && !fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW) &&
+    while (good && (name = next_entry(d))) {
+        good = (ours(name) || cr_os_is_temporary(name)) && !fstatat(held, name, &st, AT_SYMLINK_NOFOLLOW) &&
                S_ISREG(st.st_mode);
-        if (!good) snprintf(error_text, sizeof error_text, "'%s' in it is of somebody else", name);
+        if (!good) snprintf(error_text, sizeof error_text, "'%s' in it is no file of a save: move it away", name);
     }
     rewinddir(d);
-    while (good && (name = next_entry(d))) (void)unlinkat(dirfd(d), name, 0);
+    while (good && (name = next_entry(d))) (void)unlinkat(held, name, 0);
     closedir(d);
     return good;
 }
 
-bool cr_os_remove_folder(const char *path, bool (*ours)(const char *name)) {
-    return cr_os_clear_folder(path, ours) && cr_os_remove(path);   /* fails, with the reason, if anything is left */
+bool cr_os_remove_folder(const char *path) {
+    DIR *d = open_directory(path);
+    if (!d) return failed(errno);
+    for (const char *name; (name = next_entry(d));) (void)unlinkat(dirfd(d), name, 0);
+    closedir(d);
+    return cr_os_remove(path);                                 /* fails, with the reason, if anything is left */
 }
 
 /* ---- terminal and signals ---- */

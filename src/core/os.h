@@ -104,10 +104,8 @@ void  cr_os_abandon(FILE *f, const char *temporary);                    /* close
 /* with parents; true when it exists afterwards */
 bool  cr_os_make_directory(const char *path);
 bool  cr_os_remove(const char *path);
-/* The files in a folder, only if all are regular files with names that are `ours` (NULL: anything) or temporary files. */
-bool  cr_os_clear_folder(const char *path, bool (*ours)(const char *name));
-/* the same, and the folder; refuses when folders are in it */
-bool  cr_os_remove_folder(const char *path, bool (*ours)(const char *name));
+/* a folder and the files in it; refuses when folders are in it */
+bool  cr_os_remove_folder(const char *path);
 /* syncs the folder; a file gets the mode of the one that it replaces */
 bool  cr_os_rename(const char *from, const char *to);
 bool  cr_os_copy(const char *from, const char *to);
@@ -120,6 +118,9 @@ bool  cr_os_lock_folder(const char *path);
  * or has just moved it */
 int   cr_os_hold(const char *path);
 void  cr_os_let_go(int held);                                           /* -1 is allowed */
+/* removes the files in it; false, and nothing is removed: not all are regular files whose names are `ours`, or temporary
+ * files */
+bool  cr_os_clear_held(int held, bool (*ours)(const char *name));
 bool  cr_os_exists(const char *path);
 bool  cr_os_is_directory(const char *path);
 bool  cr_os_is_link(const char *path);

@@ -154,7 +154,7 @@ static cr_status save_shard(const char *op, const char *dir, const cr_params *p,
     cr_status status = of ? cr_join(op, dir, name, &at) : cr_error_status();
     for (int64_t k = 0; k < cr_params_count(p); k++)
         if (status == CR_OK && shard[k] == i) status = cr_params_add(of, cr_params_name(p, k), cr_params_at(p, k));
-    if (status == CR_OK) status = cr_save(at.s, of, "{\"format\":\"pt\"}");
+    if (status == CR_OK) status = cr_save(at.s, of, "{\"format\":\"pt\",\"written_by\":\"chainrule\"}");
     cr_params_free(of);
     return status;
 }

@@ -441,7 +441,7 @@ typedef struct moving { const char *op, *dir, *from; const state *s; int ranks; 
 static void move_file(const char *file, void *ctx) {
     moving *m = ctx;
     path from, to;
-    if (m->status != CR_OK || !is_ours(file)) return;
+    if (m->status != CR_OK) return;
     if ((m->status = join(m->op, m->from, "", file, &from)) || (m->status = join(m->op, m->dir, "", file, &to)))
         return;
     if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s) && cr_os_exists(from.s))
