@@ -493,14 +493,19 @@ static cr_status load_state(const char *op, const set *files_of, state *s) {
 }
 
 /* ---- what is in a folder */
-typedef struct found { const char *op, *dir; bool files; cr_status status; } found;
+typedef struct found { const char *op, *dir; bool inside, files; cr_status status; } found;
 
 static void check_entry(const char *name, void *ctx) {
     found *f = ctx;
     path at;
     if (f->status != CR_OK || (f->status = join(f->op, f->dir, "", name, &at))) return;
-    const bool stage = !strcmp(name, cr_stage_new) || !strcmp(name, committed);
-    if (stage && cr_os_is_directory(at.s)) return;
+    const bool stage = !f->inside && (!strcmp(name, cr_stage_new) || !strcmp(name, committed));
+    if (stage && cr_os_is_directory(at.s)) {
+        found in = {f->op, at.s, true, false, CR_OK};
+        cr_os_each_entry(at.s, check_entry, &in);
+        f->status = in.status;
+        return;
+    }
     if (!stage && (is_ours(name) || cr_os_is_temporary(name)) && cr_os_is_plain(at.s)) {
         f->files = true;
         return;
@@ -509,7 +514,7 @@ static void check_entry(const char *name, void *ctx) {
 }
 
 cr_status cr_training_check(const char *op, const char *dir) {
-    found f = {op, dir, false, CR_OK};
+    found f = {op, dir, false, false, CR_OK};
     state s;
     set files;
     if (!cr_os_exists(dir) && !cr_os_is_link(dir)) return CR_OK;

@@ -258,22 +258,10 @@ char *cr_gguf_entries(const char *path, const char *prefix) {
     if (!path || !prefix) return cr_fail_null(op, path ? "the prefix" : "the path"), NULL;
     cr_mapping m;
     if (cr_file_map(op, path, false, &m)) return NULL;
-    char *all = cr_gguf_metadata(op, path, &m, NULL);
+    char *found = cr_gguf_section(op, path, &m, prefix);
     cr_os_unmap(&m);
-    cr_json *root = all ? cr_json_parse(op, path, all, strlen(all)) : NULL;
-    cr_out o = {0};
-    for (const cr_json *v = root ? root->first : NULL; v; v = v->next) {
-        if (strncmp(v->key, prefix, strlen(prefix))) continue;
-        cr_out_put(&o, o.bytes ? ", " : "{", o.bytes ? 2 : 1);
-        cr_out_string(&o, v->key, v->key_bytes);
-        cr_out_put(&o, ": ", 2);
-        cr_put_json(&o, v);
-    }
-    if (o.bytes) cr_out_put(&o, "}", 2);            /* with the end of the string */
-    cr_json_free(root);
-    free(all);
-    if (o.bytes && !cr_out_check(&o, op, path)) return o.text;
-    cr_out_free(&o);
+    if (!found || strcmp(found, "{}")) return found;
+    free(found);
     return NULL;
 }
 
