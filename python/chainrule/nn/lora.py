@@ -265,8 +265,11 @@ def _read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise wrong("peft_type", '"LORA"')
     if config.get("bias", "none") != "none":
         raise wrong("bias", '"none"')
+    if config.get("init_lora_weights", True) not in (True, False, None, "gaussian", "eva", "orthogonal"):
+        raise wrong("init_lora_weights", 'true, false, "gaussian", "eva" or "orthogonal": others change the base')
     empty = "use_dora", "lora_bias", "rank_pattern", "alpha_pattern", "modules_to_save", "trainable_token_indices"
-    for key in (*empty, "target_parameters"):
+    variants = "target_parameters", "alora_invocation_tokens", "layer_replication", "use_qalora", "use_bdlora"
+    for key in (*empty, *variants, "arrow_config"):
         if config.get(key):
             raise wrong(key, "empty")
     if type(config.get("r")) is not int or config["r"] < 1:
