@@ -624,7 +624,9 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
     for step in (4, 6, 8):
         assert f"chainrule: the checkpoint after step {step} was not saved\n" in said.stderr, said.stderr
     assert (
-        said.stderr.count("is no folder that a save made") == 3 and "validation loss" in said.stdout and "go on" not in said.stdout
+        said.stderr.count("is no folder that a save made") == 3
+        and "validation loss" in said.stdout
+        and "go on" not in said.stdout
     ), said
     assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
     run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)

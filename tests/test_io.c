@@ -760,6 +760,39 @@ TEST(only_files_of_a_save_are_moved) {
     cr_params_free(two);
 }
 
+TEST(checkpoints_are_checked_and_removed) {
+    const char *dir = folder_path("mine");
+    cr_params *one = one_weight(1);
+    OK(cr_training_check(dir));
+    OK(cr_training_remove(dir));
+    OK(cr_training_save(dir, &(cr_training){.params = one}));
+    OK(cr_training_check(dir));
+    put_text(dir, "thesis", "dear");
+    FAILS(CR_IO, "mine/thesis' was not written by a save", cr_training_check(dir));
+    FAILS(CR_IO, "'thesis' in it", cr_training_remove(dir));
+    CHECK(holds(dir, 1) && cr_os_exists(folder_path("mine/thesis")), "something was removed");
+    remove_in(dir, "thesis");
+    CHECK(cr_os_make_directory(folder_path("mine/.chainrule-new")), "%s", cr_os_error());
+    put_text(folder_path("mine/.chainrule-new"), "thesis", "dear");
+    FAILS(CR_IO, ".chainrule-new/thesis' was not written", cr_training_check(dir));
+    remove_in(folder_path("mine/.chainrule-new"), "thesis");
+    put_text(folder_path("mine/.chainrule-new"), "weights.safetensors", "half");
+    OK(cr_training_check(dir));
+    CHECK(!symlink("mine", folder_path("link")), "symlink");
+    FAILS(CR_IO, "link' is no folder of a checkpoint", cr_training_check(folder_path("link")));
+    FAILS(CR_IO, "link' is no folder", cr_training_remove(folder_path("link")));
+    CHECK(cr_os_remove(folder_path("link")), "%s", cr_os_error());
+    OK(cr_training_remove(dir));
+    CHECK(!cr_os_exists(dir), "it is still there");
+    CHECK(cr_os_make_directory(dir), "%s", cr_os_error());
+    put_text(dir, "weights.safetensors", "of another program");
+    FAILS(CR_IO, "state.json", cr_training_check(dir));
+    CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_check(NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_remove(NULL));
+    cr_params_free(one);
+}
+
 /* A save that ended while it moved its files: the next one removes what the state no longer has. */
 TEST(a_completed_save_has_no_old_files) {
     const char *dir = folder_path("fewer");
@@ -771,7 +804,8 @@ TEST(a_completed_save_has_no_old_files) {
     CHECK(cr_os_rename(folder_path("fewer.next"), folder_path("fewer/.chainrule-commit")), "%s", cr_os_error());
     CHECK(cr_os_exists(folder_path("fewer/optimizer.safetensors")), "of the first save");
     OK(cr_training_merge(dir));
-    CHECK(!cr_os_exists(folder_path("fewer/optimizer.safetensors")) && !cr_os_exists(folder_path("fewer/.chainrule-commit")),
+    CHECK(!cr_os_exists(folder_path("fewer/optimizer.safetensors")) &&
+              !cr_os_exists(folder_path("fewer/.chainrule-commit")),
           "an old file stays");
     run_free(&a);
     remove_checkpoint(dir);
@@ -815,8 +849,8 @@ TEST(saves_into_one_folder_follow_each_other) {
             cr_params_free(p);
         }
         for (int i = 0; i < 3; i++) cr_thread_join(threads[i]);
-        CHECK(!w[0].bad && !w[1].bad && !w[2].bad && (!training || reads == 100), "%d, %d and %d saves failed", w[0].bad,
-              w[1].bad, w[2].bad);
+        CHECK(!w[0].bad && !w[1].bad && !w[2].bad && (!training || reads == 100), "%d, %d and %d saves failed",
+              w[0].bad, w[1].bad, w[2].bad);
         CHECK(holds(dir, 119) || holds(dir, 219) || holds(dir, 319), "the last save is that of no writer");
         CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
     }

@@ -8,7 +8,6 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
-#include "../io/training.h"
 #include "../io/utf8.h"
 
 static bool join(const char *dir, const char *name, char out[4096]) {
@@ -58,12 +57,12 @@ static const char removed[] = ".chainrule-old";
 static cr_status remove_checkpoint(const run *r, const char *name) {
     char from[4096], to[4096];
     if (!run_path(r, name, from) || !run_path(r, removed, to)) return CR_IO;
-    cr_status status = cr_training_check("train", from);
-    if (status == CR_OK) status = cr_training_remove("train", to);             /* of a process that was killed */
+    cr_status status = cr_training_check(from);
+    if (status == CR_OK) status = cr_training_remove(to);             /* of a process that was killed */
     if (status != CR_OK) return status;
     if (!cr_os_rename(from, to))
         return cr_fail(CR_IO, "train", "cannot move '%s' to '%s': %s", from, to, cr_os_error());
-    return cr_training_remove("train", to);
+    return cr_training_remove(to);
 }
 
 /* Completes an interrupted save, or removes its files. */
@@ -99,7 +98,7 @@ static cr_status each_checkpoint(const run *r, cr_status (*fn)(const run *r, con
 
 static cr_status check_checkpoint(const run *r, const char *name) {
     char path[4096];
-    return run_path(r, name, path) ? cr_training_check("train", path) : CR_IO;
+    return run_path(r, name, path) ? cr_training_check(path) : CR_IO;
 }
 
 /* Does the file begin as the log of a run? */
@@ -128,7 +127,7 @@ static bool check_files(const run *r, const char *const *names) {
 bool run_clear(const run *r) {
     static const char *const of_train[] = {"run.jsonl", "tokenizer.json", "curve.svg", NULL};
     char old[4096];
-    cr_status status = run_path(r, removed, old) ? cr_training_remove("train", old) : CR_IO;
+    cr_status status = run_path(r, removed, old) ? cr_training_remove(old) : CR_IO;
     if (status == CR_OK && r->s->resume) status = each_checkpoint(r, settle_checkpoint);
     if (status == CR_OK && !r->s->resume) {
         if (!check_files(r, of_train) || (r->s->model && !check_files(r, model_files))) return false;

@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "../core/os.h"
-#include "../io/folder.h"
 #include "../io/json.h"
-#include "../io/training.h"
 
 /* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
 enum { COMPANIONS = 5 };                            /* the first of these */
@@ -46,9 +44,12 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
 }
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
-    cr_path path;
-    return (!cr_join("export", to, name, &path) && !cr_file_save("export", path.s, text, bytes)) ||
-           (cli_fail_library(), false);
+    char path[4096], temporary[4096];
+    FILE *f = join(to, name, path) ? cr_os_create_beside(path, temporary, sizeof temporary) : NULL;
+    if (f) (void)fwrite(text, 1, bytes, f);                    /* a failure is found by the commit */
+    const bool good = f && cr_os_commit(f, temporary, path);
+    if (!good) cli_fail("cannot write '%s/%s': %s", to, name, cr_os_error());
+    return good;
 }
 
 /* What else a GGUF file says: the template of conversations, and the tokens that begin and end a text. */
@@ -78,10 +79,9 @@ static bool write_said(const char *gguf, const char *to) {
 
 /* The tokenizer of a GGUF file as files in a folder. */
 static bool write_tokenizer(const char *gguf, const char *to) {
-    cr_path file;
+    char file[4096];
     cr_tokenizer *t = cr_tokenizer_load(gguf);
-    const bool good = t && !cr_join("export", to, "tokenizer.json", &file);
-    const cr_status status = good ? cr_tokenizer_save(t, file.s) : CR_IO;
+    const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
     cr_tokenizer_free(t);
     return status == CR_OK ? write_said(gguf, to) : (cli_fail_library(), false);
 }
@@ -146,7 +146,7 @@ static bool is_written(const char *dir) {
 /* Only files that the program wrote are replaced.  False: there is another one, message printed. */
 static bool may_write(const char *out, bool checkpoint) {
     char path[4096];
-    if (checkpoint && join(out, "checkpoint", path) && cr_training_check("import", path))
+    if (checkpoint && join(out, "checkpoint", path) && cr_training_check(path))
         return cli_fail_library(), false;
     if (is_written(out)) return true;
     for (const char *const *name = model_files; *name; name++)

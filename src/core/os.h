@@ -118,8 +118,8 @@ bool  cr_os_lock_folder(const char *path);
  * or has just moved it */
 int   cr_os_hold(const char *path);
 void  cr_os_let_go(int held);                                           /* -1 is allowed */
-/* removes the files in it; false, and nothing is removed: not all are regular files whose names are `ours`, or temporary
- * files */
+/* removes the files in it; false, and nothing is removed: not all are regular files whose names are `ours`, or
+ * temporary files */
 bool  cr_os_clear_held(int held, bool (*ours)(const char *name));
 bool  cr_os_exists(const char *path);
 bool  cr_os_is_directory(const char *path);

@@ -14,7 +14,8 @@
 #include "safetensors.h"
 #include "stage.h"
 
-static const char shards[] = "shards", single[] = "model.safetensors", index_name[] = "model.safetensors.index.json", config_name[] = "config.json";
+static const char shards[] = "shards", single[] = "model.safetensors",
+                  index_name[] = "model.safetensors.index.json", config_name[] = "config.json";
 
 cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *out) {
     const int n = snprintf(out->s, sizeof out->s, "%s/%s", dir, name);

@@ -513,7 +513,9 @@ static void check_entry(const char *name, void *ctx) {
     f->status = cr_fail(CR_IO, f->op, "'%s' was not written by a save: move it away, or choose another folder", at.s);
 }
 
-cr_status cr_training_check(const char *op, const char *dir) {
+cr_status cr_training_check(const char *dir) {
+    static const char op[] = "training_check";
+    if (!dir) return cr_fail_null(op, "the folder");
     found f = {op, dir, false, false, CR_OK};
     state s;
     set files;
@@ -528,7 +530,9 @@ cr_status cr_training_check(const char *op, const char *dir) {
     return f.status;
 }
 
-cr_status cr_training_remove(const char *op, const char *dir) {
+cr_status cr_training_remove(const char *dir) {
+    static const char op[] = "training_remove";
+    if (!dir) return cr_fail_null(op, "the folder");
     path at;
     const char *const inside[] = {cr_stage_new, committed};
     cr_status status = CR_OK;

@@ -5,11 +5,6 @@
 #include "file.h"
 #include "folder.h"
 
-/* Is all in DIR, or nothing, of saves of a checkpoint?  An error names the first thing that is not. */
-cr_status  cr_training_check(const char *op, const char *dir);
-/* removes DIR, a checkpoint or what an earlier removal has left of it; whatever is not of a checkpoint stays, and is
- * named */
-cr_status  cr_training_remove(const char *op, const char *dir);
 cr_params *cr_training_load_weights(const char *op, const char *dir, const cr_device *dev);
 /* the safetensors file that has the metadata of the weights, a private mapping that the caller unmaps; path: its
  * name */

@@ -284,15 +284,15 @@ static void check_yarn(cr_entries *in, double factor) {
     cr_entry_only(in, "mscale_all_dim", 0);
     const double implied = 0.1 * log(factor) + 1, said = cr_entry_number(in, "attention_factor", implied, 0, 1e6);
     if (in->status == CR_OK && fabs(said - implied) > 1e-6)
-        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file has no \"attention_factor\" of YaRN: it is %g, not "
-                             "the %g that \"factor\" implies", in->path, said, implied);
+        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file has no \"attention_factor\" of YaRN: it is "
+                             "%g, not the %g that \"factor\" implies", in->path, said, implied);
 }
 
 /* It has the divisors of the pairs, by which readers know Llama 3's numbers only. */
 static void check_llama3(cr_entries *in, double low, double high, int64_t trained) {
     if (in->status != CR_OK || (low == 1 && high == 4 && trained == 8192)) return;
-    in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file's divisors are those of Llama 3, with low_freq_factor 1, "
-                         "high_freq_factor 4 and original_max_position_embeddings 8192, not %g, %g and %lld", in->path,
+    in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file's divisors are those of Llama 3, with "
+                         "low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192, not %g, %g and %lld", in->path,
                          low, high, (long long)trained);
 }
 
@@ -305,8 +305,8 @@ static int64_t window_of(cr_entries *e) {
     for (const cr_json *v = types && types->kind == CR_JSON_ARRAY ? types->first : NULL; v; v = v->next) {
         const bool slides = v->kind == CR_JSON_STRING && !strcmp(v->text, "sliding_attention");
         if (e->status == CR_OK && slides != (window > 0))
-            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': a GGUF file has the window of all layers of mistral, not of "
-                                "some layers: \"layer_types\" must be %s", e->path,
+            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': a GGUF file has the window of all layers of mistral, "
+                                "not of some layers: \"layer_types\" must be %s", e->path,
                                 window ? "sliding_attention" : "full_attention");
     }
     return window;

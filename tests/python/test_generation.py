@@ -521,6 +521,9 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
             (plain, hi, {"chat_template": MISTRAL.replace("user", "x")}, "roles must alternate"),
             (plain, hi, {"chat_template": evil}, "refuses these messages"),
             (plain, hi, {"chat_template": "{{ messages.append(1) }}"}, "refuses these messages"),
+            (plain, hi, {"chat_template": "{{ 1 / 0 }}"}, "the template fails on these messages: ZeroDivisionError"),
+            (plain, hi, {"chat_template": "{{ 'a' + 1 }}"}, "fails on these messages: TypeError"),
+            (plain, hi, {"chat_template": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"}, "RecursionError"),
             (chat_folder(tmp_path / "a", 5), hi, {}, "must be text, it is 5"),
         ]
     rows.append((chat_folder(tmp_path / "b", None), hi, {"chat_template": "mistral", "tokenize": True}, ""))

@@ -456,7 +456,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def test_a_link_as_the_target(tmp_path: Path) -> None:
-    """torch.save writes the file that a link leads to; safetensors replaces the link.  No save of a folder follows one."""
+    """torch.save writes the file that a link leads to; safetensors replaces it.  No save of a folder follows one."""
     (tmp_path / "real").mkdir()
     for name in ("a.pt", "a.safetensors", "model.safetensors", "config.json"):
         (tmp_path / "real" / name).write_bytes(b"old")
