@@ -292,8 +292,8 @@ static void check_yarn(cr_entries *in, double factor) {
 static void check_llama3(cr_entries *in, double low, double high, int64_t trained) {
     if (in->status != CR_OK || (low == 1 && high == 4 && trained == 8192)) return;
     in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file's divisors are those of Llama 3, with "
-                         "low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192, not %g, %g and %lld", in->path,
-                         low, high, (long long)trained);
+                         "low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192, "
+                         "not %g, %g and %lld", in->path, low, high, (long long)trained);
 }
 
 /* It has a window of all layers, of mistral; returns that, 0: none. */
