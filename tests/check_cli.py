@@ -1135,7 +1135,7 @@ def info_lists_what_there_is(folder: Path) -> None:
 def what_the_program_did_not_write_stays(folder: Path) -> None:
     """--out with files of somebody else: an error names the first, before anything is written or removed."""
     base(folder)
-    words = {
+    words: dict[str, list[object]] = {
         "train": ["train", "--data", folder / "text.txt", *small(warmup=1), "--steps", 2, "--overwrite"],
         "finetune": ["finetune", "--model", "base", "--data", samples(folder), "--steps", 2, "--lora", 2],
         "export": ["export", "--model", "base"],

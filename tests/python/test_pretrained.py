@@ -515,7 +515,7 @@ def test_what_a_gguf_file_cannot_say_is_not_written(options: dict[str, Any], mes
     assert not list(tmp_path.iterdir())
     model.save_pretrained(tmp_path / "m")
     if PROGRAM.exists():
-        words = [PROGRAM, "export", "--model", tmp_path / "m", "--out", tmp_path / "m.gguf"]
+        words: list[str | Path] = [PROGRAM, "export", "--model", tmp_path / "m", "--out", tmp_path / "m.gguf"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == 1 and "chainrule: [" in done.stderr and not (tmp_path / "m.gguf").exists(), done
 
