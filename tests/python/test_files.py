@@ -827,3 +827,20 @@ def test_any_pickle(body: bytes) -> None:
             cr.load(archive_of(pickled))
         except MALFORMED:
             pass
+
+
+def test_long_arrays_are_bounded(tmp_path: Path) -> None:
+    """A shape of thousands of numbers is refused where it becomes too long; an array of a GGUF file is text only for
+    those who ask for it."""
+    header = json.dumps({"t": {"dtype": "F32", "shape": [0] * 5000, "data_offsets": [0, 0]}}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(OSError, match="byte 3[0-9]{3}: an array is too long"):
+        cr.load(path)
+    key, n = b"x.y", 10_000
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IIQ", 9, 0, n) + bytes([7]) * n
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry)
+    assert cr.load(path) == {} and json.loads(cr._core._load_metadata(str(path))) == {"x.y": [7] * n}
+    with pytest.raises(ValueError, match="architecture"):
+        cr.models.from_pretrained(path)

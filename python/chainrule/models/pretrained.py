@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import Parameter
+from ..nn.evaluating import evaluating
 from ..nn.init import without_values
 from ..nn.quantized import replaced
 from ..serialization import load
@@ -258,13 +259,12 @@ def moments_of(model: Decoder, layers: list[nn.Linear], tokens: list[int]) -> li
         return add
 
     hooks = [layer.register_forward_pre_hook(adding(total)) for layer, total in zip(layers, sums, strict=True)]
-    training, context = model.training, model.config.context
-    model.eval()
+    context = model.config.context
     try:
-        for first in range(0, len(tokens), context):
-            model.hidden(_core.tensor([tokens[first : first + context]], device=sums[0].device))
+        with evaluating(model):
+            for first in range(0, len(tokens), context):
+                model.hidden(_core.tensor([tokens[first : first + context]], device=sums[0].device))
     finally:
-        model.train(training)
         for hook in hooks:
             hook.remove()
     return sums
