@@ -38,7 +38,7 @@ def derivative(f: Function, x: float, order: int) -> Real:
 def digits(x: float, order: int) -> int:
     """Enough for what the differences cancel, and for an exp(-x) or exp(-x^2) beside 1."""
     size = abs(x)
-    return int(60 + 25 * order + (order + 1) * (abs(math.log10(size)) if size else 0) + min(size * size, 900) + min(size, 400))
+    return int(60 + 25 * order + (order + 1) * (abs(math.log10(size)) if size else 0) + (size * size if size <= 30 else min(size, 400)))
 
 
 def sigmoid(x: Real) -> Real:
