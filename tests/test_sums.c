@@ -106,7 +106,8 @@ TEST(half_precision_is_rounded_once) {
     }
 }
 
-/* Numbers whose mean no f32 holds: the variance is as exact as their deviations.  Rows, columns, few columns, one long row. */
+/* Numbers whose mean no f32 holds: the variance is as exact as their deviations.  Rows, columns, few
+ * columns, one long row. */
 static void check_variance(int64_t rows, int64_t columns, int axis, double mean) {
     const int64_t n = rows * columns, results = axis ? rows : columns, count = n / results;
     float *x = malloc(sizeof *x * (size_t)n);

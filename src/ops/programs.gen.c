@@ -813,7 +813,7 @@ static const cr_instr logit_code[] = {
     {CR_OP_DIV, 5, 6, -1},            /* v4 = div v2 v3 */
     {CR_OP_LOG, 7, -1, -1},           /* v5 = log v4 */
 };
-/* logit_bwd(x, g, eps) = SEL((z < x) + (z > x), K(0), g * (K(1) / z + K(1) / (K(1) - z))) */
+/* logit_bwd(x, g, eps) = SEL((z < x) + (z > x), K(0), g * (p * p + q * q)) */
 static const double logit_dx_k[] = {1.0, 0.0};
 static const cr_instr logit_dx_code[] = {
     {CR_OP_MAX, 0, 2, -1},            /* v0 = max x eps */
@@ -822,15 +822,17 @@ static const cr_instr logit_dx_code[] = {
     {CR_OP_LT, 7, 0, -1},             /* v3 = lt v2 x */
     {CR_OP_GT, 7, 0, -1},             /* v4 = gt v2 x */
     {CR_OP_ADD, 8, 9, -1},            /* v5 = add v3 v4 */
-    {CR_OP_DIV, 3, 7, -1},            /* v6 = div k0 v2 */
-    {CR_OP_SUB, 3, 7, -1},            /* v7 = sub k0 v2 */
-    {CR_OP_DIV, 3, 12, -1},           /* v8 = div k0 v7 */
-    {CR_OP_ADD, 11, 13, -1},          /* v9 = add v6 v8 */
-    {CR_OP_MUL, 1, 14, -1},           /* v10 = mul g v9 */
-    {CR_OP_SEL, 10, 4, 15},           /* v11 = sel v5 k1 v10 */
+    {CR_OP_RSQRT, 7, -1, -1},         /* v6 = rsqrt v2 */
+    {CR_OP_MUL, 11, 11, -1},          /* v7 = mul v6 v6 */
+    {CR_OP_SUB, 3, 7, -1},            /* v8 = sub k0 v2 */
+    {CR_OP_RSQRT, 13, -1, -1},        /* v9 = rsqrt v8 */
+    {CR_OP_MUL, 14, 14, -1},          /* v10 = mul v9 v9 */
+    {CR_OP_ADD, 12, 15, -1},          /* v11 = add v7 v10 */
+    {CR_OP_MUL, 1, 16, -1},           /* v12 = mul g v11 */
+    {CR_OP_SEL, 10, 4, 17},           /* v13 = sel v5 k1 v12 */
 };
 static cr_program logit_dx = {"logit_bwd", "gradient of logit with respect to x", CR_RULE_FLOAT,
-        2, 1, 2, 12, 1, logit_dx_k, logit_dx_code, {16}, 58, true, NULL, -1, NULL};
+        2, 1, 2, 14, 1, logit_dx_k, logit_dx_code, {18}, 58, true, NULL, -1, NULL};
 static cr_gradient logit_grad[] = {{&logit_dx, 2, {0, 2}}};
 
 /* log1p(x) = LOG1P(x) */

@@ -38,7 +38,12 @@ def derivative(f: Function, x: float, order: int) -> Real:
 def digits(x: float, order: int) -> int:
     """Enough for what the differences cancel, and for an exp(-x) or exp(-x^2) beside 1."""
     size = abs(x)
-    return int(60 + 25 * order + (order + 1) * (abs(math.log10(size)) if size else 0) + (size * size if size <= 30 else min(size, 400)))
+    return int(
+        60
+        + 25 * order
+        + (order + 1) * (abs(math.log10(size)) if size else 0)
+        + (size * size if size <= 30 else min(size, 400))
+    )
 
 
 def sigmoid(x: Real) -> Real:
@@ -47,10 +52,6 @@ def sigmoid(x: Real) -> Real:
 
 def normal(x: Real) -> Real:
     return m.erfc(-x / m.sqrt(2)) / 2
-
-
-def i1_over_i0(x: Real) -> Real:
-    return m.besseli(1, x) / m.besseli(0, x)
 
 
 ANY, POSITIVE, INSIDE, ABOVE_1 = (-math.inf, math.inf), (0.0, math.inf), (-1.0, 1.0), (1.0, math.inf)
@@ -113,7 +114,28 @@ SLOW = {"i0", "i1", "i0e", "i1e", "erfcx", "log_ndtr", "ndtr"}  # at a thousand 
 TINY = [1e-300, 1e-30, 1e-8, 1e-3]
 NEAR = [0.1, 0.3, 0.70710678, 0.99, 1 - 1e-6, 1.0, 1 + 1e-6, 1.2, 1.7, 2 / math.pi, 2.0, 2.6, 3.7]
 FAR = [7.0, 8 - 1e-6, 8.0, 8 + 1e-6, 9.0, 15.9, 20.0, 40.0, 88.0, 89.0, 100.0, 700.0, 710.0, 1e4, 1e8, 1e9, 1e20, 1e30]
-MORE = [1e-200, 1e-100, 1e-16, 1e-6, 1e-40, 1e-20, 1e-12, 1e-10, 1e-7, 1e-5, 1e-4, 0.01, 0.03, 0.42, 0.425, 0.6, 0.75, 0.9, 1.41, 1.5]
+MORE = [
+    1e-200,
+    1e-100,
+    1e-16,
+    1e-6,
+    1e-40,
+    1e-20,
+    1e-12,
+    1e-10,
+    1e-7,
+    1e-5,
+    1e-4,
+    0.01,
+    0.03,
+    0.42,
+    0.425,
+    0.6,
+    0.75,
+    0.9,
+    1.41,
+    1.5,
+]
 MORE += [2.2, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 10.3, 12.0, 16.0, 17.0, 25.0, 30.0, 37.0, 50.0, 80.0, 300.0, 500.0]
 POINTS = [0.0, *TINY, *NEAR, *FAR, *(MORE if FULL else [])]
 
@@ -150,10 +172,12 @@ def test_unary(name: str, dtype: Any) -> None:
     least = LIMITS[dtype][0]
     far = far if FULL else min(far, 100)
     points = [p for p in POINTS if FULL or name not in SLOW or p != 1e-300]
-    wanted = [s * p for p in points for s in (1, -1) if low < s * p < high and abs(p) <= far and (p or name not in KINK)]
+    wanted = [
+        s * p for p in points for s in (1, -1) if low < s * p < high and abs(p) <= far and (p or name not in KINK)
+    ]
     if high == 1.0:
         wanted += [1 - 1e-6, 1 - 1e-9]
-    x = cr.tensor(wanted, dtype=cr.float32 if max(wanted) > 1 else dtype).to(dtype)   # the references are shared
+    x = cr.tensor(wanted, dtype=cr.float32 if max(wanted) > 1 else dtype).to(dtype)  # the references are shared
     x = x[(x.abs() >= least) | (x == 0) & (name not in KINK)]
     x = x[(x > low) & (x < high)].requires_grad_()
     for at, *got in zip(x.tolist(), *orders(f, x, wrt=x), strict=True):
@@ -168,8 +192,6 @@ def test_unary(name: str, dtype: Any) -> None:
             want[2] = want[3] = m.mpf(0)
         if name in ("gelu", "gelu_tanh") and at < -3:
             got[0] = float(want[0])  # as PyTorch's: 1 + erf(x) cancels
-        if name in ("gelu", "erf", "erfc", "ndtr") and at and abs(at) < 1e-12:
-            got, want = got[:3] + [float(want[3])], want
         verify(f"{name} in {dtype}", got, want, at, dtype)
 
 
@@ -201,7 +223,7 @@ BINARY: dict[str, tuple[Any, Function, list[tuple[float, float]]]] = {
     "xlog1py": (cr.special.xlog1py, lambda a, b: a * m.log1p(b), PAIRS),
     "pow": (cr.pow, lambda a, b: a**b, [*PAIRS[1:], (0.1, 0.0), (2.0, 0.0), (1.0, 0.0), (3.0, 1.0), (2.0, 2.0)]),
 }
-UNIT = {"atan2": 1, "hypot": 1}  # homogeneous: distances scale with the point
+UNIT = {"atan2", "hypot"}  # homogeneous: distances scale with the point
 
 
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
@@ -224,14 +246,17 @@ def test_binary(name: str, dtype: Any) -> None:
                     terms, divisor, power = STENCIL[order]
                     at = [k * truth(m.mpf(p) + u * i * h, m.mpf(q) + v * i * h) for i, k in terms]
                     value = sum(at) / (divisor * h**power)
-                    want.append(m.mpf(0) if abs(value) * m.mpf(small) ** order < m.mpf(10) ** -35 * abs(at[0]) else value)
+                    gone = abs(value) * m.mpf(small) ** order < m.mpf(10) ** -35 * abs(at[0])
+                    want.append(m.mpf(0) if gone else value)
             size = max(abs(w) * m.mpf(scale) ** k for k, w in enumerate(want))
             for order in range(4):
                 if abs(want[order]) > LIMITS[dtype][1]:
                     break
-                allowed = LIMITS[dtype][2] * (abs(want[order]) + (size if name == "hypot" else size * 1e-6) / m.mpf(scale) ** order)
+                slack = (size if name == "hypot" else size * 1e-6) / m.mpf(scale) ** order
+                allowed = LIMITS[dtype][2] * (abs(want[order]) + slack)
                 assert abs(m.mpf(got[order]) - want[order]) <= allowed, (
-                    f"{name} in {dtype}, derivative {order} at ({p}, {q}) along ({u}, {v}): {got[order]}, not {want[order]}"
+                    f"{name} in {dtype}, derivative {order} at ({p}, {q}) along ({u}, {v}): {got[order]}, "
+                    f"not {want[order]}"
                 )
 
 

@@ -794,13 +794,14 @@ static void fused_58(float *const *out, const float *const *in, const float *par
         const vec v3 = v_lt(v2, x);
         const vec v4 = v_gt(v2, x);
         const vec v5 = v_add(v3, v4);
-        const vec v6 = v_div(k0, v2);
-        const vec v7 = v_sub(k0, v2);
-        const vec v8 = v_div(k0, v7);
-        const vec v9 = v_add(v6, v8);
-        const vec v10 = v_mul(g, v9);
-        const vec v11 = v_sel(v5, k1, v10);
-        STORE(out[0] + i, v11);
+        const vec v6 = v_rsqrt(v2);
+        const vec v8 = v_sub(k0, v2);
+        const vec v9 = v_rsqrt(v8);
+        const vec v10 = v_mul(v9, v9);
+        const vec v11 = v_fma(v6, v6, v10);
+        const vec v12 = v_mul(g, v11);
+        const vec v13 = v_sel(v5, k1, v12);
+        STORE(out[0] + i, v13);
     }
 }
 
