@@ -52,7 +52,7 @@ class RemovableHandle:
 
     always_call = False  # of a hook behind a call: also where that raises
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: dict[RemovableHandle, Any]) -> None:
         self._hooks = hooks
 
     def remove(self) -> None:
