@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from .. import _core
@@ -159,6 +161,60 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return _GLOBAL.add("backward", hook)
 
 
+class _Entries(OrderedDict[str, Any]):
+    """A state dict: the versions of its modules and, while it is loaded, what is done once all of it fits."""
+
+    later: list[Callable[[], None]] | None = None  # None: each entry is taken at once
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._metadata: dict[str, dict[str, Any]] = {}
+
+    def __reduce__(self) -> Any:
+        return OrderedDict, (), {"_metadata": self._metadata}, None, iter(self.items())
+
+    @staticmethod
+    def part_of(whole: _Entries) -> _Entries:
+        """Some of the entries of another, none yet."""
+        part = _Entries()
+        part._metadata, part.later = whole._metadata, whole.later
+        return part
+
+    def below(self, prefix: str) -> dict[str, _Entries]:
+        """The entries of each module inside the one of a prefix, by its name."""
+        found: dict[str, _Entries] = {}
+        for key, value in self.items():
+            if isinstance(key, str) and key.startswith(prefix):
+                first, dot, _ = key[len(prefix) :].partition(".")
+                if dot:
+                    found.setdefault(first, _Entries.part_of(self))[key] = value
+        return found
+
+
+def _fitting(key: str, given: Any, mine: Tensor, assign: bool, problems: list[str]) -> Tensor | None:
+    """An entry as a tensor for ``mine``; or None and why it does not fit."""
+    if not isinstance(given, Tensor) and not hasattr(given, "__array__"):
+        problems.append(f'"{key}" is a {type(given).__name__}, not a tensor.')
+        return None
+    try:
+        tensor = given if isinstance(given, Tensor) else _core.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as e:  # an array of text, of objects
+        problems.append(f'"{key}" cannot be a tensor: {e}.')
+        return None
+    if assign and isinstance(mine, Parameter) and mine.requires_grad and not tensor.is_floating_point():
+        problems.append(f'"{key}" is {tensor.dtype}, which has no gradient.')
+        return None
+    if tuple(tensor.shape) == (1,) and tuple(mine.shape) == ():
+        tensor = tensor[0]  # PyTorch 0.3 had no tensors without axes
+    if tensor.shape != mine.shape:
+        problems.append(
+            f"size mismatch for {key}: copying a param with shape {tuple(tensor.shape)} from checkpoint, the"
+            f" shape in current model is {tuple(mine.shape)}."
+        )
+        return None
+    return tensor
+
+
 class Module:
     """The base class of layers and models.  A subclass makes its parts in ``__init__`` and computes in ``forward``::
 
@@ -176,6 +232,8 @@ class Module:
 
     training: bool  # dropout, batch norm: is this training, or use?
     _kinds: dict[str, str]  # name -> PARAMETER, BUFFER, TRANSIENT or MODULE, in the order of registration
+    _covered: dict[str, Any] = {}  # values of those names that are also names of methods; an instance has its own
+    _version = 1  # of the class, for its state dicts
     _hooked = False  # has a hook of calls, or had one
     _forward_pre_hooks: Hooks = {}  # of the class: none; an instance with hooks has its own
     _forward_hooks: Hooks = {}
@@ -315,14 +373,18 @@ class Module:
         return self._add_hook("_state_dict_pre_hooks", hook, False, True)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, {})``, which may change it."""
+        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, metadata)``, which may change
+        it.  RuntimeError: a result other than None."""
+        return self._add_hook("_state_dict_hooks", hook, False, False)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The same, but a result other than None takes the place of the dict."""
         return self._add_hook("_state_dict_hooks", hook, False, True)
 
-    _register_state_dict_hook = register_state_dict_post_hook
-
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before this module is loaded ``hook(module, state_dict, prefix, {}, strict, missing_keys,
-        unexpected_keys, error_messages)``, which may change the dict, a copy, and add messages."""
+        """Before this module is loaded ``hook(module, state_dict, prefix, metadata, strict, missing_keys,
+        unexpected_keys, error_messages)``, which may change the dict, a copy of the entries of this module and those
+        inside, and add messages."""
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, True)
 
     def _register_load_state_dict_pre_hook(
@@ -331,7 +393,8 @@ class Module:
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After this module was loaded ``hook(module, incompatible_keys)``."""
+        """After this module and those inside were loaded ``hook(module, incompatible_keys)``, which may change the
+        lists of these keys before they are an error."""
         return self._add_hook("_load_state_dict_post_hooks", hook, False, True)
 
     # ---- attributes ----
@@ -342,6 +405,8 @@ class Module:
         if kind:
             if kinds is None:
                 raise AttributeError(f"cannot assign a {kind} before Module.__init__() call")
+            if kind == PARAMETER and name not in kinds and hasattr(type(self), name):
+                raise KeyError(f"attribute '{name}' already exists")
             self._register(kind, name, value)
             return
         if isinstance(value, Buffer) and (kinds is None or name not in kinds):
@@ -357,8 +422,11 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
             )
+        if kinds and name in kinds:
+            self._store(name, value)
+            return
         object.__setattr__(self, name, value)
-        if (kinds and name in kinds) or name == "training":
+        if name == "training":
             _core._new_epoch()
 
     def __getattr__(self, name: str) -> Any:
@@ -376,9 +444,15 @@ class Module:
             adopt(self, state)
         else:
             self.__dict__.update(state)
+            for name in ("_kinds", "_covered"):  # a shallow copy gets parts of its own
+                if name in state:
+                    self.__dict__[name] = dict(state[name])
 
     def __delattr__(self, name: str) -> None:
-        object.__delattr__(self, name)
+        if name in self._covered:
+            del self._covered[name]
+        else:
+            object.__delattr__(self, name)
         _core._new_epoch()
         self._kinds.pop(name, None)
 
@@ -386,8 +460,21 @@ class Module:
         if self._kinds.get(name) != kind:  # an attribute that changes its kind goes to the end
             self._kinds.pop(name, None)
             self._kinds[name] = kind
-        self.__dict__[name] = value
+            self.__dict__.pop(name, None)
+        self._store(name, value)
+
+    def _store(self, name: str, value: Any) -> None:
+        """Gives a registered name a value.  The attribute of such a name that is a method of the class stays it."""
+        known = getattr(type(self), name, None)
+        if hasattr(known, "__get__") and not hasattr(known, "__set__"):
+            self.__dict__.setdefault("_covered", {})[name] = value
+        else:
+            self.__dict__[name] = value
         _core._new_epoch()
+
+    def _value(self, name: str) -> Any:
+        """The value of a registered name."""
+        return self._covered[name] if name in self._covered else self.__dict__[name]
 
     def _check_name(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         if "_kinds" not in self.__dict__:
@@ -430,7 +517,7 @@ class Module:
 
     def _own(self, *kinds: str) -> list[tuple[str, Any]]:
         """Names and values of those kinds, without those of modules inside."""
-        return [(name, self.__dict__[name]) for name, kind in self._kinds.items() if kind in kinds]
+        return [(name, self._value(name)) for name, kind in self._kinds.items() if kind in kinds]
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -559,8 +646,7 @@ class Module:
                     if isinstance(buffer, Buffer):
                         buffer.data = fn(buffer.data)
                     elif buffer is not None:
-                        module.__dict__[name] = fn(buffer)
-                        _core._new_epoch()
+                        module._store(name, fn(buffer))
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -658,26 +744,41 @@ class Module:
     # ---- state dicts ----
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self,
+        *args: Any,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
-        keep_vars: the parameters themselves, else tensors without a graph."""
-        state = {} if destination is None else destination
+        keep_vars: the parameters themselves, else tensors without a graph.  Its attribute ``_metadata`` has the
+        version of each module.  args: destination, prefix and keep_vars by place, an older form."""
+        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+        state: Any = _Entries() if destination is None else destination
+        metadata = {"version": self._version}
+        if hasattr(state, "_metadata"):
+            state._metadata[prefix[:-1]] = metadata
         for hook, _ in [*self._state_dict_pre_hooks.values()]:
             hook(self, prefix, keep_vars)
-        for kind in (PARAMETER, BUFFER):
-            for name, value in self._own(kind):
-                if value is not None:
-                    state[prefix + name] = value if keep_vars else value.detach()
+        self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self._own(MODULE):
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        if self._has_extra_state:
-            state[prefix + EXTRA] = self.get_extra_state()
-        for hook, _ in [*self._state_dict_hooks.values()]:
-            found = hook(self, state, prefix, {})
+        for hook, private in [*self._state_dict_hooks.values()]:
+            found = hook(self, state, prefix, metadata)
+            if found is not None and not private:
+                raise RuntimeError("state_dict post-hook must return None")
             state = state if found is None else found
-        return state
+        return state  # type: ignore[no-any-return]
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Puts the entries of this module, without those inside, into ``destination``; a subclass may add others."""
+        for kind in (PARAMETER, BUFFER):
+            for name, value in self._own(kind):
+                if value is not None:
+                    destination[prefix + name] = value if keep_vars else value.detach()
+        if self._has_extra_state:
+            destination[prefix + EXTRA] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
         """The entry "_extra_state" of the state dict, of a subclass that defines it; ``set_extra_state`` gets it."""
@@ -706,80 +807,134 @@ class Module:
         """Copies the entries of a state dict, tensors or arrays of any library, into parameters and
         buffers; with ``assign`` they take their places. strict=False: entries may be missing or not
         be wanted; the result lists them. RuntimeError names all that are missing, not wanted,
-        mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
+        mis-shaped or no tensors, and nothing has changed, unless a module loads in a way of its own
+        (``_load_from_state_dict``) or has a hook behind its load.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
+        entries = _Entries(state_dict)
+        entries._metadata.update(getattr(state_dict, "_metadata", None) or {})
+        if not any(module._loads_itself for module in self.modules()):
+            entries.later = []
+        missing: list[str] = []
+        unexpected: list[str] = []
         problems: list[str] = []
-        state_dict = self._before_load(dict(state_dict), strict, problems)
-        homes = self._homes()
-        extra = {
-            f"{start}.{EXTRA}" if start else EXTRA: module
-            for start, module in self.named_modules(remove_duplicate=False)
-            if module._has_extra_state
-        }
-        missing = [key for key in [*homes, *extra] if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in homes and key not in extra]
-        for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
-            if strict and keys:
-                problems.append(f"{what} key(s) in state_dict: " + ", ".join(f'"{key}"' for key in keys) + ".")
-        found = {}
-        for key, (module, name) in homes.items():
-            if key not in state_dict:
-                continue
-            given, mine = state_dict[key], module.__dict__[name]
-            if not isinstance(given, Tensor) and not hasattr(given, "__array__"):
-                problems.append(f'"{key}" is a {type(given).__name__}, not a tensor.')
-                continue
-            try:
-                found[key] = given if isinstance(given, Tensor) else _core.asarray(given)
-            except (TypeError, ValueError, RuntimeError) as e:  # an array of text, of objects
-                problems.append(f'"{key}" cannot be a tensor: {e}.')
-                continue
-            if assign and isinstance(mine, Parameter) and mine.requires_grad and not found[key].is_floating_point():
-                problems.append(f'"{key}" is {found[key].dtype}, which has no gradient.')
-            if found[key].shape != mine.shape:
-                problems.append(
-                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the"
-                    f" shape in current model is {tuple(mine.shape)}."
-                )
+        self._load(entries, "", assign, missing, unexpected, problems)
+        if strict:
+            for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
+                if keys:
+                    named = ", ".join(f'"{key}"' for key in keys)
+                    problems.insert(0, f"{what} key(s) in state_dict: {named}.")
         if problems:
             raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]))
-        with no_grad():
-            for key, given in found.items():
-                module, name = homes[key]
-                mine = module.__dict__[name]
-                if not assign:
-                    mine.copy_(given.to(mine.device))
-                elif isinstance(mine, Parameter):
-                    module.__dict__[name] = Parameter(given, mine.requires_grad)
-                    _core._new_epoch()
-                else:
-                    module.__dict__[name] = given
-                    _core._new_epoch()
-        for key, module in extra.items():
-            if key in state_dict:
-                module.set_extra_state(state_dict[key])
-        incompatible = IncompatibleKeys(missing, unexpected)
-        for module in self.modules():
-            for hook, _ in [*module._load_state_dict_post_hooks.values()]:
-                if hook(module, incompatible) is not None:
-                    raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
-        return incompatible
+        for take in entries.later or ():
+            take()
+        return IncompatibleKeys(missing, unexpected)
 
-    def _before_load(self, state_dict: dict[str, Any], strict: bool, problems: list[str]) -> dict[str, Any]:
-        """The state dict after the hooks of all modules; lazy parameters take the shapes that it has."""
-        for start, module in self.named_modules(remove_duplicate=False):
-            prefix = f"{start}." if start else ""
-            for hook, with_module in [*module._load_state_dict_pre_hooks.values()]:
-                mine = (module,) if with_module else ()
-                hook(*mine, state_dict, prefix, {}, strict, [], [], problems)
-        return state_dict
+    @property
+    def _loads_itself(self) -> bool:
+        """Has it a hook behind its load, or a ``_load_from_state_dict`` that may change it at once?"""
+        method = getattr(self._load_from_state_dict, "__func__", None)
+        return bool(self._load_state_dict_post_hooks) or method is not Module._load_from_state_dict
+
+    def _load(
+        self,
+        entries: _Entries,
+        prefix: str,
+        assign: bool,
+        missing: list[str],
+        unexpected: list[str],
+        problems: list[str],
+    ) -> None:
+        """Loads this module and those inside, and calls the hooks behind each."""
+        metadata = dict(entries._metadata.get(prefix[:-1]) or {})
+        if assign:
+            metadata["assign_to_params_buffers"] = True
+        self._load_from_state_dict(entries, prefix, metadata, True, missing, unexpected, problems)
+        below = entries.below(prefix)
+        for name, module in self._own(MODULE):
+            if module is not None:
+                there = below.get(name) or _Entries.part_of(entries)
+                module._load(there, f"{prefix}{name}.", assign, missing, unexpected, problems)
+        incompatible = IncompatibleKeys(missing, unexpected)
+        for hook, _ in [*self._load_state_dict_post_hooks.values()]:
+            if hook(self, incompatible) is not None:
+                raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Takes the entries of this module, without those inside, from those below ``prefix``, which a subclass may
+        change first.  What does not fit goes to the lists."""
+        for hook, with_module in [*self._load_state_dict_pre_hooks.values()]:
+            mine = (self,) if with_module else ()
+            hook(*mine, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        self._upgrade(state_dict, prefix, local_metadata)
+        takes: list[Callable[[], None]] = []
+        assign = bool(local_metadata.get("assign_to_params_buffers"))
+        own = {name: value for name, value in self._own(PARAMETER, BUFFER) if value is not None}
+        extra = prefix + EXTRA
+        for name, value in own.items():
+            key = prefix + name
+            if key in state_dict:
+                given = _fitting(key, state_dict[key], value, assign, error_msgs)
+                if given is not None:
+                    takes.append(partial(self._take, name, given, assign))
+            elif strict:
+                missing_keys.append(key)
+        if self._has_extra_state and extra in state_dict:
+            takes.append(partial(self.set_extra_state, state_dict[extra]))
+        elif self._has_extra_state and strict:
+            missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        parts = dict(self._own(MODULE))
+        for key in state_dict if strict else ():
+            if isinstance(key, str) and (key == extra or not key.startswith(prefix)):
+                continue
+            first, dot, _ = key[len(prefix) :].partition(".") if isinstance(key, str) else ("", "", "")
+            if first not in (parts if dot else own):
+                unexpected_keys.append(key)
+        later = getattr(state_dict, "later", None)
+        for take in takes:
+            if later is None:
+                take()
+            else:
+                later.append(take)
+
+    def _upgrade(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+        """Changes entries that an older version of the class has saved."""
+
+    @no_grad()
+    def _take(self, name: str, given: Tensor, assign: bool) -> None:
+        """Copies an entry into a parameter or buffer, or puts it in its place."""
+        mine = self._value(name)
+        if not assign:
+            mine.copy_(given.to(mine.device))
+            return
+        if isinstance(mine, Parameter):
+            given = (
+                given.requires_grad_(mine.requires_grad)
+                if isinstance(given, Parameter)
+                else Parameter(given, mine.requires_grad)
+            )
+        self._store(name, given)
 
     # ---- printing ----
 
     def extra_repr(self) -> str:
         """What ``repr`` says between the brackets of this module's line; a subclass defines it."""
         return ""
+
+    def _get_name(self) -> str:
+        """The name that ``repr`` says; a subclass may define another."""
+        return type(self).__name__
 
     def _parts(self) -> list[str]:
         """The lines of the modules inside."""
@@ -788,5 +943,5 @@ class Module:
     def __repr__(self) -> str:
         said, parts = self.extra_repr().splitlines(), self._parts()
         if len(said) <= 1 and not parts:
-            return f"{type(self).__name__}({''.join(said)})"
-        return f"{type(self).__name__}(" + "\n".join(["", *said, *parts]).replace("\n", "\n  ") + "\n)"
+            return f"{self._get_name()}({''.join(said)})"
+        return f"{self._get_name()}(" + "\n".join(["", *said, *parts]).replace("\n", "\n  ") + "\n)"
