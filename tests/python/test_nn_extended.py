@@ -223,7 +223,7 @@ def test_names_and_methods(lib: Any) -> None:
             return "method"
 
         def weight_of(self) -> Any:
-            return self._modules["type"] if lib is torch else self._value("type")
+            return self._modules["type"] if lib is torch else self._value_of("type")
 
     net = Net()
     assert net.shown() == "method" and net.half().type(lib.float64) is net
@@ -420,3 +420,38 @@ def test_pickled_modules(lib: Any) -> None:
     lib.save(net.state_dict(), file)
     file.seek(0)
     twin.load_state_dict(lib.load(file))
+
+
+# ---- functions of modules ----
+
+
+def test_functional_call_of_tied_weights() -> None:
+    import chainrule.torch as drop_in
+
+    for lib, call in [(cr, drop_in.func.functional_call), *([(torch, torch.func.functional_call)] if torch else [])]:
+        net = lib.nn.Sequential(*(lib.nn.Linear(2, 2, bias=False) for _ in range(2)))
+        net[1].weight = net[0].weight
+        before = net[0].weight
+        assert call(net, {"0.weight": lib.eye(2) * 2}, (lib.ones(1, 2),)).tolist() == [[4, 4]]
+        assert call(net, {"1.weight": lib.eye(2) * 3}, lib.ones(1, 2)).tolist() == [[9, 9]]
+        one = call(net, {"1.weight": lib.zeros(2, 2)}, lib.ones(1, 2), tie_weights=False)
+        assert one.tolist() == [[0, 0]] and net[1].weight is net[0].weight is before
+
+
+def test_randomness_of_vmap() -> None:
+    import chainrule.torch as drop_in
+
+    for lib, vmap in [(cr, drop_in.vmap), *([(torch, torch.vmap)] if torch else [])]:
+        draw = lambda x, lib=lib: x + lib.rand(2)
+        x = lib.zeros(3, 2)
+        for randomness, rows in (("same", 1), ("different", 3)):
+            lib.manual_seed(3)
+            y = vmap(draw, randomness=randomness)(x)
+            assert len({tuple(row) for row in y.tolist()}) == rows, randomness
+            following = lib.rand(1).item()
+            assert following not in y.tolist()[0]
+        with pytest.raises(RuntimeError, match="randomness error mode"):
+            vmap(draw)(x)
+        with pytest.raises(RuntimeError, match="Only allowed values"):
+            vmap(draw, randomness="some")(x)
+        assert vmap(lambda x: x * 2)(x).tolist() == x.tolist()

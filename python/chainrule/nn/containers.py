@@ -39,7 +39,7 @@ class _Row(Module):
     @overload
     def __getitem__(self, i: slice) -> Self: ...
     def __getitem__(self, i: int | slice) -> Any:
-        return self._slice(i) if isinstance(i, slice) else self._value(self._name_at(i))
+        return self._slice(i) if isinstance(i, slice) else self._value_of(self._name_at(i))
 
     def __setitem__(self, i: int, module: Module) -> None:
         self.register_module(self._name_at(i), module)
@@ -125,7 +125,7 @@ class ModuleList(_Row):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def _parts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         """Neighbours that print alike on one line, as PyTorch has it: "(0-3): 4 x Linear(...)"."""
         runs: list[tuple[int, int, str]] = []
         for i, module in enumerate(self):

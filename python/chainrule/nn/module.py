@@ -407,7 +407,7 @@ class Module:
                 raise AttributeError(f"cannot assign a {kind} before Module.__init__() call")
             if kind == PARAMETER and name not in kinds and hasattr(type(self), name):
                 raise KeyError(f"attribute '{name}' already exists")
-            self._register(kind, name, value)
+            self._register_as(kind, name, value)
             return
         if isinstance(value, Buffer) and (kinds is None or name not in kinds):
             self.register_buffer(name, value, value.persistent)
@@ -423,7 +423,7 @@ class Module:
                 f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
             )
         if kinds and name in kinds:
-            self._store(name, value)
+            self._store_as(name, value)
             return
         object.__setattr__(self, name, value)
         if name == "training":
@@ -456,14 +456,14 @@ class Module:
         _core._new_epoch()
         self._kinds.pop(name, None)
 
-    def _register(self, kind: str, name: str, value: Any) -> None:
+    def _register_as(self, kind: str, name: str, value: Any) -> None:
         if self._kinds.get(name) != kind:  # an attribute that changes its kind goes to the end
             self._kinds.pop(name, None)
             self._kinds[name] = kind
             self.__dict__.pop(name, None)
-        self._store(name, value)
+        self._store_as(name, value)
 
-    def _store(self, name: str, value: Any) -> None:
+    def _store_as(self, name: str, value: Any) -> None:
         """Gives a registered name a value.  The attribute of such a name that is a method of the class stays it."""
         known = getattr(type(self), name, None)
         if hasattr(known, "__get__") and not hasattr(known, "__set__"):
@@ -472,7 +472,7 @@ class Module:
             self.__dict__[name] = value
         _core._new_epoch()
 
-    def _value(self, name: str) -> Any:
+    def _value_of(self, name: str) -> Any:
         """The value of a registered name."""
         return self._covered[name] if name in self._covered else self.__dict__[name]
 
@@ -493,7 +493,7 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)"
             )
-        self._register(PARAMETER, name, param)
+        self._register_as(PARAMETER, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that moves with the module but is not learned; the state dict has it where ``persistent``."""
@@ -502,14 +502,14 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)"
             )
-        self._register(BUFFER if persistent else TRANSIENT, name, tensor)
+        self._register_as(BUFFER if persistent else TRANSIENT, name, tensor)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Adds a module under a name that need not be an identifier."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(MODULE, name, (MODULE,))
-        self._register(MODULE, name, module)
+        self._register_as(MODULE, name, module)
 
     add_module = register_module
 
@@ -517,7 +517,7 @@ class Module:
 
     def _own(self, *kinds: str) -> list[tuple[str, Any]]:
         """Names and values of those kinds, without those of modules inside."""
-        return [(name, self._value(name)) for name, kind in self._kinds.items() if kind in kinds]
+        return [(name, self._value_of(name)) for name, kind in self._kinds.items() if kind in kinds]
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -533,7 +533,7 @@ class Module:
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def _named(
+    def _named_as(
         self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen = set()
@@ -550,13 +550,13 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their full names, "layers.0.weight"; a shared one under its first."""
-        return self._named((PARAMETER,), prefix, recurse, remove_duplicate)
+        return self._named_as((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their full names."""
-        return self._named((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
+        return self._named_as((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly inside, each once."""
@@ -591,7 +591,7 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def _get(self, target: str, kinds: tuple[str, ...]) -> Any:
+    def _get_as(self, target: str, kinds: tuple[str, ...]) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         value = getattr(module, name)
@@ -601,12 +601,12 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a full name, "layers.0.weight".  AttributeError: there is none."""
-        parameter: Parameter = self._get(target, (PARAMETER,))
+        parameter: Parameter = self._get_as(target, (PARAMETER,))
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer of a full name.  AttributeError: there is none."""
-        buffer: Tensor = self._get(target, (BUFFER, TRANSIENT))
+        buffer: Tensor = self._get_as(target, (BUFFER, TRANSIENT))
         return buffer
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -646,7 +646,7 @@ class Module:
                     if isinstance(buffer, Buffer):
                         buffer.data = fn(buffer.data)
                     elif buffer is not None:
-                        module._store(name, fn(buffer))
+                        module._store_as(name, fn(buffer))
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -753,8 +753,9 @@ class Module:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
         keep_vars: the parameters themselves, else tensors without a graph.  Its attribute ``_metadata`` has the
         version of each module.  args: destination, prefix and keep_vars by place, an older form."""
-        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
-        state: Any = _Entries() if destination is None else destination
+        options: tuple[Any, ...] = (destination, prefix, keep_vars)
+        state, prefix, keep_vars = (*args, *options[len(args) :])
+        state = _Entries() if state is None else state
         metadata = {"version": self._version}
         if hasattr(state, "_metadata"):
             state._metadata[prefix[:-1]] = metadata
@@ -769,7 +770,7 @@ class Module:
             if found is not None and not private:
                 raise RuntimeError("state_dict post-hook must return None")
             state = state if found is None else found
-        return state  # type: ignore[no-any-return]
+        return state
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """Puts the entries of this module, without those inside, into ``destination``; a subclass may add others."""
@@ -813,12 +814,12 @@ class Module:
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         entries = _Entries(state_dict)
         entries._metadata.update(getattr(state_dict, "_metadata", None) or {})
-        if not any(module._loads_itself for module in self.modules()):
+        if not any(_loads_itself(module) for module in self.modules()):
             entries.later = []
         missing: list[str] = []
         unexpected: list[str] = []
         problems: list[str] = []
-        self._load(entries, "", assign, missing, unexpected, problems)
+        _load_all(self, entries, "", assign, missing, unexpected, problems)
         if strict:
             for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -829,36 +830,6 @@ class Module:
         for take in entries.later or ():
             take()
         return IncompatibleKeys(missing, unexpected)
-
-    @property
-    def _loads_itself(self) -> bool:
-        """Has it a hook behind its load, or a ``_load_from_state_dict`` that may change it at once?"""
-        method = getattr(self._load_from_state_dict, "__func__", None)
-        return bool(self._load_state_dict_post_hooks) or method is not Module._load_from_state_dict
-
-    def _load(
-        self,
-        entries: _Entries,
-        prefix: str,
-        assign: bool,
-        missing: list[str],
-        unexpected: list[str],
-        problems: list[str],
-    ) -> None:
-        """Loads this module and those inside, and calls the hooks behind each."""
-        metadata = dict(entries._metadata.get(prefix[:-1]) or {})
-        if assign:
-            metadata["assign_to_params_buffers"] = True
-        self._load_from_state_dict(entries, prefix, metadata, True, missing, unexpected, problems)
-        below = entries.below(prefix)
-        for name, module in self._own(MODULE):
-            if module is not None:
-                there = below.get(name) or _Entries.part_of(entries)
-                module._load(there, f"{prefix}{name}.", assign, missing, unexpected, problems)
-        incompatible = IncompatibleKeys(missing, unexpected)
-        for hook, _ in [*self._load_state_dict_post_hooks.values()]:
-            if hook(self, incompatible) is not None:
-                raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
 
     def _load_from_state_dict(
         self,
@@ -875,7 +846,7 @@ class Module:
         for hook, with_module in [*self._load_state_dict_pre_hooks.values()]:
             mine = (self,) if with_module else ()
             hook(*mine, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        self._upgrade(state_dict, prefix, local_metadata)
+        self._upgrade_state(state_dict, prefix, local_metadata)
         takes: list[Callable[[], None]] = []
         assign = bool(local_metadata.get("assign_to_params_buffers"))
         own = {name: value for name, value in self._own(PARAMETER, BUFFER) if value is not None}
@@ -885,7 +856,7 @@ class Module:
             if key in state_dict:
                 given = _fitting(key, state_dict[key], value, assign, error_msgs)
                 if given is not None:
-                    takes.append(partial(self._take, name, given, assign))
+                    takes.append(partial(_take_entry, self, name, given, assign))
             elif strict:
                 missing_keys.append(key)
         if self._has_extra_state and extra in state_dict:
@@ -908,23 +879,8 @@ class Module:
             else:
                 later.append(take)
 
-    def _upgrade(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+    def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
         """Changes entries that an older version of the class has saved."""
-
-    @no_grad()
-    def _take(self, name: str, given: Tensor, assign: bool) -> None:
-        """Copies an entry into a parameter or buffer, or puts it in its place."""
-        mine = self._value(name)
-        if not assign:
-            mine.copy_(given.to(mine.device))
-            return
-        if isinstance(mine, Parameter):
-            given = (
-                given.requires_grad_(mine.requires_grad)
-                if isinstance(given, Parameter)
-                else Parameter(given, mine.requires_grad)
-            )
-        self._store(name, given)
 
     # ---- printing ----
 
@@ -936,12 +892,59 @@ class Module:
         """The name that ``repr`` says; a subclass may define another."""
         return type(self).__name__
 
-    def _parts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         """The lines of the modules inside."""
         return [f"({name}): {module!r}" for name, module in self._own(MODULE)]
 
     def __repr__(self) -> str:
-        said, parts = self.extra_repr().splitlines(), self._parts()
+        said, parts = self.extra_repr().splitlines(), self._repr_parts()
         if len(said) <= 1 and not parts:
             return f"{self._get_name()}({''.join(said)})"
         return f"{self._get_name()}(" + "\n".join(["", *said, *parts]).replace("\n", "\n  ") + "\n)"
+
+
+def _loads_itself(module: Module) -> bool:
+    """Has it a hook behind its load, or a ``_load_from_state_dict`` that may change it at once?"""
+    method = getattr(module._load_from_state_dict, "__func__", None)
+    return bool(module._load_state_dict_post_hooks) or method is not Module._load_from_state_dict
+
+
+def _load_all(
+    module: Module,
+    entries: _Entries,
+    prefix: str,
+    assign: bool,
+    missing: list[str],
+    unexpected: list[str],
+    problems: list[str],
+) -> None:
+    """Loads a module and those inside, and calls the hooks behind each."""
+    metadata = dict(entries._metadata.get(prefix[:-1]) or {})
+    if assign:
+        metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(entries, prefix, metadata, True, missing, unexpected, problems)
+    below = entries.below(prefix)
+    for name, inner in module._own(MODULE):
+        if inner is not None:
+            there = below.get(name) or _Entries.part_of(entries)
+            _load_all(inner, there, f"{prefix}{name}.", assign, missing, unexpected, problems)
+    incompatible = IncompatibleKeys(missing, unexpected)
+    for hook, _ in [*module._load_state_dict_post_hooks.values()]:
+        if hook(module, incompatible) is not None:
+            raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
+
+
+@no_grad()
+def _take_entry(module: Module, name: str, given: Tensor, assign: bool) -> None:
+    """Copies an entry into a parameter or buffer, or puts it in its place."""
+    mine = module._value_of(name)
+    if not assign:
+        mine.copy_(given.to(mine.device))
+        return
+    if isinstance(mine, Parameter):
+        given = (
+            given.requires_grad_(mine.requires_grad)
+            if isinstance(given, Parameter)
+            else Parameter(given, mine.requires_grad)
+        )
+    module._store_as(name, given)

@@ -188,7 +188,7 @@ class _NormBase(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def _upgrade(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+    def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
         counted = self.num_batches_tracked
         if (local_metadata.get("version") or 1) < 2 and counted is not None:
             state_dict.setdefault(prefix + "num_batches_tracked", counted)

@@ -37,7 +37,7 @@ def functional_call(
         for name, value in part._own(PARAMETER, BUFFER, TRANSIENT)
         if value is not None
     }
-    before = {key: part._value(name) for key, (part, name) in homes.items()}
+    before = {key: part._value_of(name) for key, (part, name) in homes.items()}
     unexpected, missing = [k for k in given if k not in homes], [k for k in homes if k not in given]
     if tie_weights:
         names: dict[int, list[str]] = {}
@@ -63,9 +63,9 @@ def functional_call(
     try:
         for key, value in given.items():
             part, name = homes[key]
-            part._store(name, value)
+            part._store_as(name, value)
         return module(*(() if args is None else args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     finally:
         for key in given:
             part, name = homes[key]
-            part._store(name, before[key])
+            part._store_as(name, before[key])
