@@ -455,3 +455,21 @@ def test_randomness_of_vmap() -> None:
         with pytest.raises(RuntimeError, match="Only allowed values"):
             vmap(draw, randomness="some")(x)
         assert vmap(lambda x: x * 2)(x).tolist() == x.tolist()
+
+
+@both
+def test_deep_copies(lib: Any) -> None:
+    """A copy of a parameter has memory of its own and no gradient; that of a tensor has its gradient."""
+    p, x = lib.nn.Parameter(lib.ones(2)), lib.ones(2, requires_grad=True)
+    p.grad = lib.ones(2)
+    (3 * x).sum().backward()
+    q, y = copy.deepcopy((p, x))
+    assert q.grad is None and y.grad.tolist() == [3, 3] and y.requires_grad and q.requires_grad
+    net = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.Linear(2, 2))
+    net[1].weight = net[0].weight
+    net[0].register_buffer("again", net[0].weight.detach())
+    twin = copy.deepcopy(net)
+    assert twin[0].weight is twin[1].weight and twin[0].weight is not net[0].weight
+    assert twin[0].again.data_ptr() != net[0].again.data_ptr() and type(twin[0].weight) is lib.nn.Parameter
+    frozen = copy.deepcopy(lib.nn.Parameter(lib.ones(2), requires_grad=False))
+    assert not frozen.requires_grad

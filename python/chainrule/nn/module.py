@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +33,13 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy in memory of its own, without the gradient."""
+        if id(self) not in memo:
+            memo[id(self)] = made = _core._alias(self.detach().clone(), type(self), self.requires_grad)
+            made.__dict__.update(deepcopy(self.__dict__, memo))
+        return memo[id(self)]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
