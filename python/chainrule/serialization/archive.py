@@ -144,7 +144,7 @@ def _first_archive(file: IO[bytes], begin: int, end: int) -> tuple[list[zipfile.
     found: tuple[list[zipfile.ZipInfo], int] | None = None
     while True:
         try:
-            with zipfile.ZipFile(_Part(file, end)) as archive:  # type: ignore[call-overload]
+            with zipfile.ZipFile(_Part(file, end)) as archive:
                 entries = archive.infolist()
         except zipfile.BadZipFile:
             if found is None:
