@@ -473,3 +473,37 @@ def test_deep_copies(lib: Any) -> None:
     assert twin[0].again.data_ptr() != net[0].again.data_ptr() and type(twin[0].weight) is lib.nn.Parameter
     frozen = copy.deepcopy(lib.nn.Parameter(lib.ones(2), requires_grad=False))
     assert not frozen.requires_grad
+
+
+SHOWN: list[tuple[str, tuple[Any, ...]]] = [
+    ("MultiheadAttention", (4, 2)),
+    ("TransformerEncoderLayer", (4, 2)),
+    ("Transformer", (4, 2, 1, 1, 8)),
+    ("ReLU6", (True,)),
+    ("Upsample", (2,)),
+    ("FractionalMaxPool2d", (2, 2)),
+    ("Conv2d", (2, 4, 3, 2, 1)),
+    ("ConvTranspose1d", (2, 4, 3)),
+    ("InstanceNorm2d", (3,)),
+    ("LSTM", (2, 3, 2)),
+]
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("name, args", SHOWN, ids=lambda x: x if isinstance(x, str) else "")
+def test_reprs_versions_and_bases(name: str, args: tuple[Any, ...]) -> None:
+    ours, theirs = getattr(nn, name)(*args), getattr(torch.nn, name)(*args)
+    assert repr(ours) == repr(theirs) and ours.state_dict()._metadata == theirs.state_dict()._metadata
+    known = {kind.__name__ for kind in type(ours).__mro__}
+    wanted = {kind.__name__ for kind in type(theirs).__mro__ if hasattr(nn, kind.__name__)}
+    assert wanted <= known
+    for attribute in (
+        "kernel_size",
+        "output_size",
+        "name",
+        "min_val",
+        "transposed",
+        "_reversed_padding_repeated_twice",
+    ):
+        if hasattr(theirs, attribute):
+            assert getattr(ours, attribute) == getattr(theirs, attribute), attribute

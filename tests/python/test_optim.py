@@ -1040,3 +1040,60 @@ def test_a_recorded_step_is_refused() -> None:
         getattr(optim, name)([p], foreach=True)
         with pytest.raises(ValueError, match="differentiable=True is not supported"):
             getattr(optim, name)([p], differentiable=True)
+
+
+# ---- what others read of optimizers and schedulers
+
+EVERY = """SGD Adam AdamW Adamax RAdam NAdam RMSprop Adagrad Adadelta ASGD Rprop LBFGS Adafactor Muon""".split()
+
+
+@needs_torch
+@pytest.mark.parametrize("name", EVERY)
+def test_groups_and_state_dicts_have_pytorchs_entries(name: str) -> None:
+    shown = []
+    for lib in (cr, torch):
+        p = lib.nn.Parameter(lib.ones(2, 2))
+        opt = getattr(lib.optim, name)([p])
+        p.grad = lib.ones(2, 2)
+        opt.step(lambda lib=lib: lib.tensor(1.0))
+        saved = opt.state_dict()
+        shown.append((sorted(opt.defaults), saved["param_groups"], sorted(saved["state"].get(0, {})), repr(opt)))
+    assert shown[0] == shown[1]
+
+
+def test_a_schedule_of_a_users() -> None:
+    shown = []
+    for lib in [cr] if torch is None else [cr, torch]:
+
+        class Warm(lib.optim.lr_scheduler.LRScheduler):  # type: ignore[misc, name-defined]
+            seen: list[bool] = []
+
+            def get_lr(self) -> list[float]:
+                self.seen.append(self._get_lr_called_within_step)
+                return [lr * min(1, (self.last_epoch + 1) / 4) for lr in self.base_lrs]
+
+            def _get_closed_form_lr(self) -> list[float]:
+                return [lr * 100 for lr in self.base_lrs]
+
+        opt = plain(lib)([lib.nn.Parameter(lib.ones(1))], lr=1.0)
+        warm = Warm(opt)
+        rates = [warm.get_last_lr()]
+        for _ in range(2):
+            opt.step()
+            warm.step()
+            rates.append(warm.get_last_lr())
+        warm.get_lr()
+        warm.step(7)
+        shown.append((rates, warm.get_last_lr(), Warm.seen, sorted(warm.state_dict()), opt.param_groups[0]["lr"]))
+    assert shown[0] == shown[-1] and shown[0][0] == [[0.25], [0.5], [0.75]] and shown[0][1] == [100.0]
+
+
+def plain(lib: Any) -> Any:
+    class Plain(lib.optim.Optimizer):  # type: ignore[misc, name-defined]
+        def __init__(self, params: Any, **defaults: Any) -> None:
+            super().__init__(params, defaults)
+
+        def step(self, closure: Any = None) -> None:
+            pass
+
+    return Plain

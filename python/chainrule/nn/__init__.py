@@ -59,8 +59,9 @@ from .transformer import *
 from .upsample import *
 
 # Base classes and helpers without a public name, which programs extend or import all the same.
-_BASES = "_BatchNorm _InstanceNorm _NormBase _Loss _WeightedLoss _get_activation_fn _get_clones".split()
-for _part in (conv, dropouts, loss, norm, padding, pooling, transformer):
+_BASES = """_BatchNorm _InstanceNorm _NormBase _Loss _WeightedLoss _get_activation_fn _get_clones
+NonDynamicallyQuantizableLinear""".split()
+for _part in (conv, dropouts, linear, loss, norm, padding, pooling, transformer):
     globals().update({name: x for name, x in vars(_part).items() if name in _BASES or name.endswith("Nd")})
 
 globals().update(_lazy := lazy.lazy_classes(globals()))

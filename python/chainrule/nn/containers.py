@@ -142,7 +142,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update(() if modules is None else modules)
+        if modules is not None:  # a subclass may have an update that needs its own __init__
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Any:
         return dict(self._own(MODULE))[key]

@@ -77,7 +77,7 @@ class _ConvNd(Module):
         if inputs:
             draw(1 / math.sqrt(inputs), self.weight, self.bias)
 
-    def _margins(self) -> list[int]:
+    def _margins(self) -> Sequence[int]:
         """The padding as F.pad takes it: before and behind the last axis, then the one before..."""
         if self.padding == "valid":
             return [0] * (2 * len(self.kernel_size))
@@ -85,7 +85,7 @@ class _ConvNd(Module):
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [v for t in reversed(total) for v in (t // 2, t - t // 2)]
         assert not isinstance(self.padding, str)
-        return [p for p in reversed(self.padding) for _ in range(2)]
+        return tuple(p for p in reversed(self.padding) for _ in range(2))
 
     def extra_repr(self) -> str:
         none = (0,) * len(self.kernel_size)

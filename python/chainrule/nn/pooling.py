@@ -308,7 +308,8 @@ class _FractionalMaxPool(Module):
         super().__init__()
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{type(self).__name__} requires specifying either an output_size or a pooling ratio")
-        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.kernel_size, self.output_ratio = _each(kernel_size, self.n), output_ratio
+        self.output_size = None if output_size is None else _each(output_size, self.n)
         self.return_indices, self._random_samples = return_indices, _random_samples
 
     def forward(self, input: Tensor) -> Any:

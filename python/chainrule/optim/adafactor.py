@@ -47,7 +47,7 @@ class Adafactor(Fused):
             raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
         if not eps[1] >= 0:
             raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        options: dict[str, Any] = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d}
+        options: dict[str, Any] = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "foreach": foreach}
         super().__init__(params, {**options, "weight_decay": weight_decay, "maximize": maximize})
 
     def _fresh(self, group: Group, p: Tensor) -> State:

@@ -59,6 +59,9 @@ class Adam(Fused):
             "amsgrad": amsgrad,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "capturable": capturable,
+            "fused": fused,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -114,8 +117,11 @@ class AdamW(Adam):
             eps,
             weight_decay,
             amsgrad,
+            foreach=foreach,
             maximize=maximize,
+            capturable=capturable,
             differentiable=differentiable,
+            fused=fused,
             decoupled_weight_decay=True,
             offload=offload,
             master_weights=master_weights,
@@ -140,7 +146,15 @@ class Adamax(Fused):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "differentiable": differentiable})
 
     def _kept(self, group: Group) -> tuple[str, ...]:
@@ -177,7 +191,15 @@ class RAdam(Fused):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(
             params, {**options, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable}
         )
@@ -261,6 +283,8 @@ class NAdam(Fused):
             "momentum_decay": momentum_decay,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "capturable": capturable,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -320,6 +344,8 @@ class RMSprop(Fused):
             "eps": eps,
             "centered": centered,
             "weight_decay": weight_decay,
+            "foreach": foreach,
+            "capturable": capturable,
         }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
@@ -374,6 +400,8 @@ class Adagrad(Fused):
             "eps": eps,
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "fused": fused,
         }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
@@ -407,7 +435,15 @@ class Adadelta(Fused):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:

@@ -47,6 +47,8 @@ class SGD(Fused):
             "nesterov": nesterov,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "fused": fused,
         }
         super().__init__(params, options)
 
@@ -92,7 +94,15 @@ class ASGD(Fused):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        options = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
@@ -131,7 +141,7 @@ class Rprop(Fused):
     ) -> None:
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes}
+        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "capturable": capturable}
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:

@@ -16,9 +16,6 @@ _NAMES = {
 __getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
 
 
-NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
-
-
 class NLLLoss2d(_nn.NLLLoss):
     """NLLLoss, which takes any number of axes."""
 
