@@ -701,7 +701,7 @@ def test_utils() -> None:
         out += [u._sum_rightmost(m, 0), u._sum_rightmost(m, 2), u._standard_normal((2, 3), lib.float32, "cpu") * 0]
         for bad in (
             lambda: u.tril_matrix_to_vec(m, 4),
-            lambda: u.vec_to_tril_matrix(lib.ones(4)),
+            lambda: u.vec_to_tril_matrix(lib.ones(5)),
             lambda: u.broadcast_all("a"),
         ):
             with pytest.raises(ValueError):
