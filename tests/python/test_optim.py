@@ -291,7 +291,8 @@ def test_groups_closures_and_gradients() -> None:
     opt.step()
     assert a.tolist() == [0.5] * 2, "no gradient, no step"
     assert "lr: 1.0" in repr(opt) and repr(opt).startswith("SGD (")
-    assert optim.SGD(nn.Linear(2, 3).named_parameters(), lr=cr.tensor(0.1)).param_groups[0]["lr"] == pytest.approx(0.1)
+    rate: Any = cr.tensor(0.1)
+    assert optim.SGD(nn.Linear(2, 3).named_parameters(), lr=rate).param_groups[0]["lr"] == pytest.approx(0.1)
 
 
 def test_half_precision_keeps_wide_moments() -> None:
@@ -1089,7 +1090,7 @@ def test_a_schedule_of_a_users() -> None:
 
 
 def plain(lib: Any) -> Any:
-    class Plain(lib.optim.Optimizer):  # type: ignore[misc, name-defined]
+    class Plain(lib.optim.Optimizer):  # type: ignore[misc]
         def __init__(self, params: Any, **defaults: Any) -> None:
             super().__init__(params, defaults)
 
