@@ -408,6 +408,7 @@ def test_a_shallow_copy_has_parts_of_its_own() -> None:
     net = nn.Sequential(nn.Linear(1, 1))
     twin = copy.copy(net)
     twin.append(nn.ReLU())
+    assert len(net) == 1 and len(twin) == 2 and len(net.state_dict()) == 2
     del twin[0]
     assert len(net) == 1 and len(twin) == 1 and list(net.state_dict()) == ["0.weight", "0.bias"]
 

@@ -620,7 +620,13 @@ def test_loaded_state_is_a_copy_in_the_dtype_of_the_parameter() -> None:
     assert type(state["step"]) is int and state["pair"][1] == 3 and two.param_groups[0]["late"] is True
     q.grad = cr.ones(2, dtype=cr.float64)
     two.step()
+    r = cr.nn.Parameter(cr.ones(2))
+    three = make([r])
+    three.load_state_dict(one.state_dict())
+    r.grad = cr.ones(2)
+    three.step()
     assert one.state[p]["inner"]["m"].tolist() == [1, 1] and len(one.state[p]["history"]) == 1
+    assert one.state[p]["count"].item() == 1 and three.state[r]["count"].item() == 2
 
 
 class Described(optim.Optimizer):
@@ -715,10 +721,10 @@ def test_hooks_of_state_dicts() -> None:
     assert said == [0, 1] and saved["more"] == 1
     saved["param_groups"][0]["lr"] = 2.0
     drop = opt.register_load_state_dict_pre_hook(lambda o, d: d.pop("more") and None)
-    opt.register_load_state_dict_pre_hook(lambda o, d: {**d, "state": {}})
+    opt.register_load_state_dict_pre_hook(lambda o, d: {"state": {}, "param_groups": [{"params": [0], "lr": 3.0}]})
     opt.register_load_state_dict_post_hook(lambda o: said.append(o.param_groups[0]["lr"]))
     opt.load_state_dict(saved)
-    assert said[-1] == 2.0 and saved["more"] == 1, "the hook has a shallow copy"
+    assert said[-1] == 3.0 and saved["more"] == 1, "the hook has a shallow copy"
     drop.remove()
     twin = copy.deepcopy(opt)
     twin.load_state_dict(saved)

@@ -468,6 +468,11 @@ def test_one_shear_of_tensors() -> None:
     for wrong in ([1.0, 2.0, 3.0], []):
         with pytest.raises(ValueError, match="Shear should be"):
             F.affine(x, 0.0, [0, 0], 1.0, wrong)
+    ones, way = cr.ones(1, 9, 9), F.InterpolationMode.BILINEAR
+    inside = F.rotate(ones, 30.0, way)
+    for value in (0.0, 4.0):  # a pixel is weighted by how much of it is inside, what is outside by the rest
+        y = F.rotate(ones, 30.0, way, fill=[value])
+        assert (y - (inside * inside + (1 - inside) * value)).abs().max().item() < 1e-5
     filled = F.rotate(x, 45.0, fill=[9.0])
     assert filled[:, 0, 0].tolist() == [9, 9, 9]
 
