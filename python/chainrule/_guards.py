@@ -176,9 +176,9 @@ class Walk:
     def __init__(self, trace: Trace, roots: Iterable[tuple[str, Any]]) -> None:
         from ._compile import Compiled
         from .nn.module import Module
-        from .optim.optimizer import Optimizer
+        from .optim.fused import Fused
 
-        self._compiled, self._module, self._optimizer = Compiled, Module, Optimizer
+        self._compiled, self._module, self._optimizer = Compiled, Module, Fused
         self.codes = trace.codes
         if trace.refused:
             raise Refused(trace.refused)

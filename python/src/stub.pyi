@@ -207,6 +207,10 @@ class Tensor:
     def itemsize(self) -> _int: ...
     @property
     def nbytes(self) -> _int: ...
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[_str, Any] | None = None
+    ) -> Any: ...
     requires_grad: _bool
     grad: Tensor | None
     @property

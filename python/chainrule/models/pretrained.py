@@ -208,7 +208,7 @@ def build(
         elif not tensor.is_floating_point():
             problems.append(f"'{name}' is {tensor.dtype}, not of floats")
         else:
-            module.__dict__[attribute] = Parameter(tensor.to(dtype))
+            module._store_as(attribute, Parameter(tensor.to(dtype)))
     problems += [f"'{name}' is not wanted, {tuple(tensor.shape)}" for name, tensor in mine.items()]
     if problems:
         sizes = ", ".join(f"{key} {value}" for key, value in said.read.items())

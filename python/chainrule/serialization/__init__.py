@@ -97,7 +97,7 @@ def _unpickle(
 
 def _read_archive(source: Source, locate: Locate, unpickle: Any) -> Any:
     label = source.label
-    records = read_directory(source.file, label, source.size)
+    records, source.end = read_directory(source.file, label, source.begin, source.size)
     if "data.pkl" not in records:
         raise RuntimeError(f"[load] '{label}': a zip archive without data.pkl: no file of torch.save")
     if "constants.pkl" in records:
@@ -195,7 +195,9 @@ def _load_object(f: Any, map_location: Any, mmap: bool | None, unpickle: Any) ->
         ) from None
     head = f.read(9)
     if not _is_safetensors(head, source.size - source.begin):
-        return _read(source, locator(map_location), unpickle)
+        found = _read(source, locator(map_location), unpickle)
+        f.seek(source.end)
+        return found
     import tempfile
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
@@ -222,7 +224,8 @@ def load(
     chainrule's.  mmap=True: tensors lie over the file, pages are read when they are touched, and
     writing does not change the file; safetensors always do, but with mmap=False. UnpicklingError:
     a damaged pickle, or a name that is not allowed. RuntimeError: a damaged archive, or a device
-    that is not here.  OSError: no such file, or damaged safetensors."""
+    that is not here.  A file object is then at the end of what was read, where another
+    object may follow.  OSError: no such file, or damaged safetensors."""
     if weights_only is None or weights_only:
         if pickle_module is not None:
             raise RuntimeError(

@@ -12,13 +12,8 @@ from .parallel import DataParallel  # noqa: F401
 
 _NAMES = {
     "UninitializedParameter": "chainrule.nn.lazy",
-    "_BatchNorm": "chainrule.nn.norm",
-    "_ConvNd": "chainrule.nn.conv",
 }
 __getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
-
-
-NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
 
 
 class NLLLoss2d(_nn.NLLLoss):
@@ -29,7 +24,7 @@ class _Registry(dict[str, Any]):
     """Parts of one kind by name; what is set here is set on the module."""
 
     def __init__(self, module: Module, kinds: tuple[str, ...]) -> None:
-        super().__init__((name, module.__dict__[name]) for name, kind in module._kinds.items() if kind in kinds)
+        super().__init__(module._own(*kinds))
         self.module = module
 
     def __setitem__(self, name: str, value: Any) -> None:
