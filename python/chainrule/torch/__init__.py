@@ -8,12 +8,14 @@ missing raises an error that says what to use.  Importing this package adds the 
 from __future__ import annotations
 
 import math as _math
+import sys as _sys
 from collections.abc import Callable as _Callable
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 import chainrule as _cr
 
-from . import _alias, _names
+from . import _alias, _missing, _names
 
 _alias.install_finder()
 
@@ -37,13 +39,14 @@ from .history import (  # noqa: E402, F401
     typename,
 )
 
-# The version of PyTorch whose names are followed.
-__version__ = "2.13.0"
+from .version import __version__  # noqa: E402
 
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 newaxis = None
 sgn = _cr.sign
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
+sparse_csc, sparse_bsr, sparse_bsc = layout("sparse_csc"), layout("sparse_bsr"), layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 has_mps = has_cuda = has_mkl = has_mkldnn = has_lapack = False
@@ -64,6 +67,7 @@ _NAMES |= dict.fromkeys(
     "chainrule.torch.amp",
 )
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
+_NAMES |= {"ScriptModule": "chainrule.torch.jit", "finfo": "chainrule.torch._absent"}
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
 
@@ -74,6 +78,14 @@ def __getattr__(name: str) -> _Any:
         from ._foreach import function
 
         return function(name)
+    if name in _missing.DTYPES:
+        from ._absent import dtype
+
+        return dtype(name)
+    if name == "__config__":
+        return _import_module(f"{__package__}.__config__")
+    if name == "torch":
+        return _sys.modules[__package__]
     return _forward(name)
 
 

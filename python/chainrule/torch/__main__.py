@@ -47,7 +47,7 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
         trace = trace.tb_next
     last, at = None, trace  # the script's last frame: those of this package behind it say nothing
     while at is not None:
-        if not at.tb_frame.f_globals.get("__name__", "").startswith(_names.PACKAGE):
+        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_names.PACKAGE):
             last = at
         at = at.tb_next
     if last is not None and isinstance(problem, AttributeError | ImportError):

@@ -12,10 +12,19 @@ from .parallel import DataParallel  # noqa: F401
 
 _NAMES = {
     "UninitializedParameter": "chainrule.nn.lazy",
+    "IncompatibleKeys": "chainrule.nn.module",
     "_BatchNorm": "chainrule.nn.norm",
     "_ConvNd": "chainrule.nn.conv",
+    "_InstanceNorm": "chainrule.nn.norm",
+    "_Loss": "chainrule.nn.loss",
+    "_WeightedLoss": "chainrule.nn.loss",
 }
-__getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
+_OLD = {"_IncompatibleKeys": "IncompatibleKeys"}
+_forward = _names.forward(__name__, "chainrule.nn", names=_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    return _forward(_OLD.get(name, name))
 
 
 NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
