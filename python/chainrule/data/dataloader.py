@@ -171,7 +171,7 @@ class DataLoader:
         self.timeout, self.worker_init_fn, self.persistent_workers = timeout, worker_init_fn, persistent_workers
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.multiprocessing_context = _context(multiprocessing_context)
-        self.prefetch_factor = prefetch_factor or 2
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self._pool: Any = None  # of persistent workers
         self._seed: int | None = None  # drawn when it is first needed
         self._epoch = self._given = 0  # where the next epoch begins, or the one under way is: batches given

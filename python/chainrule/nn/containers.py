@@ -140,9 +140,10 @@ class ModuleList(_Row):
 class ModuleDict(Module):
     """A dict of registered modules by name.  It computes nothing itself."""
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update(modules)
+        if modules is not None:  # a subclass may have an update that needs its own __init__
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Any:
         return dict(self._own(MODULE))[key]
@@ -177,7 +178,7 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Adds modules, or puts them in the places of those of the same names."""
-        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
+        for name, module in modules.items() if isinstance(modules, Mapping | ModuleDict) else modules:
             self[name] = module
 
     def pop(self, key: str) -> Any:

@@ -7,6 +7,7 @@ missing raises an error that says what to use.  Importing this package adds the 
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _math
 import sys as _sys
 from collections.abc import Callable as _Callable
@@ -52,7 +53,8 @@ channels_last, channels_last_3d = memory_format("channels_last"), memory_format(
 has_mps = has_cuda = has_mkl = has_mkldnn = has_lapack = False
 has_openmp = True
 ByteStorage = FloatStorage = LongStorage = _history.Storage
-Storage = UntypedStorage = TypedStorage = _history.Storage
+Storage = TypedStorage = _history.Storage
+UntypedStorage = _history.UntypedStorage
 
 # Names of torch that are elsewhere in chainrule with the same arguments.
 _FUNCTIONAL = """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear binary_cross_entropy_with_logits celu_
@@ -113,7 +115,7 @@ def is_conj(input: _cr.Tensor) -> bool:
 
 def is_nonzero(input: _cr.Tensor) -> bool:
     """The truth of the one element.  RuntimeError: there is not exactly one."""
-    return bool(input)
+    return _builtins.bool(input)
 
 
 def is_signed(input: _cr.Tensor) -> bool:
@@ -252,11 +254,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return bool(_settings["deterministic"])
+    return _builtins.bool(_settings["deterministic"])
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return bool(_settings["warn_only"])
+    return _builtins.bool(_settings["warn_only"])
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -264,7 +266,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    return 2 * bool(_settings["deterministic"])
+    return 2 * _builtins.bool(_settings["deterministic"])
 
 
 def set_warn_always(b: bool) -> None:
@@ -272,11 +274,11 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    return bool(_settings["warn_always"])
+    return _builtins.bool(_settings["warn_always"])
 
 
 def get_num_interop_threads() -> int:
-    return int(_settings["interop"])
+    return _builtins.int(_settings["interop"])
 
 
 def set_num_interop_threads(num: int) -> None:

@@ -15,6 +15,7 @@ from .version import __version__
 # Modules without a file: their names are those of another module of this package.
 FORWARDS = {
     "_tensor": "",
+    "autograd.anomaly_mode": "autograd",
     "autograd.grad_mode": "autograd",
     "autograd.gradcheck": "autograd",
     "autograd.graph": "autograd",
@@ -24,13 +25,20 @@ FORWARDS = {
     "cuda.amp": "amp",
     "cuda.amp.autocast_mode": "amp",
     "cuda.amp.grad_scaler": "amp",
+    "cuda.amp.common": "amp",
+    "cuda.memory": "cuda",
     "cuda.random": "cuda",
+    "cuda.streams": "cuda",
     "distributed.constants": "distributed",
     "distributed.distributed_c10d": "distributed",
     "distributions.distribution": "distributions",
     "distributions.kl": "distributions",
     "distributions.utils": "distributions",
     "functional": "",
+    "multiprocessing.pool": "multiprocessing",
+    "multiprocessing.queue": "multiprocessing",
+    "multiprocessing.reductions": "multiprocessing",
+    "multiprocessing.spawn": "multiprocessing",
     "nn.grad": "nn.functional",
     "nn.modules": "nn",
     "nn.parallel.data_parallel": "nn.parallel",
@@ -45,6 +53,7 @@ FORWARDS = {
     "nn.utils.weight_norm": "nn.utils",
     "optim.optimizer": "optim",
     "tensor": "",
+    "torch_version": "version",
     "types": "",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data",
@@ -54,19 +63,24 @@ FORWARDS = {
     "utils.data.distributed": "utils.data",
     "utils.data.sampler": "utils.data",
     "utils.dlpack": "",
+    "utils.tensorboard.summary": "utils.tensorboard",
+    "utils.tensorboard.writer": "utils.tensorboard",
 }
-MODULES = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy
+MODULES = """activation adaptive batchnorm channelshuffle container conv distance dropout embedding flatten fold instancenorm lazy
 linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
 FORWARDS |= {f"nn.modules.{name}": "nn" for name in MODULES}
 FORWARDS |= {
     f"distributions.{name}": "distributions"
-    for name in """bernoulli beta binomial categorical cauchy dirichlet exponential gamma geometric gumbel
-    independent laplace log_normal mixture_same_family multinomial multivariate_normal normal poisson
-    relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform""".split()
+    for name in """bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli dirichlet
+    exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent
+    inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal
+    mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto poisson
+    relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform von_mises weibull
+    wishart""".split()
 }
 FORWARDS |= {
     f"optim.{name}": "optim"
-    for name in "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd".split()
+    for name in "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam".split()
 }
 
 

@@ -116,9 +116,44 @@ torch.SymBool torch.SymFloat torch.SymInt torch.Argument torch.FunctionSchema to
 torch._C.* torch._dynamo.* torch._export.* torch._functorch.* torch._guards.* torch._higher_order_ops.* torch._inductor.*
 torch._jit_internal.* torch._library.* torch._logging.* torch._ops.* torch._prims.* torch._prims_common.*
 torch._refs.* torch._subclasses.* torch._tensor_str.* torch._weights_only_unpickler.*
-torch.ao.* torch.autograd.profiler.* torch.autograd.profiler_util.* torch.autograd.save_on_cpu torch.classes.*
+torch._appdirs.* torch._classes.* torch._compile.* torch._custom_ops.* torch._linalg_utils.* torch._lobpcg.*
+torch._lowrank.* torch._meta_registrations.* torch._numpy.* torch._utils_internal.* torch._vmap_internals.* torch._VF.*
+torch.accelerator.graphs.* torch.accelerator.memory.*
+torch.ao.* torch.autograd.forward_ad.* torch.autograd.profiler.* torch.autograd.profiler_legacy.*
+torch.autograd.profiler_util.* torch.autograd.save_on_cpu torch.backends.cpu.* torch.backends.cusparselt.*
+torch.backends.kleidiai.* torch.backends.mha.* torch.backends.miopen.* torch.backends.nnpack.*
+torch.backends.opt_einsum.* torch.backends.quantized.* torch.backends.xeon.* torch.backends.xnnpack.*
+torch.classes.* torch.compiler.config.* torch.contrib.* torch.cpu.*
+torch.cuda._memory_viz.* torch.cuda._sanitizer.* torch.cuda._utils.* torch.cuda.comm.* torch.cuda.gds.*
+torch.cuda.green_contexts.* torch.cuda.jiterator.* torch.cuda.profiler.* torch.cuda.sparse.*
+torch.distributed._composable_state.* torch.distributed._functional_collectives_impl.*
+torch.distributed._state_dict_utils.* torch.distributed.argparse_util.* torch.distributed.c10d_logger.*
+torch.distributed.collective_utils.* torch.distributed.config.* torch.distributed.launch.*
+torch.distributed.logging_handlers.* torch.distributed.optim.apply_optimizer_in_backward.*
+torch.distributed.optim.named_optimizer.* torch.distributed.optim.optimizer.*
+torch.distributed.optim.post_localSGD_optimizer.* torch.distributed.optim.utils.*
+torch.distributed.remote_device.* torch.distributed.rendezvous.*
+torch.jit._async.* torch.jit._builtins.* torch.jit._check.* torch.jit._freeze.* torch.jit._fuser.* torch.jit._ir_utils.*
+torch.jit._logging.* torch.jit._passes.* torch.jit._pickle.* torch.jit._recursive.* torch.jit._serialization.*
+torch.jit.quantized.* torch.jit.supported_ops.* torch.mps.event.* torch.mps.profiler.* torch.multiprocessing._atfork.*
+torch.nativert.* torch.nn._reduction.* torch.nn.attention._utils.* torch.nn.attention.experimental.*
+torch.nn.backends.* torch.nn.common_types.* torch.nn.cpp.* torch.nn.modules._functions.*
+torch.nn.parallel._functions.* torch.nn.parallel.comm.* torch.nn.parallel.parallel_apply.*
+torch.nn.parallel.replicate.* torch.nn.parallel.scatter_gather.* torch.nn.utils._expanded_weights.*
+torch.nn.utils._named_member_accessor.* torch.nn.utils._per_sample_grad.* torch.nn.utils.memory_format.* torch.numa.*
+torch.optim._functional.* torch.optim._multi_tensor.* torch.profiler._memory_profiler.*
+torch.profiler._pattern_matcher.* torch.profiler._utils.* torch.profiler.python_tracer.* torch.quasirandom.*
+torch.return_types.* torch.signal.* torch.sparse.semi_structured.*
+torch.utils._config_module.* torch.utils._contextlib.* torch.utils._cxx_pytree.* torch.utils._device.*
+torch.utils._foreach_utils.* torch.utils._import_utils.* torch.utils._mode_utils.* torch.utils._stats.*
+torch.utils._traceback.* torch.utils._typing_utils.* torch.utils._zip.* torch.utils.backcompat.*
+torch.utils.backend_registration.* torch.utils.collect_env.* torch.utils.data._utils.fetch.*
+torch.utils.data._utils.pin_memory.* torch.utils.data._utils.signal_handling.* torch.utils.data.backward_compatibility.*
+torch.utils.deterministic.* torch.utils.file_baton.* torch.utils.hipify.* torch.utils.jit.* torch.utils.mkldnn.*
+torch.utils.model_dump.* torch.utils.serialization.* torch.utils.show_pickle.* torch.utils.tensorboard._convert_np.*
+torch.utils.tensorboard._utils.* torch.utils.throughput_benchmark.* torch.utils.viz.*
 torch.cuda.CUDAGraph torch.cuda.graph torch.cuda.graph_pool_handle torch.cuda.graphs.* torch.cuda.make_graphed_callables
-torch.cuda.MemPool torch.cuda.use_mem_pool torch.cuda._compile_kernel torch.cuda.nccl.* torch.cuda.tunable.*
+torch.cuda.MemPool torch.cuda.StreamContext torch.cuda.ExternalStream torch.cuda.use_mem_pool torch.cuda._compile_kernel torch.cuda.nccl.* torch.cuda.tunable.*
 torch.distributed.GradBucket torch.distributed.P2POp torch.distributed.Store torch.distributed.TCPStore
 torch.distributed.FileStore torch.distributed.HashStore torch.distributed.PrefixStore torch.distributed.Work
 torch.distributed._composable.* torch.distributed._functional_collectives.* torch.distributed._shard.*
@@ -179,6 +214,7 @@ ANSWERS: dict[str, object] = {
     "torch._jit_internal.unused": "same",
     "torch._logging.set_logs": None,
     "torch._subclasses.fake_tensor.is_fake": False,
+    "torch.backends.opt_einsum.is_available": False,
     "torch.compiler.is_exporting": False,
     "torch.cuda.is_current_stream_capturing": False,
     "torch.distributed.elastic.multiprocessing.errors.record": "same",
@@ -189,6 +225,11 @@ ANSWERS: dict[str, object] = {
     "torch.jit._overload": "same",
     "torch.jit._overload_method": "same",
     "torch.onnx.is_in_onnx_export": False,
+    "torch.optim.optimizer._default_to_fused_or_foreach": (False, False),
+    "torch.optim.optimizer._get_capturable_supported_devices": [],
+    "torch.optim.optimizer._get_value": "same",
+    "torch.optim.optimizer._stack_if_compiling": "same",
+    "torch.optim.optimizer._use_grad_for_differentiable": "same",
     "torch.overrides.has_torch_function": False,
     "torch.overrides.has_torch_function_unary": False,
     "torch.overrides.has_torch_function_variadic": False,

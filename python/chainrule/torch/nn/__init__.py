@@ -27,6 +27,7 @@ def __getattr__(name: str) -> Any:
     return _forward(_OLD.get(name, name))
 
 
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the end of the key of get_extra_state in a state dict
 NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import chainrule as cr
 from chainrule import _core, amp
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+from .. import _names
+
+__getattr__ = _names.forward(__name__)
+__all__ = ["CheckpointFunction", "checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
 class _Recomputed(cr.autograd.Function):
@@ -65,6 +68,31 @@ def checkpoint(
         return function(*args, **kwargs)
     anchor = cr.zeros((), requires_grad=True)  # so that parameters get gradients where no argument requires one
     return _Recomputed.apply(_Dropped(function), kwargs, preserve_rng_state, *args, anchor)
+
+
+class CheckpointFunction:
+    """``checkpoint`` as PyTorch's reversible networks call it."""
+
+    @staticmethod
+    def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        return checkpoint(run_function, *args, use_reentrant=True, preserve_rng_state=preserve_rng_state)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors outside the graph, each with its requires_grad."""
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, cr.Tensor) else x for x in inputs)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[cr.Tensor]]:
+    """The numbers of the GPUs that hold the arguments, and their states: one generator serves all devices."""
+    found = sorted({x.device.index or 0 for x in args if isinstance(x, cr.Tensor) and x.is_cuda})
+    return found, [cr.get_rng_state() for _ in found]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[cr.Tensor], *, device_type: str | None = None) -> None:
+    """Continues where the states were taken."""
+    for state in states:
+        cr.set_rng_state(state)
 
 
 class _Dropped:
