@@ -1,4 +1,5 @@
-# timm: ten models of different kinds, a step of training with timm's optimizer, schedule, loss and average of weights.
+# timm: models of different kinds, steps of training with timm's optimizer, schedule, loss and average of weights.  In
+# float64: some of the networks amplify roundings a thousandfold.
 import torch
 from same import fill, gradients, numbers, show
 
@@ -14,12 +15,9 @@ NAMES = {
     "ghostnet_050": {}, "regnetx_002": {}, "levit_128s": {"img_size": 64}, "poolformer_s12": {}, "pit_ti_224": {"img_size": 64},
 }  # fmt: skip
 for name, options in NAMES.items():
-    model = fill(timm.create_model(name, num_classes=5, **options)).train()
-    for m in model.modules():
-        if isinstance(m, torch.nn.Dropout) or type(m).__name__ == "DropPath":
-            m.p = m.drop_prob = 0.0
+    model = fill(timm.create_model(name, num_classes=5, drop_rate=0.0, **options)).double().train()
     size = options.get("img_size", 64)
-    x, y = numbers(4, 3, size, size), torch.tensor([0, 3, 1, 4])
+    x, y = numbers(4, 3, size, size).double(), torch.tensor([0, 3, 1, 4])
     optimizer = create_optimizer_v2(model, "adamw", lr=1e-4, weight_decay=0.05)
     schedule = CosineLRScheduler(optimizer, t_initial=10, warmup_t=2, warmup_lr_init=1e-6)
     average = ModelEmaV3(model, decay=0.9)

@@ -98,6 +98,11 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
 
     if module.replace(PACKAGE, "torch", 1) in PACKAGES:
         sys.modules[module].__dict__.setdefault("__path__", [])  # a package: modules in it can be imported
+    if module.startswith((f"{PACKAGE}.nn.modules.", f"{PACKAGE}.optim")):  # packages look for classes in vars(module)
+        for source in map(import_module, sources):
+            for name in getattr(source, "__all__", ()):
+                if isinstance(found := getattr(source, name, None), type):
+                    sys.modules[module].__dict__.setdefault(name, found)
     sys.modules[module].__dict__.setdefault("__dir__", lambda: sorted({*vars(sys.modules[module]), *get("__all__")}))
     return get
 

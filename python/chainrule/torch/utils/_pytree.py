@@ -105,6 +105,9 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     deque: NodeDef(deque, lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
 }
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+for _kind, _node in SUPPORTED_NODES.items():  # _dict_flatten, _dict_unflatten and their relatives
+    globals()[f"_{_kind.__name__.lower()}_flatten"] = _node.flatten_fn
+    globals()[f"_{_kind.__name__.lower()}_unflatten"] = _node.unflatten_fn
 
 
 def register_pytree_node(
