@@ -30,8 +30,8 @@ loss = torch.nn.functional.mse_loss(conditional(x, when, numbers(2, 5, 8)).sampl
 loss.backward()
 show("conditional", loss.detach(), gradients(conditional))
 with torch.no_grad():
-    for kind in (d.DDIMScheduler, d.EulerDiscreteScheduler, d.DPMSolverMultistepScheduler, d.PNDMScheduler, d.LMSDiscreteScheduler,
-                 d.HeunDiscreteScheduler, d.FlowMatchEulerDiscreteScheduler):  # fmt: skip
+    for kind in (d.DDIMScheduler, d.EulerDiscreteScheduler, d.DPMSolverMultistepScheduler, d.PNDMScheduler,
+                 d.LMSDiscreteScheduler, d.HeunDiscreteScheduler, d.FlowMatchEulerDiscreteScheduler):  # fmt: skip
         sampler = kind()
         sampler.set_timesteps(4)
         y = noise * getattr(sampler, "init_noise_sigma", 1.0)

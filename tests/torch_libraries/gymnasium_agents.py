@@ -26,7 +26,9 @@ def ppo(steps=64, rounds=4):
         for _ in range(steps):
             with torch.no_grad():
                 found = Categorical(logits=actor(obs))
-                act = (found.probs.cumsum(-1) > torch.tensor(draw.random((4, 1)), dtype=torch.float32)).float().argmax(-1)
+                act = (
+                    (found.probs.cumsum(-1) > torch.tensor(draw.random((4, 1)), dtype=torch.float32)).float().argmax(-1)
+                )
                 value = critic(obs).flatten()
             for name, v in (("obs", obs), ("act", act), ("logp", found.log_prob(act)), ("done", done), ("val", value)):
                 store[name].append(v)
@@ -115,7 +117,10 @@ def sac(steps=160):
         obs = env.reset()[0] if ended or cut else new
         if step < 32:
             continue
-        s, a, r, n = (torch.tensor(np.array(v), dtype=torch.float32) for v in zip(*(memory[i] for i in draw.integers(len(memory), size=32))))
+        s, a, r, n = (
+            torch.tensor(np.array(v), dtype=torch.float32)
+            for v in zip(*(memory[i] for i in draw.integers(len(memory), size=32)))
+        )
         with torch.no_grad():
             na, logp = action(n)
             x = torch.cat([n, na], 1)

@@ -66,7 +66,12 @@ with tempfile.TemporaryDirectory() as folder:
             log_every_n_steps=1, default_root_dir=folder, **options,
         )  # fmt: skip
         trainer.fit(model, loader, loader)
-        show(type(model).__name__, trainer.callback_metrics["loss"], trainer.callback_metrics["val_loss"], gradients(model))
+        show(
+            type(model).__name__,
+            trainer.callback_metrics["loss"],
+            trainer.callback_metrics["val_loss"],
+            gradients(model),
+        )
         show("test", trainer.test(model, loader, verbose=False)[0]["val_loss"], trainer.global_step)
         print(torch.cat(trainer.predict(model, loader)).tolist())
         again = type(model).load_from_checkpoint(saver.best_model_path)

@@ -27,7 +27,9 @@ CONFIGS = {
     "lora": peft.LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=8, target_modules=targets),
     "rslora": peft.LoraConfig(task_type="CAUSAL_LM", r=4, use_rslora=True, target_modules="all-linear"),
     "dora": peft.LoraConfig(task_type="CAUSAL_LM", r=4, use_dora=True, target_modules=targets),
-    "ia3": peft.IA3Config(task_type="CAUSAL_LM", target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]),
+    "ia3": peft.IA3Config(
+        task_type="CAUSAL_LM", target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]
+    ),
     "loha": peft.LoHaConfig(task_type="CAUSAL_LM", r=2, target_modules=targets),
     "lokr": peft.LoKrConfig(task_type="CAUSAL_LM", r=2, target_modules=targets),
     "adalora": peft.AdaLoraConfig(task_type="CAUSAL_LM", init_r=4, total_step=10, target_modules=targets),

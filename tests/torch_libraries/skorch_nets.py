@@ -43,7 +43,9 @@ with tempfile.TemporaryDirectory() as folder:
     print((again.predict(x) == net.predict(x)).all())
     saver = Checkpoint(dirname=folder, monitor=None)
     NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, callbacks=[saver], **common).fit(x, y)
-pipe = Pipeline([("scale", StandardScaler()), ("net", NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, **common))])
+pipe = Pipeline(
+    [("scale", StandardScaler()), ("net", NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, **common))]
+)
 show("pipeline", pipe.fit(x, y).score(x, y))
 search = GridSearchCV(
     NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, train_split=False, **common),

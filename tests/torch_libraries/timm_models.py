@@ -10,9 +10,10 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3, accuracy
 
 NAMES = {
-    "resnet10t": {}, "test_efficientnet": {}, "test_vit": {}, "test_convnext": {}, "test_resnet": {}, "test_byobnet": {},
-    "mobilenetv3_small_050": {}, "mixer_s32_224": {"img_size": 64}, 
-    "ghostnet_050": {}, "regnetx_002": {}, "levit_128s": {"img_size": 64}, "poolformer_s12": {}, "pit_ti_224": {"img_size": 64},
+    "resnet10t": {}, "test_efficientnet": {}, "test_vit": {}, "test_convnext": {}, "test_resnet": {},
+    "test_byobnet": {}, "mobilenetv3_small_050": {}, "mixer_s32_224": {"img_size": 64},
+    "ghostnet_050": {}, "regnetx_002": {}, "levit_128s": {"img_size": 64}, "poolformer_s12": {},
+    "pit_ti_224": {"img_size": 64},
 }  # fmt: skip
 for name, options in NAMES.items():
     model = fill(timm.create_model(name, num_classes=5, drop_rate=0.0, **options)).double().train()

@@ -5,7 +5,15 @@ from same import fill, gradients, numbers, show
 from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.utils import add_self_loops, degree, dropout_edge, negative_sampling, softmax, to_dense_adj, to_undirected
+from torch_geometric.utils import (
+    add_self_loops,
+    degree,
+    dropout_edge,
+    negative_sampling,
+    softmax,
+    to_dense_adj,
+    to_undirected,
+)
 
 n = 12
 edges = to_undirected(torch.stack([torch.arange(n), (torch.arange(n) * 5 + 1) % n]))
@@ -18,7 +26,8 @@ show("degree", *degree(edges[0], n))
 show("dense", to_dense_adj(edges).sum(), softmax(weight, edges[1]).sum(), add_self_loops(edges)[0].sum())
 perceptron = lambda i, o: nn.Sequential(nn.Linear(i, 8), nn.ReLU(), nn.Linear(8, o))  # noqa: E731
 LAYERS = {
-    "GCN": (g.GCNConv(6, 3), "weight"), "SAGE": (g.SAGEConv(6, 3), ""), "GAT": (g.GATConv(6, 3, heads=2, concat=False), ""),
+    "GCN": (g.GCNConv(6, 3), "weight"), "SAGE": (g.SAGEConv(6, 3), ""),
+    "GAT": (g.GATConv(6, 3, heads=2, concat=False), ""),
     "GATv2": (g.GATv2Conv(6, 3, edge_dim=4), "attr"), "GIN": (g.GINConv(perceptron(6, 3), train_eps=True), ""),
     "GINE": (g.GINEConv(perceptron(6, 3), edge_dim=4), "attr"), "Graph": (g.GraphConv(6, 3), "weight"),
     "Cheb": (g.ChebConv(6, 3, 2), "weight"), "SG": (g.SGConv(6, 3, 2), "weight"), "TAG": (g.TAGConv(6, 3, 2), "weight"),

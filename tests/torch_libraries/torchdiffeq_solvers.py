@@ -1,6 +1,6 @@
 # torchdiffeq: every solver, the adjoint, events; a neural ODE learns a spiral.
 import torch
-from same import fill, gradients, numbers, show
+from same import fill, gradients, show
 from torch import nn
 
 from torchdiffeq import odeint, odeint_adjoint, odeint_event
@@ -34,7 +34,13 @@ with torch.no_grad():
     for name, options in SOLVERS.items():
         try:
             found = odeint(
-                lambda t, y: y**3 @ precise[0], precise[1], precise[2], method=name, options=options, rtol=1e-6, atol=1e-7
+                lambda t, y: y**3 @ precise[0],
+                precise[1],
+                precise[2],
+                method=name,
+                options=options,
+                rtol=1e-6,
+                atol=1e-7,
             )
         except ValueError as problem:
             print(name, type(problem).__name__)

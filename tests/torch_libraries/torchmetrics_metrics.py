@@ -46,7 +46,9 @@ show("bleu", text.BLEUScore(2)(["a cat is on the mat"], [["a cat sits on the mat
 show("wer", text.WordErrorRate()(["hello big world"], ["hello small world"]))
 show("edit", text.EditDistance()(["rain"], ["shine"]))
 show("perplexity", text.Perplexity()(numbers(2, 5, 7).softmax(-1), torch.arange(10).reshape(2, 5) % 7))
-every = tm.MetricCollection({"mean": tm.MeanMetric(), "max": tm.MaxMetric(), "sum": tm.SumMetric(), "min": tm.MinMetric()})
+every = tm.MetricCollection(
+    {"mean": tm.MeanMetric(), "max": tm.MaxMetric(), "sum": tm.SumMetric(), "min": tm.MinMetric()}
+)
 for i in range(4):
     every.update(numbers(5, seed=i))
 print({name: round(float(v), 5) for name, v in sorted(every.compute().items())})

@@ -5,7 +5,9 @@ import transformers as t
 from same import fill, gradients, show
 
 SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
-GROUPED = SMALL | dict(num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+GROUPED = SMALL | dict(
+    num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2
+)
 NO_DROPOUT = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 WRITERS = {
     "llama": lambda: t.LlamaForCausalLM(t.LlamaConfig(**GROUPED)),

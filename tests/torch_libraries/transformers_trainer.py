@@ -35,7 +35,9 @@ with tempfile.TemporaryDirectory() as folder:
 
     def trainer(steps):
         model = fill(t.GPT2LMHeadModel(config))
-        made = Ordered(model, t.TrainingArguments(max_steps=steps, **options), train_dataset=Sums(), eval_dataset=Sums())
+        made = Ordered(
+            model, t.TrainingArguments(max_steps=steps, **options), train_dataset=Sums(), eval_dataset=Sums()
+        )
         made.remove_callback(t.PrinterCallback)
         return made
 

@@ -171,7 +171,7 @@ class DataLoader:
         self.timeout, self.worker_init_fn, self.persistent_workers = timeout, worker_init_fn, persistent_workers
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.multiprocessing_context = _context(multiprocessing_context)
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor = prefetch_factor or (2 if num_workers else None)
         self._pool: Any = None  # of persistent workers
         self._seed: int | None = None  # drawn when it is first needed
         self._epoch = self._given = 0  # where the next epoch begins, or the one under way is: batches given
@@ -351,7 +351,8 @@ class DataLoader:
         waiting: deque[Any] = deque()
         try:
             waiting.extend(
-                pool.submit(_named, self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor)
+                pool.submit(_named, self._load, b)
+                for b in islice(batches, self.num_workers * (self.prefetch_factor or 0))
             )
             while waiting:
                 batch = self._result(waiting.popleft())
@@ -370,7 +371,7 @@ class DataLoader:
             return pools[worker].submit(_named, lambda stream: next(stream, ended), streams[worker])
 
         try:
-            turns = deque((w, deque(ask(w) for _ in range(self.prefetch_factor))) for w in range(self.num_workers))
+            turns = deque((w, deque(ask(w) for _ in range(self.prefetch_factor or 0))) for w in range(self.num_workers))
             while turns:
                 worker, pending = turns.popleft()
                 batch = self._result(pending.popleft())

@@ -39,8 +39,7 @@ from .history import (  # noqa: E402, F401
     set_default_tensor_type,
     typename,
 )
-
-from .version import __version__  # noqa: E402
+from .version import __version__ as __version__  # noqa: E402
 
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 newaxis = None

@@ -50,7 +50,7 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
         if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_names.PACKAGE):
             last = at
         at = at.tb_next
-    if last is not None and isinstance(problem, AttributeError | ImportError):
+    if last is not None and isinstance(problem, AttributeError | ImportError | NotImplementedError):
         last.tb_next = None
     if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
         name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"

@@ -78,13 +78,13 @@ class _Dtype:
     is_floating_point = property(lambda self: self.name.startswith("float"))
     is_complex = property(lambda self: self.name.startswith("complex"))
     is_signed = property(lambda self: not self.name.startswith(("uint", "quint")))
-    __class__ = property(lambda self: cr.dtype)  # type: ignore[assignment]  # isinstance(x, torch.dtype) is true
+    __class__ = property(lambda self: cr.dtype)  # isinstance(x, torch.dtype) is true
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> Any:
+        return dtype, (self.name,)
 
 
 @cache

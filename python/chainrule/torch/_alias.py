@@ -66,8 +66,9 @@ FORWARDS = {
     "utils.tensorboard.summary": "utils.tensorboard",
     "utils.tensorboard.writer": "utils.tensorboard",
 }
-MODULES = """activation adaptive batchnorm channelshuffle container conv distance dropout embedding flatten fold instancenorm lazy
-linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
+MODULES = """activation adaptive batchnorm channelshuffle container conv distance dropout embedding flatten fold
+instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer
+upsampling""".split()
 FORWARDS |= {f"nn.modules.{name}": "nn" for name in MODULES}
 FORWARDS |= {
     f"distributions.{name}": "distributions"
@@ -80,7 +81,8 @@ FORWARDS |= {
 }
 FORWARDS |= {
     f"optim.{name}": "optim"
-    for name in "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam".split()
+    for name in """_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd
+    sparse_adam""".split()
 }
 
 

@@ -81,7 +81,9 @@ MISSING = {
 DTYPES: dict[str, tuple[int, str]] = {
     **dict.fromkeys(("complex32", "chalf"), (4, "complex numbers come later; keep two tensors, real and imaginary")),
     **dict.fromkeys(("complex64", "cfloat"), (8, "complex numbers come later; keep two tensors, real and imaginary")),
-    **dict.fromkeys(("complex128", "cdouble"), (16, "complex numbers come later; keep two tensors, real and imaginary")),
+    **dict.fromkeys(
+        ("complex128", "cdouble"), (16, "complex numbers come later; keep two tensors, real and imaginary")
+    ),
     **dict.fromkeys(
         "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2".split(),
         (1, "there are no floats of 8 or 4 bits; use bfloat16"),
@@ -99,91 +101,83 @@ ALIASES = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128"}
 IMPORT_ONLY = set(
     """
 torch.complex torch.polar torch.view_as_complex torch.view_as_real torch.stft torch.istft torch.imag torch.angle
-torch._scaled_mm
-torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.fftfreq torch.fft.fftshift torch.fft.hfft torch.fft.hfft2
-torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ifftshift torch.fft.ihfft torch.fft.ihfft2
-torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2 torch.fft.rfftn
-torch.fft.rfftfreq
-torch.linalg.cholesky torch.linalg.cholesky_ex torch.linalg.cond torch.linalg.det torch.linalg.eig torch.linalg.eigh
-torch.linalg.eigvals torch.linalg.eigvalsh torch.linalg.householder_product torch.linalg.inv torch.linalg.inv_ex
-torch.linalg.ldl_factor torch.linalg.ldl_factor_ex torch.linalg.ldl_solve torch.linalg.lstsq torch.linalg.lu
-torch.linalg.lu_factor torch.linalg.lu_factor_ex torch.linalg.lu_solve torch.linalg.matrix_exp
-torch.linalg.matrix_power torch.linalg.matrix_rank torch.linalg.multi_dot torch.linalg.pinv torch.linalg.qr
-torch.linalg.slogdet torch.linalg.solve torch.linalg.solve_ex torch.linalg.solve_triangular torch.linalg.svd
-torch.linalg.svdvals torch.linalg.tensorinv torch.linalg.tensorsolve torch.linalg.vecdot
-torch.Future torch.PyTorchFileReader torch.PyTorchFileWriter torch.ScriptFunction torch.ScriptObject
-torch.SymBool torch.SymFloat torch.SymInt torch.Argument torch.FunctionSchema torch.DispatchKey torch.TypedStorage
-torch._C.* torch._dynamo.* torch._export.* torch._functorch.* torch._guards.* torch._higher_order_ops.* torch._inductor.*
-torch._jit_internal.* torch._library.* torch._logging.* torch._ops.* torch._prims.* torch._prims_common.*
-torch._refs.* torch._subclasses.* torch._tensor_str.* torch._weights_only_unpickler.*
-torch._appdirs.* torch._classes.* torch._compile.* torch._custom_ops.* torch._linalg_utils.* torch._lobpcg.*
-torch._lowrank.* torch._meta_registrations.* torch._numpy.* torch._utils_internal.* torch._vmap_internals.* torch._VF.*
-torch.accelerator.graphs.* torch.accelerator.memory.*
+torch._scaled_mm torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.fftfreq torch.fft.fftshift torch.fft.hfft
+torch.fft.hfft2 torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ifftshift torch.fft.ihfft
+torch.fft.ihfft2 torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
+torch.fft.rfftn torch.fft.rfftfreq torch.linalg.cholesky torch.linalg.cholesky_ex torch.linalg.cond torch.linalg.det
+torch.linalg.eig torch.linalg.eigh torch.linalg.eigvals torch.linalg.eigvalsh torch.linalg.householder_product
+torch.linalg.inv torch.linalg.inv_ex torch.linalg.ldl_factor torch.linalg.ldl_factor_ex torch.linalg.ldl_solve
+torch.linalg.lstsq torch.linalg.lu torch.linalg.lu_factor torch.linalg.lu_factor_ex torch.linalg.lu_solve
+torch.linalg.matrix_exp torch.linalg.matrix_power torch.linalg.matrix_rank torch.linalg.multi_dot torch.linalg.pinv
+torch.linalg.qr torch.linalg.slogdet torch.linalg.solve torch.linalg.solve_ex torch.linalg.solve_triangular
+torch.linalg.svd torch.linalg.svdvals torch.linalg.tensorinv torch.linalg.tensorsolve torch.linalg.vecdot torch.Future
+torch.PyTorchFileReader torch.PyTorchFileWriter torch.ScriptFunction torch.ScriptObject torch.SymBool torch.SymFloat
+torch.SymInt torch.Argument torch.FunctionSchema torch.DispatchKey torch.TypedStorage torch._C.* torch._dynamo.*
+torch._export.* torch._functorch.* torch._guards.* torch._higher_order_ops.* torch._inductor.* torch._jit_internal.*
+torch._library.* torch._logging.* torch._ops.* torch._prims.* torch._prims_common.* torch._refs.* torch._subclasses.*
+torch._tensor_str.* torch._weights_only_unpickler.* torch._appdirs.* torch._classes.* torch._compile.*
+torch._custom_ops.* torch._linalg_utils.* torch._lobpcg.* torch._lowrank.* torch._meta_registrations.* torch._numpy.*
+torch._utils_internal.* torch._vmap_internals.* torch._VF.* torch.accelerator.graphs.* torch.accelerator.memory.*
 torch.ao.* torch.autograd.forward_ad.* torch.autograd.profiler.* torch.autograd.profiler_legacy.*
 torch.autograd.profiler_util.* torch.autograd.save_on_cpu torch.backends.cpu.* torch.backends.cusparselt.*
 torch.backends.kleidiai.* torch.backends.mha.* torch.backends.miopen.* torch.backends.nnpack.*
-torch.backends.opt_einsum.* torch.backends.quantized.* torch.backends.xeon.* torch.backends.xnnpack.*
-torch.classes.* torch.compiler.config.* torch.contrib.* torch.cpu.*
-torch.cuda._memory_viz.* torch.cuda._sanitizer.* torch.cuda._utils.* torch.cuda.comm.* torch.cuda.gds.*
-torch.cuda.green_contexts.* torch.cuda.jiterator.* torch.cuda.profiler.* torch.cuda.sparse.*
-torch.distributed._composable_state.* torch.distributed._functional_collectives_impl.*
-torch.distributed._state_dict_utils.* torch.distributed.argparse_util.* torch.distributed.c10d_logger.*
-torch.distributed.collective_utils.* torch.distributed.config.* torch.distributed.launch.*
-torch.distributed.logging_handlers.* torch.distributed.optim.apply_optimizer_in_backward.*
-torch.distributed.optim.named_optimizer.* torch.distributed.optim.optimizer.*
-torch.distributed.optim.post_localSGD_optimizer.* torch.distributed.optim.utils.*
-torch.distributed.remote_device.* torch.distributed.rendezvous.*
-torch.jit._async.* torch.jit._builtins.* torch.jit._check.* torch.jit._freeze.* torch.jit._fuser.* torch.jit._ir_utils.*
-torch.jit._logging.* torch.jit._passes.* torch.jit._pickle.* torch.jit._recursive.* torch.jit._serialization.*
-torch.jit.quantized.* torch.jit.supported_ops.* torch.mps.event.* torch.mps.profiler.* torch.multiprocessing._atfork.*
-torch.nativert.* torch.nn._reduction.* torch.nn.attention._utils.* torch.nn.attention.experimental.*
-torch.nn.backends.* torch.nn.common_types.* torch.nn.cpp.* torch.nn.modules._functions.*
-torch.nn.parallel._functions.* torch.nn.parallel.comm.* torch.nn.parallel.parallel_apply.*
-torch.nn.parallel.replicate.* torch.nn.parallel.scatter_gather.* torch.nn.utils._expanded_weights.*
-torch.nn.utils._named_member_accessor.* torch.nn.utils._per_sample_grad.* torch.nn.utils.memory_format.* torch.numa.*
-torch.optim._functional.* torch.optim._multi_tensor.* torch.profiler._memory_profiler.*
-torch.profiler._pattern_matcher.* torch.profiler._utils.* torch.profiler.python_tracer.* torch.quasirandom.*
-torch.return_types.* torch.signal.* torch.sparse.semi_structured.*
-torch.utils._config_module.* torch.utils._contextlib.* torch.utils._cxx_pytree.* torch.utils._device.*
-torch.utils._foreach_utils.* torch.utils._import_utils.* torch.utils._mode_utils.* torch.utils._stats.*
-torch.utils._traceback.* torch.utils._typing_utils.* torch.utils._zip.* torch.utils.backcompat.*
+torch.backends.opt_einsum.* torch.backends.quantized.* torch.backends.xeon.* torch.backends.xnnpack.* torch.classes.*
+torch.compiler.config.* torch.contrib.* torch.cpu.* torch.cuda._memory_viz.* torch.cuda._sanitizer.*
+torch.cuda._utils.* torch.cuda.comm.* torch.cuda.gds.* torch.cuda.green_contexts.* torch.cuda.jiterator.*
+torch.cuda.profiler.* torch.cuda.sparse.* torch.distributed._composable_state.*
+torch.distributed._functional_collectives_impl.* torch.distributed._state_dict_utils.*
+torch.distributed.argparse_util.* torch.distributed.c10d_logger.* torch.distributed.collective_utils.*
+torch.distributed.config.* torch.distributed.launch.* torch.distributed.logging_handlers.*
+torch.distributed.optim.apply_optimizer_in_backward.* torch.distributed.optim.named_optimizer.*
+torch.distributed.optim.optimizer.* torch.distributed.optim.post_localSGD_optimizer.* torch.distributed.optim.utils.*
+torch.distributed.remote_device.* torch.distributed.rendezvous.* torch.jit._async.* torch.jit._builtins.*
+torch.jit._check.* torch.jit._freeze.* torch.jit._fuser.* torch.jit._ir_utils.* torch.jit._logging.*
+torch.jit._passes.* torch.jit._pickle.* torch.jit._recursive.* torch.jit._serialization.* torch.jit.quantized.*
+torch.jit.supported_ops.* torch.mps.event.* torch.mps.profiler.* torch.multiprocessing._atfork.* torch.nativert.*
+torch.nn._reduction.* torch.nn.attention._utils.* torch.nn.attention.experimental.* torch.nn.backends.*
+torch.nn.common_types.* torch.nn.cpp.* torch.nn.modules._functions.* torch.nn.parallel._functions.*
+torch.nn.parallel.comm.* torch.nn.parallel.parallel_apply.* torch.nn.parallel.replicate.*
+torch.nn.parallel.scatter_gather.* torch.nn.utils._expanded_weights.* torch.nn.utils._named_member_accessor.*
+torch.nn.utils._per_sample_grad.* torch.nn.utils.memory_format.* torch.numa.* torch.optim._functional.*
+torch.optim._multi_tensor.* torch.profiler._memory_profiler.* torch.profiler._pattern_matcher.*
+torch.profiler._utils.* torch.profiler.python_tracer.* torch.quasirandom.* torch.return_types.* torch.signal.*
+torch.sparse.semi_structured.* torch.utils._config_module.* torch.utils._contextlib.* torch.utils._cxx_pytree.*
+torch.utils._device.* torch.utils._foreach_utils.* torch.utils._import_utils.* torch.utils._mode_utils.*
+torch.utils._stats.* torch.utils._traceback.* torch.utils._typing_utils.* torch.utils._zip.* torch.utils.backcompat.*
 torch.utils.backend_registration.* torch.utils.collect_env.* torch.utils.data._utils.fetch.*
-torch.utils.data._utils.pin_memory.* torch.utils.data._utils.signal_handling.* torch.utils.data.backward_compatibility.*
-torch.utils.deterministic.* torch.utils.file_baton.* torch.utils.hipify.* torch.utils.jit.* torch.utils.mkldnn.*
-torch.utils.model_dump.* torch.utils.serialization.* torch.utils.show_pickle.* torch.utils.tensorboard._convert_np.*
-torch.utils.tensorboard._utils.* torch.utils.throughput_benchmark.* torch.utils.viz.*
-torch.cuda.CUDAGraph torch.cuda.graph torch.cuda.graph_pool_handle torch.cuda.graphs.* torch.cuda.make_graphed_callables
-torch.cuda.MemPool torch.cuda.StreamContext torch.cuda.ExternalStream torch.cuda.use_mem_pool torch.cuda._compile_kernel torch.cuda.nccl.* torch.cuda.tunable.*
-torch.distributed.GradBucket torch.distributed.P2POp torch.distributed.Store torch.distributed.TCPStore
-torch.distributed.FileStore torch.distributed.HashStore torch.distributed.PrefixStore torch.distributed.Work
-torch.distributed._composable.* torch.distributed._functional_collectives.* torch.distributed._shard.*
-torch.distributed._sharded_tensor.* torch.distributed._symmetric_memory.* torch.distributed._tensor.*
-torch.distributed._tools.* torch.distributed.algorithms.* torch.distributed.autograd.* torch.distributed.checkpoint.*
+torch.utils.data._utils.pin_memory.* torch.utils.data._utils.signal_handling.*
+torch.utils.data.backward_compatibility.* torch.utils.deterministic.* torch.utils.file_baton.* torch.utils.hipify.*
+torch.utils.jit.* torch.utils.mkldnn.* torch.utils.model_dump.* torch.utils.serialization.* torch.utils.show_pickle.*
+torch.utils.tensorboard._convert_np.* torch.utils.tensorboard._utils.* torch.utils.throughput_benchmark.*
+torch.utils.viz.* torch.cuda.CUDAGraph torch.cuda.graph torch.cuda.graph_pool_handle torch.cuda.graphs.*
+torch.cuda.make_graphed_callables torch.cuda.MemPool torch.cuda.StreamContext torch.cuda.ExternalStream
+torch.cuda.use_mem_pool torch.cuda._compile_kernel torch.cuda.nccl.* torch.cuda.tunable.* torch.distributed.GradBucket
+torch.distributed.P2POp torch.distributed.Store torch.distributed.TCPStore torch.distributed.FileStore
+torch.distributed.HashStore torch.distributed.PrefixStore torch.distributed.Work torch.distributed._composable.*
+torch.distributed._functional_collectives.* torch.distributed._shard.* torch.distributed._sharded_tensor.*
+torch.distributed._symmetric_memory.* torch.distributed._tensor.* torch.distributed._tools.*
+torch.distributed.algorithms.* torch.distributed.autograd.* torch.distributed.checkpoint.*
 torch.distributed.device_mesh.* torch.distributed.DeviceMesh torch.distributed.init_device_mesh
 torch.distributed.elastic.* torch.distributed.fsdp.* torch.distributed.launcher.* torch.distributed.nn.*
 torch.distributed.optim.DistributedOptimizer torch.distributed.optim.PostLocalSGDOptimizer
 torch.distributed.pipelining.* torch.distributed.rpc.* torch.distributed.run.* torch.distributed.tensor.*
-torch.distributed.utils.*
-torch.export.* torch.futures.* torch.fx.*
-torch.jit.RecursiveScriptModule torch.jit.ScriptFunction torch.jit.TracerWarning torch.jit.TracedModule
-torch.jit._script.* torch.jit._state.* torch.jit._trace.* torch.jit.annotations.* torch.jit.frontend.* torch.jit.mobile.*
-torch.library.* torch.masked.* torch.monitor.* torch.mtia.* torch.nested.* torch.nn.attention.bias.*
-torch.nn.attention.flex_attention.* torch.nn.attention.varlen.* torch.nn.intrinsic.* torch.nn.qat.* torch.nn.quantizable.*
-torch.nn.quantized.* torch.onnx.* torch.ops.* torch.package.* torch.quantization.*
-torch.overrides.TorchFunctionMode torch.overrides.BaseTorchFunctionMode torch.profiler.itt.* torch.profiler.profiler.*
+torch.distributed.utils.* torch.export.* torch.futures.* torch.fx.* torch.jit.RecursiveScriptModule
+torch.jit.ScriptFunction torch.jit.TracerWarning torch.jit.TracedModule torch.jit._script.* torch.jit._state.*
+torch.jit._trace.* torch.jit.annotations.* torch.jit.frontend.* torch.jit.mobile.* torch.library.* torch.masked.*
+torch.monitor.* torch.mtia.* torch.nested.* torch.nn.attention.bias.* torch.nn.attention.flex_attention.*
+torch.nn.attention.varlen.* torch.nn.intrinsic.* torch.nn.qat.* torch.nn.quantizable.* torch.nn.quantized.*
+torch.onnx.* torch.ops.* torch.package.* torch.quantization.* torch.overrides.TorchFunctionMode
+torch.overrides.BaseTorchFunctionMode torch.profiler.itt.* torch.profiler.profiler.*
 torch.serialization.LoadEndianness torch.serialization.MAP_LOCATION torch.serialization.FILE_LIKE
-torch.serialization.StorageType
-torch.utils._python_dispatch.* torch.utils._sympy.* torch.utils._triton.* torch.utils.bottleneck.*
-torch.utils.benchmark.* torch.utils.bundled_inputs.* torch.utils.data.datapipes.* torch.utils.data.IterDataPipe
-torch.utils.data.MapDataPipe
-torch.utils.data._BaseDataLoaderIter
-torch.utils.data._MultiProcessingDataLoaderIter torch.utils.data._SingleProcessDataLoaderIter
-torch.utils.data.graph.* torch.utils.data.graph_settings.* torch.utils.flop_counter.* torch.utils.mobile_optimizer.*
-torch.utils.module_tracker.* torch.utils.weak.*
-torchvision.datapoints.* torchvision.extension.* torchvision.io.* torchvision.models.detection.*
-torchvision.models.feature_extraction.* torchvision.models.optical_flow.* torchvision.models.quantization.*
-torchvision.models.segmentation.* torchvision.models.video.* torchvision.ops.* torchvision.prototype.*
-torchvision.transforms.v2.* torchvision.tv_tensors.*
+torch.serialization.StorageType torch.utils._python_dispatch.* torch.utils._sympy.* torch.utils._triton.*
+torch.utils.bottleneck.* torch.utils.benchmark.* torch.utils.bundled_inputs.* torch.utils.data.datapipes.*
+torch.utils.data.IterDataPipe torch.utils.data.MapDataPipe torch.utils.data._BaseDataLoaderIter
+torch.utils.data._MultiProcessingDataLoaderIter torch.utils.data._SingleProcessDataLoaderIter torch.utils.data.graph.*
+torch.utils.data.graph_settings.* torch.utils.flop_counter.* torch.utils.mobile_optimizer.*
+torch.utils.module_tracker.* torch.utils.weak.* torchvision.datapoints.* torchvision.extension.* torchvision.io.*
+torchvision.models.detection.* torchvision.models.feature_extraction.* torchvision.models.optical_flow.*
+torchvision.models.quantization.* torchvision.models.segmentation.* torchvision.models.video.* torchvision.ops.*
+torchvision.prototype.* torchvision.transforms.v2.* torchvision.tv_tensors.*
 """.split()
 ) | {f"torch.{name}" for name in LINALG}
 

@@ -80,7 +80,7 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
         for source in [names[name]] if names and name in names else sources:
             try:
                 found = getattr(import_module(source), name)
-            except (AttributeError, ModuleNotFoundError):
+            except (AttributeError, ImportError):
                 continue
             if not (isinstance(found, ModuleType) and hasattr(here, "__path__")):
                 setattr(here, name, found)
@@ -88,7 +88,7 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
         for_imports = listed(full)
         is_module = not for_imports or f"{full}.*" in IMPORT_ONLY
         if is_module and hasattr(here, "__path__") and find_spec(f"{module}.{name}"):
-            return import_module(f"{module}.{name}")
+            return import_module(f"{here.__name__}.{name}")  # as torch.x.y where torch is a name of this package
         if for_imports:
             from ._absent import absent
 

@@ -337,10 +337,14 @@ def untyped_storage(self: cr.Tensor) -> UntypedStorage:
 
 
 def storage(self: cr.Tensor) -> Storage:
-    """The memory from the storage's first element to this tensor's last."""
+    """The memory from the tensor's first element to its last, and what lies before unless this is a view of a part."""
     t = self.detach()
-    n = t.storage_offset() + 1 + sum((size - 1) * step for size, step in zip(t.shape, t.strides, strict=True))
-    return Storage(t.as_strided((n if t.numel() else 0,), (1,), 0))
+    n = 1 + sum((size - 1) * step for size, step in zip(t.shape, t.strides, strict=True)) if t.numel() else 0
+    first = t.storage_offset() if t.numel() else 0
+    try:
+        return Storage(t.as_strided((first + n,), (1,), 0))
+    except RuntimeError:  # a view of a part
+        return Storage(t.as_strided((n,), (1,)))
 
 
 def over(memory: Any, dtype: cr.dtype) -> cr.Tensor:

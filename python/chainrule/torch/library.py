@@ -1,5 +1,5 @@
-"""``torch.library``: ops by name.  An op is a function of Python, which ``torch.ops.namespace.name`` finds; its gradient
-is the one that it was registered with, or that of what it calls."""
+"""``torch.library``: ops by name.  An op is a function of Python, which ``torch.ops.namespace.name`` finds; its
+gradient is the one that it was registered with, or that of what it calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self._function(args)
-        if kwargs:
+        if kwargs or self._setup_context:  # it gets every argument
             bound = inspect.signature(function).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
@@ -86,7 +86,7 @@ def _op(name: Any) -> CustomOpDef:
     return _OPS.setdefault(name, CustomOpDef(name))
 
 
-def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any, device_types: Any = None, schema: Any = None, **o: Any) -> Any:
+def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any, **options: Any) -> Any:
     """Makes a function an op; a decorator without ``fn``."""
 
     def make(function: Callable[..., Any]) -> CustomOpDef:

@@ -93,14 +93,18 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     list: NodeDef(list, lambda x: (list(x), None), lambda children, _: list(children)),
     tuple: NodeDef(tuple, lambda x: (list(x), None), lambda children, _: tuple(children)),
     namedtuple: NodeDef(namedtuple, lambda x: (list(x), type(x)), lambda children, kind: kind(*children)),  # type: ignore[arg-type]
-    dict: NodeDef(dict, lambda x: (list(x.values()), list(x)), lambda children, keys: dict(zip(keys, children))),
+    dict: NodeDef(
+        dict, lambda x: (list(x.values()), list(x)), lambda children, keys: dict(zip(keys, children, strict=True))
+    ),
     OrderedDict: NodeDef(
-        OrderedDict, lambda x: (list(x.values()), list(x)), lambda children, keys: OrderedDict(zip(keys, children))
+        OrderedDict,
+        lambda x: (list(x.values()), list(x)),
+        lambda children, keys: OrderedDict(zip(keys, children, strict=True)),
     ),
     defaultdict: NodeDef(
         defaultdict,
         lambda x: (list(x.values()), [x.default_factory, list(x)]),
-        lambda children, context: defaultdict(context[0], zip(context[1], children)),
+        lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
     ),
     deque: NodeDef(deque, lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
 }
@@ -124,7 +128,9 @@ def register_pytree_node(
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
-def _register_pytree_node(cls: type, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, *args: Any, **kw: Any) -> None:
+def _register_pytree_node(
+    cls: type, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, *args: Any, **kw: Any
+) -> None:
     """An old name, which took a class again."""
     SUPPORTED_NODES.pop(cls, None)
     register_pytree_node(cls, flatten_fn, unflatten_fn, **kw)
@@ -136,7 +142,7 @@ def register_dataclass(cls: type, *, field_names: Any = None, drop_field_names: 
     register_pytree_node(
         cls,
         lambda x: ([getattr(x, name) for name in names], None),
-        lambda children, _: cls(**dict(zip(names, children))),
+        lambda children, _: cls(**dict(zip(names, children, strict=True))),
         flatten_with_keys_fn=lambda x: ([(GetAttrKey(name), getattr(x, name)) for name in names], None),
     )
 
@@ -253,7 +259,9 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 def _built(leaves: Any, spec: TreeSpec) -> Any:
     if spec.type is None:
         return next(leaves)
-    return SUPPORTED_NODES[spec.type].unflatten_fn([_built(leaves, child) for child in spec.children_specs], spec.context)
+    return SUPPORTED_NODES[spec.type].unflatten_fn(
+        [_built(leaves, child) for child in spec.children_specs], spec.context
+    )
 
 
 def tree_leaves(tree: Any, is_leaf: Leaf = None) -> list[Any]:

@@ -6,6 +6,7 @@ import weakref
 from itertools import count
 from typing import Any
 
+from chainrule import _core
 from chainrule.nn.module import RemovableHandle as _Handle
 
 from .. import _names
@@ -18,7 +19,7 @@ class _Meta(type):
     """chainrule's own handles are instances too."""
 
     def __instancecheck__(cls, obj: object) -> bool:
-        return type.__instancecheck__(cls, obj) or isinstance(obj, _Handle)
+        return type.__instancecheck__(cls, obj) or isinstance(obj, _Handle | _core.RemovableHandle)
 
 
 class RemovableHandle(metaclass=_Meta):
