@@ -258,6 +258,11 @@ print(torch.arange(6.0)[2:].storage()[-1])
 print(isinstance(torch.nn.ModuleDict(torch.nn.ModuleDict({"a": torch.nn.ReLU()}))["a"], torch.nn.ReLU))
 for workers in (0, 1):
     print(torch.utils.data.DataLoader([1, 2], num_workers=workers).prefetch_factor)
+for n in (0, 1, 2, 7):
+    for window in (torch.hann_window, torch.hamming_window, torch.blackman_window):
+        print([f"{v:.5f}" for w in (window(n), window(n, periodic=False)) for v in (w + 1e-9).tolist()])
+m = torch.arange(6.0).view(2, 3)
+print(m.adjoint(), torch.adjoint(m), torch.conj(m), torch.hann_window(3, dtype=torch.float64).dtype)
 class Needs(torch.nn.ModuleDict):
     def __init__(self):
         super().__init__()

@@ -69,6 +69,7 @@ _NAMES |= dict.fromkeys(
 )
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
 _NAMES |= {"ScriptModule": "chainrule.torch.jit", "finfo": "chainrule.torch._absent"}
+_NAMES |= dict.fromkeys(("hann_window", "hamming_window", "blackman_window"), "chainrule.torch._windows")
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
 
@@ -105,6 +106,16 @@ def is_complex(input: _cr.Tensor) -> bool:
 def real(input: _cr.Tensor) -> _cr.Tensor:
     """The tensor: there are no complex numbers."""
     return input
+
+
+def conj(input: _cr.Tensor) -> _cr.Tensor:
+    """The tensor: there are no complex numbers."""
+    return input
+
+
+def adjoint(input: _cr.Tensor) -> _cr.Tensor:
+    """The last two axes exchanged."""
+    return input.transpose(-2, -1)
 
 
 def is_conj(input: _cr.Tensor) -> bool:

@@ -496,6 +496,7 @@ def as_subclass(self: cr.Tensor, cls: type) -> Any:
 
 METHODS: dict[str, Any] = {
     "type": type_,
+    "adjoint": lambda self: self.transpose(-2, -1),
     "detach_copy": lambda self: self.detach().clone(),
     "const_data_ptr": lambda self: self.data_ptr(),
     "storage_type": lambda self: Storage,
