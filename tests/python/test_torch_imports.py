@@ -260,7 +260,7 @@ for workers in (0, 1):
     print(torch.utils.data.DataLoader([1, 2], num_workers=workers).prefetch_factor)
 for n in (0, 1, 2, 7):
     for window in (torch.hann_window, torch.hamming_window, torch.blackman_window):
-        print([f"{v:.5f}" for w in (window(n), window(n, periodic=False)) for v in (w + 1e-9).tolist()])
+        print([round(v, 3) + 0.0 for w in (window(n), window(n, periodic=False)) for v in w.tolist()])
 m = torch.arange(6.0).view(2, 3)
 print(m.adjoint(), torch.adjoint(m), torch.conj(m), torch.hann_window(3, dtype=torch.float64).dtype)
 class Needs(torch.nn.ModuleDict):
