@@ -49,6 +49,7 @@ MISSING = {
     "torch.utils.file_baton": "C++ extensions of PyTorch cannot be loaded",
     "torch.utils.data": "chainrule.data has no such part; use Dataset and DataLoader",
     "torch.utils.tensorboard": "install tensorboardX",
+    "torch.utils.tensorboard._pytorch_graph": "graphs of models are not written; chainrule.viz draws them",
     "torch.futures": "use concurrent.futures",
     "torch.Future": "use concurrent.futures.Future",
     "torch._dynamo": "torch.compile records a step as chainrule.compile does, and has nothing to configure",
