@@ -12,8 +12,18 @@ from .parallel import DataParallel  # noqa: F401
 
 _NAMES = {
     "UninitializedParameter": "chainrule.nn.lazy",
+    "IncompatibleKeys": "chainrule.nn.module",
 }
-__getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
+_OLD = {"_IncompatibleKeys": "IncompatibleKeys"}
+_forward = _names.forward(__name__, "chainrule.nn", names=_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    return _forward(_OLD.get(name, name))
+
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the end of the key of get_extra_state in a state dict
+NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
 
 
 class NLLLoss2d(_nn.NLLLoss):

@@ -10,7 +10,10 @@ from typing import Any
 import chainrule as cr
 from chainrule import _core, amp
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+from .. import _names
+
+__getattr__ = _names.forward(__name__)
+__all__ = ["CheckpointFunction", "checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
 def _tensors(x: Any) -> list[cr.Tensor]:
@@ -82,6 +85,31 @@ def checkpoint(
         found = function(*args, **kwargs)
     results = _tensors(found)
     return _with(found, iter(_core._record_again("checkpoint", mark, results, run_again))) if results else found
+
+
+class CheckpointFunction:
+    """``checkpoint`` as PyTorch's reversible networks call it."""
+
+    @staticmethod
+    def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        return checkpoint(run_function, *args, use_reentrant=True, preserve_rng_state=preserve_rng_state)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors outside the graph, each with its requires_grad."""
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, cr.Tensor) else x for x in inputs)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[cr.Tensor]]:
+    """The numbers of the GPUs that hold the arguments, and their states: one generator serves all devices."""
+    found = sorted({x.device.index or 0 for x in args if isinstance(x, cr.Tensor) and x.is_cuda})
+    return found, [cr.get_rng_state() for _ in found]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[cr.Tensor], *, device_type: str | None = None) -> None:
+    """Continues where the states were taken."""
+    for state in states:
+        cr.set_rng_state(state)
 
 
 def checkpoint_sequential(
