@@ -445,5 +445,5 @@ def test_start_imports_little() -> None:
         "assert chainrule.viz.progress and chainrule.MLP is chainrule.MLP and chainrule.random.seed is chainrule.seed",
         "-S",
     )  # fmt: skip
-    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule.autograd"
+    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule._subclass chainrule.autograd"
     assert out.split() == ["__future__", *wanted.split()]
