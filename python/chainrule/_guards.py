@@ -397,8 +397,11 @@ class Walk:
         self._guard(TYPE, x, None, kind, path)
         for owner in kind.__mro__[:-1]:
             theirs = vars(owner)
+            own = _origin_of(owner) == OWN
             for name in self.names.intersection(theirs):
                 value = theirs[name]
+                if own and name[0] == "_" and name not in ("_hooked", "__call__"):
+                    continue  # of the library, for itself
                 if isinstance(value, types.MemberDescriptorType):  # of __slots__
                     if hasattr(x, name):
                         self._guard(ATTRIBUTE, x, name, getattr(x, name), f"{path}.{name}")

@@ -127,9 +127,11 @@ class Fused(Optimizer):
         from .._guards import note
 
         for p, _, state in members:
-            note(self.state, p)
-            for m in (*moments, "master"):
-                note(state, m)
+            names = [*moments, *(["master"] if "master" in state else [])]
+            for name in names:
+                note(state, name)
+            if names:
+                note(self.state, p)
 
     def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
         """Counts a step of p; and does the update also write p, as the copy of a master?"""
