@@ -160,7 +160,7 @@ UNTIMED = {
     "tells what is known": (
         "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride storage_offset"
         " is_contiguous element_size data_ptr is_grad_enabled get_num_threads get_float32_matmul_precision"
-        " get_default_device memory_stats get_default_dtype"
+        " get_default_device memory_stats get_default_dtype as_subclass"
     ),
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": (

@@ -39,6 +39,10 @@ cr_status cr_record_refuse(const char *op, const char *why);
                             /* the caller does what a replay cannot repeat: a failure, "[op] why";
                                CR_OK where nothing is recorded or the recording is lenient */
 
+cr_status cr_record_recomputes(const char *op);
+                            /* a caller's gradient is about to compute a part of the step again: a
+                               failure where the backward pass is a trial of cr_record_end */
+
 /* ---- replaying */
 cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs);
                             /* inputs of the recorded shapes, strides, dtypes and devices;

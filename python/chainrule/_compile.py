@@ -43,17 +43,17 @@ def _leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def _rebuild(x: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The nest x with ``leaf`` of each of its leaves."""
-    if isinstance(x, list | tuple):
-        parts = [_rebuild(part, leaf) for part in x]
+def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Any = ()) -> Any:
+    """The nest x with ``leaf`` of each of its leaves.  kept: identities of containers that count as leaves."""
+    if isinstance(x, list | tuple) and id(x) not in kept:
+        parts = [_rebuild(part, leaf, kept) for part in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    if type(x) is dict:
-        return {key: _rebuild(value, leaf) for key, value in x.items()}
-    if isinstance(x, dict):  # with what a subclass adds
+    if type(x) is dict and id(x) not in kept:
+        return {key: _rebuild(value, leaf, kept) for key, value in x.items()}
+    if isinstance(x, dict) and id(x) not in kept:  # with what a subclass adds
         made = copy.copy(x)
         for key, value in x.items():
-            made[key] = _rebuild(value, leaf)
+            made[key] = _rebuild(value, leaf, kept)
         return made
     return leaf(x)
 
@@ -86,7 +86,7 @@ class _Ready:
         def leaf(x: Any) -> Any:
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
 
-        return _rebuild(self.result, leaf)
+        return _rebuild(self.result, leaf, self.walk.reached)
 
 
 class _Plan:
@@ -221,7 +221,7 @@ class Compiled:
                 raise _guards.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
             return places[id(x)] if isinstance(x, Tensor) else x
 
-        nest = _rebuild(result, leaf)
+        nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)
         if escaped := _core._plan_info(plan)[4]:
             raise _guards.Refused(

@@ -15,17 +15,17 @@ import sysconfig
 import threading
 import types
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from random import Random
 from typing import Any
 
 from . import _core
 from ._core import Device, Tensor
 
-ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE = range(7)  # kinds of guards, in the order of python/src/plan.c
+ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # kinds of guards, in the order of python/src/plan.c
 MOST = 100_000  # guards of a step
 BYTES = 1 << 16  # of an array of another library
 PLAIN = {int, float, complex, str, bytes, bool, type(None), type(...), range, slice, _core.dtype, Device}
@@ -39,6 +39,9 @@ _FOLDERS = (
 )
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
 _UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
+
+
+_NEVER = (id, input, globals, __import__)
 
 
 class Refused(Exception):
@@ -83,7 +86,7 @@ class Trace:
             self._refuse(frame, "random numbers that are not chainrule's")
         elif origin == USER:
             module = function.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
-            if (module in _UNREPEATABLE and function.__name__ != "sleep") or function in (id, input, globals):
+            if (module in _UNREPEATABLE and function.__name__ != "sleep") or function in _NEVER:
                 self._refuse(frame, f"{function.__name__}()")
 
     def _refuse(self, frame: types.FrameType | None, what: str) -> None:
@@ -120,6 +123,7 @@ class _Code:
 
     def __init__(self, code: types.CodeType) -> None:
         self.globals: set[str] = set()  # names that it looks up there, or sets
+        self.modules: set[str] = set()  # that it imports
         self.written: set[str] = set()  # names with ``append`` and its like behind them
         self.read: set[str] = set()  # names with anything else behind them
         self.every_name = "__dict__" in code.co_names  # it reads attributes by names that it does not show
@@ -127,6 +131,8 @@ class _Code:
         for i, step in enumerate(steps):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.globals.add(step.argval)
+            if step.opname == "IMPORT_NAME":
+                self.modules.add(step.argval)
             if not step.opname.startswith("LOAD_") or not isinstance(step.argval, str):
                 continue
             after = steps[i + 1]
@@ -195,20 +201,29 @@ class Walk:
         read = {name for code in shown.values() for name in code.read}
         self.logs = {name for code in shown.values() for name in code.written} - read
         self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
+        self._shown, self._roots = shown, [*roots]
+        known = -1
+        while len(self.names) > known:  # a walk may find more names
+            known = len(self.names)
+            self._walk()
+        self.capsule = _core._guards(self.entries)
+
+    def _walk(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
         self.paths: list[str] = []
         self.captured: list[Tensor] = []
         self._seen: dict[int, Any] = {}
         self._known: set[tuple[int, int, Any]] = set()
-        for path, root in roots:
+        for path, root in self._roots:
             self._visit(root, path)
         for code, (origin, names) in [*self.codes.items()]:
-            self._globals(shown[code].globals if origin == USER else code.co_names, origin, names)
+            self._globals(self._shown[code].globals if origin == USER else code.co_names, origin, names)
+            for name in self._shown[code].modules if origin == USER else ():
+                self._visit(sys.modules.get(name), name)
         for of, key in noted.entries:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
             if isinstance(of.get(key), Tensor):
                 self._visit(of[key], "the state of an optimizer")
-        self.capsule = _core._guards(self.entries)
 
     @property
     def reached(self) -> dict[int, Any]:
@@ -259,7 +274,11 @@ class Walk:
         elif isinstance(x, partial):
             for part in (x.func, x.args, x.keywords):
                 self._visit(part, path)
+        elif isinstance(x, attrgetter):
+            self.names.update(name for path in x.__reduce__()[1] for name in path.split("."))
         elif isinstance(x, types.ModuleType):
+            if x is sys and "modules" in self.user_names:
+                raise Refused("the step reads sys.modules: import what it needs")
             if _origin(getattr(x, "__file__", None) or ("<frozen " if x.__spec__ else "")) == USER:
                 self._named(x.__dict__, path)
         elif isinstance(x, type):
@@ -306,9 +325,10 @@ class Walk:
 
     def _container(self, x: Any, path: str) -> None:
         if isinstance(x, dict):
-            self._guard(SIZE, x, None, None, path)
+            if isinstance(x, OrderedDict):  # its order is not that of its memory
+                self._guard(VALUE, x, _identities, _identities(x), path)
+            self._guard(ENTRIES, x, None, tuple(part for item in x.items() for part in item), path)
             for key, value in [*x.items()]:
-                self._guard(ITEM, x, key, value, f"{path}[{key!r:.40}]")
                 self._visit(value, f"{path}[{key!r:.40}]")
             return
         if isinstance(x, list):
@@ -362,7 +382,9 @@ class Walk:
         """An attribute that instances find in their class.  Is it one that an attribute of theirs would hide?"""
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
-            self._visit(inner.fget, path)
+            if getattr(inner.fget, "__code__", None) in self.codes:
+                self._guard(ATTRIBUTE, owner, name, value, f"{path}.{name}")
+                self._visit(inner.fget, path)
             return False
         if isinstance(inner, types.FunctionType):
             while inner.__code__ not in self.codes and hasattr(inner, "__wrapped__"):
@@ -384,21 +406,24 @@ class Walk:
     def _object(self, x: Any, path: str) -> None:
         mine = getattr(x, "__dict__", None)
         if not isinstance(mine, dict):
-            mine = {}
+            mine = None
         elif isinstance(x, self._module):
             self._module_of(x, path)
-        if mine:
+        if mine is not None:
             self._named(mine, path)
+            if any("__getattr__" in vars(owner) for owner in type(x).__mro__ if _origin_of(owner) == USER):
+                for name in self.user_names.difference(mine):  # may be given by __getattr__ now
+                    self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
         self._found_in_class(x, mine, path)
 
-    def _found_in_class(self, x: Any, mine: dict[str, Any], path: str) -> None:
+    def _found_in_class(self, x: Any, mine: dict[str, Any] | None, path: str) -> None:
         """What x, whose own attributes are ``mine``, has from its class."""
         kind = type(x)
         self._guard(TYPE, x, None, kind, path)
         for owner in kind.__mro__[:-1]:
             theirs = vars(owner)
             own = _origin_of(owner) == OWN
-            for name in self.names.intersection(theirs):
+            for name in [*theirs] if self.every_name and not own else self.names.intersection(theirs):
                 value = theirs[name]
                 if own and name[0] == "_" and name not in ("_hooked", "__call__"):
                     continue  # of the library, for itself
@@ -406,8 +431,9 @@ class Walk:
                     if hasattr(x, name):
                         self._guard(ATTRIBUTE, x, name, getattr(x, name), f"{path}.{name}")
                         self._visit(getattr(x, name), f"{path}.{name}")
-                elif self._of_class(owner, name, value, path) and mine and name not in mine and name[:2] != "__":
-                    self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
+                elif self._of_class(owner, name, value, path) and name[:2] != "__":
+                    if mine is not None and name not in mine:
+                        self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
 
     def _module_of(self, x: Any, path: str) -> None:
         """Parameters, buffers and modules of a module are reached by names that are no part of the code."""
@@ -427,7 +453,7 @@ class Walk:
         """A step of ours reads options again before each replay, and counts; its moments are noted as it runs."""
         mine = x.__dict__
         for name in mine:
-            hooks = "hook" in name
+            hooks = "hook" in name or callable(mine[name])
             if hooks or name in ("state", "param_groups"):
                 self._guard(ITEM, mine, name, mine[name], f"{path}.{name}")
             if hooks or name in self.user_names:

@@ -32,6 +32,7 @@ PyObject *api__record_cancel(const arg *a) {
 }
 
 PyObject *api__record_refuse(const arg *a) { return done(cr_record_refuse(a[0].s, a[1].s)); }
+PyObject *api__record_recomputes(const arg *a) { return done(cr_record_recomputes(a[0].s)); }
 PyObject *api__recording(const arg *a) { (void)a; return PyBool_FromLong(cr_recording()); }
 PyObject *api__record_params(const arg *a) { (void)a; return PyLong_FromLong(cr_record_params()); }
 
@@ -99,7 +100,8 @@ static bool put_repr(key *k, PyObject *o) {
 static bool put_tensor(key *k, PyObject *o) {
     const cr_tensor *t = handle(o);
     const size_t bytes = sizeof(int64_t) * (size_t)cr_ndim(t);
-    const int is[] = {(int)cr_dtype_of(t), cr_ndim(t), cr_requires_grad(t), (int)cr_autocast_dtype(cr_device_of(t))};
+    const int is[] = {(int)cr_dtype_of(t), cr_ndim(t), cr_requires_grad(t) + 2 * cr_is_leaf(t),
+                      (int)cr_autocast_dtype(cr_device_of(t))};
     return PyList_Append(k->tensors, o) == 0 && put(k, is, sizeof is) && put_pointer(k, cr_device_of(t)) &&
            put(k, cr_shape(t), bytes) && put(k, cr_strides(t), bytes);
 }
@@ -165,7 +167,8 @@ PyObject *api__signature(const arg *a) {
 
 /* ---- guards: what a step read from Python, and how that was (_guards.py).  The list that the entries come from owns
  * all objects, and the garbage collector sees them there; the capsule owns handles of tensors only. */
-enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE };       /* as in _guards.py */
+enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE, G_ENTRIES };
+                                                     /* as in _guards.py */
 typedef struct guard { int kind; PyObject *of, *key, *was; Py_ssize_t n; cr_tensor *t; } guard;
 typedef struct guards {
     PyObject *plan; int outputs;                    /* whose guards they are, and how many results it has; owned */
@@ -202,6 +205,16 @@ static bool computes(PyObject *now, PyObject *was) {
     return ok;
 }
 
+/* The entries of a dict, in its order: was has its keys and values in turn. */
+static bool same_entries(PyObject *dict, PyObject *was) {
+    PyObject *name, *value;
+    Py_ssize_t at = 0, i = 0;
+    if (2 * PyDict_Size(dict) != PyTuple_Size(was)) return false;
+    for (; PyDict_Next(dict, &at, &name, &value); i += 2)
+        if (!as_it_was(name, PyTuple_GetItem(was, i)) || !as_it_was(value, PyTuple_GetItem(was, i + 1))) return false;
+    return true;
+}
+
 static bool holds(const guard *g) {
     switch (g->kind) {
         case G_ITEM: return as_it_was(PyDict_GetItemWithError(g->of, g->key), g->was);
@@ -211,6 +224,7 @@ static bool holds(const guard *g) {
         case G_SIZE: return PyObject_Size(g->of) == g->n;
         case G_ATTRIBUTE: return computes(PyObject_GetAttr(g->of, g->key), g->was);
         case G_TYPE: return Py_TYPE(g->of) == (PyTypeObject *)(void *)g->was;
+        case G_ENTRIES: return same_entries(g->of, g->was);
         case G_TENSOR: return handle(g->of) == g->t;
         default: return computes(PyObject_CallFunctionObjArgs(g->key, g->of, NULL), g->was);
     }

@@ -18,6 +18,8 @@ typedef struct cr_watch {
     void (*seeded)(cr_generator *g);                                      /* or its state was set */
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
     void (*reads)(int n, const cr_tensor *const *in);                     /* its inputs */
+    cr_status (*visits)(cr_node *n);                                      /* a backward pass: runs its hooks next */
+    cr_status (*recomputes)(const char *op);                              /* a part of the step, in a backward pass */
     void (*reads_grad)(cr_tensor *leaf);                                  /* asks for its gradient */
     cr_status (*collects)(cr_tensor *leaf);                               /* is about to add to its gradient */
     cr_status (*sets_grad)(cr_tensor *leaf);

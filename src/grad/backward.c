@@ -452,8 +452,10 @@ static cr_status to_tensor(walk *w, cr_node *n, cr_tensor *g, bool only_ours) {
  * continues with the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     visited++;
-    cr_tensor *g = run_hooks(n, cotangent);
-    cr_status status = g ? CR_OK : cr_error_status();
+    const cr_watch *watch = cr_watching();
+    cr_status status = watch ? watch->visits(n) : CR_OK;
+    cr_tensor *g = status == CR_OK ? run_hooks(n, cotangent) : NULL;
+    if (!g) status = cr_error_status();
     /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later
      * is copied. */
     const bool only_ours = status == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);

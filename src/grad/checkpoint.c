@@ -57,6 +57,8 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
         if (c->needs[i]) wanted = i;
     bool mode = cr_set_grad_enabled(true);
     const cr_cast_state casts = cr_set_casts(q->casts);
+    const cr_watch *watch = cr_watching();
+    if (watch && watch->recomputes("checkpoint") != CR_OK) { dx[wanted] = NULL; return; }
     const cr_tape_use before = cr_tape_begin(q->tape, true);
     cr_tensor *y = cr_adopt(q->f(q->n, c->in, q->ctx));
     cr_tape_end(before);

@@ -101,7 +101,6 @@ typedef struct cr_leaf {                            /* a leaf whose gradient the
     cr_tensor *tensor;                              /* retained; NULL: an input */
     int input;                                      /* which; -1: from outside */
     bool sets;                                      /* its gradient is set before it is read or added to */
-    bool collects;                                  /* a backward pass of the step adds to its gradient */
     bool keeps;                                     /* the gradient after the step is the one before it, perhaps written
                                                      * in place */
     int slot;                                       /* without `sets`: the input that is the gradient before the step;
@@ -111,6 +110,7 @@ typedef struct cr_leaf {                            /* a leaf whose gradient the
 } cr_leaf;
 typedef struct cr_callback { cr_replay before; void *ctx; void (*done)(void *ctx); } cr_callback;
 typedef struct cr_result {                          /* an input, an output, or a gradient of a differentiable plan */
+    bool walked;                                    /* inputs: a backward pass inside the step reaches it */
     int buffer;                                     /* -1: absent */
     cr_array array;                                 /* its layout in the buffer; storage NULL, but in inputs: kept where
                                                      * the step uses other bytes of it too, and a run must give it the
@@ -147,6 +147,7 @@ struct cr_plan {
     int n_outputs; cr_result *outputs;
     int n_leaves; cr_leaf *leaves;
     int n_reads; cr_leaf_read *reads;
+    int n_visited; cr_node **visited;               /* nodes from outside whose hooks a run would leave out; retained */
     int n_draws; cr_draw *draws;
     int n_callbacks; cr_callback *callbacks;
     int n_updates; cr_update_params *updates;       /* in the order in which they were recorded */

@@ -13,8 +13,10 @@
 
 typedef struct recording {
     unsigned id;
+    uint64_t since;                                 /* nodes of the step have larger numbers */
     cr_plan *plan;
-    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room;
+    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room,
+        visited_room;
     cr_step *first; int n_first, first_room;        /* uploads that precede the step */
     cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
     char name[96];                                  /* of the op that runs */
@@ -439,11 +441,36 @@ static void watch_reads_grad(cr_tensor *t) {
     if (cr_is_leaf(t) && t->storage->born != mine->id) leaf_of(mine, t, false);
 }
 
+/* A walk reaches what was there before the step: its hooks are none, or else the recording is refused by calls_back.
+ * The results of a differentiable plan are those of one function, and the walk from there runs the hooks of leaves. */
+static cr_status watch_visits(cr_node *n) {
+    recording *r = mine;
+    cr_plan *p = r->plan;
+    if (n->seq >= r->since || (r->tries_backward && !n->op)) return CR_OK;
+    for (int i = 0; i < r->n_in; i++) {
+        if (r->in[i]->node != n) continue;
+        p->inputs[i].walked |= !r->tries_backward;
+        return CR_OK;
+    }
+    for (int i = 0; i < p->n_visited; i++)
+        if (p->visited[i] == n) return CR_OK;
+    if (!GROW(p->visited, p->n_visited, &r->visited_room)) return no_memory();
+    p->visited[p->n_visited++] = cr_node_retain(n);
+    return CR_OK;
+}
+
+static cr_status watch_recomputes(const char *op) {
+    if (!mine->tries_backward) return CR_OK;
+    return refuse(op, "a part of the step would be computed again, for a backward pass that has not begun",
+                  "compile the step with its backward pass");
+}
+
+cr_status cr_record_recomputes(const char *op) { return mine ? watch_recomputes(op) : CR_OK; }
+
 static cr_status changes_grad(cr_tensor *t, bool sets) {
     if (mine->tries_backward)
         return refuse("record", "a gradient is set or added to behind the results", "call the function itself");
-    cr_leaf *leaf = leaf_of(mine, t, sets);
-    if (leaf && !sets) leaf->collects = true;
+    leaf_of(mine, t, sets);
     return CR_OK;
 }
 
@@ -460,7 +487,7 @@ __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
         .drew = watch_drew, .seeded = watch_seeded, .named = watch_named, .reads = watch_reads,
-        .reads_grad = watch_reads_grad, .collects = watch_collects, .sets_grad = watch_sets_grad,
+        .visits = watch_visits, .recomputes = watch_recomputes, .reads_grad = watch_reads_grad, .collects = watch_collects, .sets_grad = watch_sets_grad,
         .calls_back = watch_calls_back, .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
     };
 }
@@ -569,6 +596,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     atomic_init(&r->plan->refs, 1);
     r->id = atomic_fetch_add(&next_id, 1);
     r->last_update = -1;
+    r->since = cr_graph_mark();
     snprintf(r->name, sizeof r->name, "record");
     if (add_inputs(r, n, inputs) != CR_OK) { discard(r); return cr_error_status(); }
     cr_word_lock(&all_lock);
@@ -914,10 +942,8 @@ static cr_status put_first(recording *r) {
 
 /* In a run, a backward pass inside the step would go on through the graph that the input of that run comes from. */
 static cr_status check_inner_backward(const recording *r) {
-    bool collects = false;
-    for (int i = 0; i < r->plan->n_leaves; i++) collects |= r->plan->leaves[i].collects;
-    for (int i = 0; i < r->n_in && collects; i++)
-        if (!cr_is_leaf(r->in[i]))
+    for (int i = 0; i < r->n_in; i++)
+        if (r->plan->inputs[i].walked && !cr_is_leaf(r->in[i]))
             return refuse("record", "backward() runs with an input that is the result of an op", "detach the input");
     return CR_OK;
 }

@@ -247,8 +247,11 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
         if (r->graded && r->in_graph != cr_in_graph(r->tensor)) return false;
         if (!cr_same_place(&r->was, &r->tensor->array)) return false;
     }
+    for (int i = 0; i < p->n_visited; i++)
+        if (atomic_load(&p->visited[i]->hooks)) return false;
     for (int i = 0; i < p->n_inputs; i++) {
         int first = 0;
+        if (p->inputs[i].walked && in[i]->node && atomic_load(&in[i]->node->hooks)) return false;
         while (in[first] != in[i]) first++;
         if (p->inputs[i].in_graph && first != p->inputs[i].first) return false;
     }
@@ -256,7 +259,6 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
         const cr_leaf *leaf = &p->leaves[i];
         const cr_tensor *t = leaf_of(leaf, in);
         if (!cr_is_leaf(t)) return false;
-        if (leaf->collects && t->node && atomic_load(&t->node->hooks)) return false;
         if (!leaf->sets && cr_grad_now(t) != (leaf->slot < 0 ? CR_NONE : in[leaf->slot])) return false;
     }
     return true;

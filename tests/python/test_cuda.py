@@ -92,7 +92,7 @@ def test_generation_replays() -> None:
         for model in (GPT(65, 64, 2, 4, 32), Llama(50, 64, 2, 4, 32, 48, 2, window=9)):
             text = model.generate([1, 2, 3], 80, 0)
             assert model.to("cuda").generate([1, 2, 3], 80, 0) == text
-            print(generation._steps[model].lacks() or "replays")
+            print(generation.step_of(model).lacks() or "replays")
         """
     )
     assert said.split() == ["replays", "replays"]

@@ -179,12 +179,15 @@ class Fused(Optimizer):
         if plan is not None:
             if members[0][1]:
                 before[:] = [state.copy() for _, state in members]
-            keys = {self._key(group, p, state) for p, state in members}
-            rule, _, options = self._rule_of(group, keys.pop())
-            if not keys and rule == name:
-                options["scale"] = self._scale
-                _core._plan_set_params(plan, number, name, options, group)
-                return True
+            try:
+                keys = {self._key(group, p, state) for p, state in members}
+                rule, _, options = self._rule_of(group, keys.pop())
+                if not keys and rule == name:
+                    options["scale"] = self._scale
+                    _core._plan_set_params(plan, number, name, options, group)
+                    return True
+            except Exception:  # the step itself raises it at its place, or does not
+                pass
         for (_, state), old in zip(members, before, strict=False):
             state.update(old)
         return False

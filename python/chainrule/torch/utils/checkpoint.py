@@ -63,6 +63,7 @@ def checkpoint(
     state, mark = cr.get_rng_state(), _core._graph_mark()
 
     def run_again(grads: tuple[cr.Tensor | None, ...], needs: Any, saved: Any, frees: bool) -> list[None]:
+        _core._record_recomputes("checkpoint")
         if versions != [x._version for x in given]:
             raise RuntimeError("an argument of a function under checkpoint was modified by an inplace operation")
         with cr.random.fork_rng(enabled=preserve_rng_state), cr.enable_grad(), ExitStack() as within:
