@@ -445,6 +445,16 @@ def stage_mutate() -> Total:
     return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
 
 
+def stage_fuzz_compile() -> Total:
+    if missing := without_extension("fuzz-compile"):
+        return missing
+    total, seed = Total(), str(int(git("rev-parse", "HEAD")[:6] or "0", 16))
+    for kind, seconds in (((), 420), (("--threads",), 120)):
+        command = [sys.executable, "tests/python/fuzz_compile.py", "--seed", seed, "--seconds", str(seconds), *kind]
+        total.add(run(" ".join(["fuzz-compile", *kind]), command, plain_environment()))
+    return total
+
+
 def simulated(name: str, program: str, **environment: str) -> Total:
     """One of the programs that use the simulated NVIDIA GPU (tests/cudasim)."""
     path = ROOT / "build" / "release" / "tests" / program
@@ -616,6 +626,12 @@ STAGES: dict[str, Stage] = {
         "every broken gradient and pass over plans is noticed",
         4,
         r"src/(ops|grad|plan)/|src/dev/(cpu|ref)/|tests/test_(grad|plan)|tools/(mutate|plan_mutants)",
+    ),
+    "fuzz-compile": Stage(
+        stage_fuzz_compile,
+        "random programs around compiled functions, eager and compiled, with new seeds in each commit",
+        10,
+        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_compile\.py|nn/|optim/)|tests/python/fuzz_",
     ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
     "cudasim-orders": Stage(

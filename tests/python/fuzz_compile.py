@@ -21,18 +21,31 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", HERE.parent.parent / "build" / "release"))
 sys.path[:0] = [str(BUILD / "python"), str(HERE)]
 
-from fuzz_programs import DECLARED, Line, features, loose, made, rendered  # noqa: E402
+from fuzz_programs import Line, features, loose, made, rendered  # noqa: E402
+from fuzz_tables import DECLARED  # noqa: E402
 from fuzz_world import Counts, Outcome, Program, run_world  # noqa: E402
 
 SECONDS = 30.0  # for one program
 STRIDE = 1_000_003  # between the seeds of two runs
-PLAIN = {"def", "compile", "value", "return", "module", "optimizer", "helper", "stop", "ema"}  # tags that name no kind
+PLAIN = {
+    "def",
+    "compile",
+    "value",
+    "return",
+    "module",
+    "optimizer",
+    "helper",
+    "stop",
+    "ema",
+    "scaler",
+    "trainer",
+}  # tags that name no kind
 
 
 # ---- the process that runs programs ----
@@ -59,8 +72,14 @@ class Worker:
                 [sys.executable, str(Path(__file__).resolve()), "--work"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if not os.environ.get("FUZZ_STDERR") else None,
-                env={"CHAINRULE_CC": "off", **os.environ, "CHAINRULE_BUILD": str(BUILD), "CHAINRULE_CUDA": "off", "CHAINRULE_WGPU": "off"},
+                stderr=subprocess.DEVNULL,
+                env={
+                    "CHAINRULE_CC": "off",
+                    **os.environ,
+                    "CHAINRULE_BUILD": str(BUILD),
+                    "CHAINRULE_CUDA": "off",
+                    "CHAINRULE_WGPU": "off",
+                },
             )
         return self.process
 
@@ -197,8 +216,11 @@ class Shortener:
         mats = ["x", "x * 2", "x * w0[0]", "x @ w0", "m0(x)"]
         ways: dict[str, list[str]] = {
             "module": ["{name} = nn.Linear(6, 6)", "{name} = Scale()"],
-            "optimizer": [f"{{name}} = cr.optim.SGD([{p}], lr=0.1{m})" for p in ("w0", "*m0.parameters()")
-                          for m in ("", ", momentum=0.9")],
+            "optimizer": [
+                f"{{name}} = cr.optim.SGD([{p}], lr=0.1{m})"
+                for p in ("w0", "*m0.parameters()")
+                for m in ("", ", momentum=0.9")
+            ],
             "value": [f"{{name}} = {m}" for m in mats],
             "backward": [f"({m}).square().mean().backward()" for m in ("m0(x)", "x @ w0", "x * w1")],
             "backward between": [f"({m}).square().mean().backward()" for m in ("m0(X(9))", "X(9) @ w0", "X(9) * w1")],
@@ -303,11 +325,12 @@ class Run:
             special = {name for line in found.case.lines for name in features(line)} if not changes else set()
             if not changes | special or not changes <= changes_of(case.lines):
                 continue
-            rest = [x for x in case.lines if x.tag == "def" or not (
-                x.where == "act" and x.tag in changes or special & features(x))]
-            if len(rest) < len(case.lines) and self.worker.run(
-                Case(rest, case.threads).program()
-            ).verdict != "differs":
+            rest = [
+                x
+                for x in case.lines
+                if x.tag == "def" or not (x.where == "act" and x.tag in changes or special & features(x))
+            ]
+            if len(rest) < len(case.lines) and self.worker.run(Case(rest, case.threads).program()).verdict != "differs":
                 found.seen += 1
                 return True
         return False
@@ -320,8 +343,18 @@ class Run:
         print(f"# action {finding.outcome.where}: {finding.outcome.what}: {finding.outcome.text[:400]}\n", flush=True)
         if self.given.save:
             with open(self.given.save, "a") as f:
-                f.write(json.dumps({"key": finding.key(), "seed": self.given.seed, "only": finding.only,
-                                    "program": asdict(program), "outcome": asdict(finding.outcome)}) + "\n")
+                f.write(
+                    json.dumps(
+                        {
+                            "key": finding.key(),
+                            "seed": self.given.seed,
+                            "only": finding.only,
+                            "program": asdict(program),
+                            "outcome": asdict(finding.outcome),
+                        }
+                    )
+                    + "\n"
+                )
 
     def all(self) -> int:
         start, k = time.monotonic(), self.given.start
@@ -361,8 +394,9 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1 << 60, help="at most so many")
     parser.add_argument("--threads", action="store_true")
     parser.add_argument("--off", default="", help="kinds to leave out, with commas")
-    parser.add_argument("--all", action="store_true", help="also kinds that are declared as differing: "
-                        + ", ".join(DECLARED))
+    parser.add_argument(
+        "--all", action="store_true", help="also kinds that are declared as differing: " + ", ".join(DECLARED)
+    )
     parser.add_argument("--shorten", type=float, default=60, help="seconds for making a program shorter")
     parser.add_argument("--most", type=int, default=5, help="reasons of refusals to print")
     parser.add_argument("--save", help="a file for findings, one JSON a line")
