@@ -23,6 +23,9 @@ typedef struct cr_plan cr_plan;
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
                             /* tensors that change from run to run.  A step that reads an input
                                by another handle too reads that of the run by both */
+void      cr_record_fix(int n, const cr_tensor *const *tensors);
+                            /* the step reads these by handles of its own: inputs that share their
+                               memory must be the same memory in each run */
 cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
                             /* owned; NULL and a message: the step cannot be replayed, but it has
                                run.  An output in a graph has a gradient in each run too: zeros
@@ -42,8 +45,10 @@ cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **ou
                                anomaly mode the first kernel whose result is not finite is an
                                error with its name */
 bool      cr_plan_fits(const cr_plan *p, const cr_tensor *const *inputs);
-                            /* false: inputs, or gradients to add to, are not as recorded; record
-                               again */
+                            /* false: inputs, gradients or tensors from outside are not as recorded:
+                               record again */
+cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs, bool *fit);
+                            /* cr_plan_run if the plan fits; else *fit is false and nothing ran */
 void      cr_plan_wait(cr_plan *p); /* for the loops that the system's C compiler makes of fused
                                kernels, in the background from the 8th run on; starts it */
 void      cr_plan_free(cr_plan *p);         /* results and graphs of its runs stay valid */

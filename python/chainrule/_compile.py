@@ -5,21 +5,22 @@ recorded, later ones replay its kernels.  Both give the same bits."""
 
 from __future__ import annotations
 
+import copy
 import functools
-import threading
+import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import _core
+from . import _core, _guards
 from ._core import Tensor
 from .nn.module import Module
 
 __all__ = ["compile"]
 
 MOST_PLANS = 8  # signatures of a function that are kept
-MOST_TRIES = 32  # recordings of steps whose optimizer still does other work than later, or that were never replayed
-_recording = threading.RLock()  # one recording at a time; replays run in parallel
+MOST_TRIES = 32  # recordings of steps that still do other work than later, or whose plans were never replayed
+MOST_READY = 2  # plans of a signature: of a module in training and in use, say
 
 
 def _picture(x: Any) -> Any:
@@ -42,42 +43,60 @@ def _leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def _rebuild(x: Any, made: list[Tensor]) -> Any:
-    """The nest x with its tensors replaced, in order; takes them from the end of ``made``."""
-    if isinstance(x, Tensor):
-        return made.pop()
+def _rebuild(x: Any, leaf: Callable[[Any], Any]) -> Any:
+    """The nest x with ``leaf`` of each of its leaves."""
     if isinstance(x, list | tuple):
-        parts = [_rebuild(part, made) for part in x]
+        parts = [_rebuild(part, leaf) for part in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    if isinstance(x, dict):
-        return type(x)((key, _rebuild(value, made)) for key, value in x.items())
-    return x
+    if type(x) is dict:
+        return {key: _rebuild(value, leaf) for key, value in x.items()}
+    if isinstance(x, dict):  # with what a subclass adds
+        made = copy.copy(x)
+        for key, value in x.items():
+            made[key] = _rebuild(value, leaf)
+        return made
+    return leaf(x)
 
 
-class _Ready(NamedTuple):
-    """A plan, as threads see it: all of it, or the next one."""
+class _Made(int):
+    """In the nest of a step's results: the place of a tensor that each run makes."""
 
-    plan: Any
-    outputs: int
-    result: Any  # the nest of its results
-    epoch: int
+
+class _Given(int):
+    """The same: of an argument that the step returns."""
+
+
+class _Ready:
+    """A plan, when it fits, and where its results go."""
+
+    def __init__(self, plan: Any, outputs: int, result: Any, walk: _guards.Walk) -> None:
+        self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
+        self.guards = walk.capsule
+        self.replayed = False
+
+    def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
+        def leaf(x: Any) -> Any:
+            return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
+
+        return made[0] if type(self.result) is _Made else _rebuild(self.result, leaf)
 
 
 class _Plan:
-    """What is known of one signature: nothing yet, a plan, or why there is none."""
+    """What is known of one signature: the code that its step runs, plans, or why there is none."""
 
     def __init__(self, kept: Any, picture: Any) -> None:
         self.kept = kept  # objects that the signature names by identity: they must not be freed
         self.picture = picture  # of the arguments and modes
-        self.ready: _Ready | None = None
+        self.trace = _guards.Trace()
+        self.ready: tuple[_Ready, ...] = ()  # the latest first
         self.refused = ""
-        self.tries = 0  # recordings that came too early for an optimizer
-        self.replayed = False  # since the last recording
+        self.tries = 0  # recordings that came too early
         self.idle = 0  # recordings in a row that were never replayed
+        self.recorders: dict[int, object] = {}  # process -> who records there: at most one, others run the function
 
     @property
     def plan(self) -> Any:
-        return self.ready and self.ready.plan
+        return self.ready[0].plan if self.ready else None
 
 
 class Compiled:
@@ -85,8 +104,6 @@ class Compiled:
 
     def __init__(self, f: Callable[..., Any], fullgraph: bool, quiet: bool = False) -> None:
         self.f, self.fullgraph, self.quiet, self.warned = f, fullgraph, quiet, quiet
-        owner = getattr(f, "__self__", None)
-        self.owner = owner if isinstance(owner, Module) else None
         self.plans: dict[Any, _Plan] = {}
         self.last: _Plan | None = None
 
@@ -95,32 +112,38 @@ class Compiled:
         signature: Any = _core._signature((args, kwargs), tensors)
         if signature is None:
             return self.f(*args, **kwargs)
-        if self.owner is not None:
-            signature = signature, self._training()
         found = self.plans.get(signature)
         if found is None:
             return self._first(signature, args, kwargs)
         self.last = found
         if found.refused:
             return self.f(*args, **kwargs)
-        ready = found.ready
-        if ready is not None and ready.epoch == _core._epoch():
-            made = _core._plan_run(ready.plan, tensors, ready.outputs)
+        for ready in found.ready:
+            made = _core._plan_run(ready.plan, tensors, ready.outputs, ready.guards)
             if made is not None:
-                found.replayed = True
-                return made[0] if ready.result is _PLACE else _rebuild(ready.result, made[::-1])
-        with _recording:
+                ready.replayed = True
+                return ready.results(made, tensors)
+        me = object()
+        if found.recorders.setdefault(os.getpid(), me) is not me:
+            return self.f(*args, **kwargs)
+        try:
             return self._record(found, tensors, args, kwargs)
+        finally:
+            del found.recorders[os.getpid()]
 
-    def _training(self) -> tuple[bool, ...]:
-        return tuple(m.training for m in self.owner.modules()) if self.owner is not None else ()
+    @property
+    def refused(self) -> bool:
+        """Does the signature that was called last run without a plan for ever?"""
+        return self.last is not None and bool(self.last.refused)
 
     def _first(self, signature: Any, args: Any, kwargs: Any) -> Any:
-        modes = _core.is_grad_enabled(), _core._autocasting() and _core._autocast_dtype("cpu"), self._training()
+        modes = _core.is_grad_enabled(), _core._autocasting() and _core._autocast_dtype("cpu")
         picture = _picture(args), _picture(kwargs), modes
         if len(self.plans) < MOST_PLANS:
             objects = [x for x in _leaves((args, kwargs)) if not isinstance(x, Tensor)]
-            self.plans[signature] = _Plan(objects, picture)
+            found = self.plans.setdefault(signature, _Plan(objects, picture))
+            with found.trace:
+                return self.f(*args, **kwargs)
         elif not self.warned:
             self.warned = True
             warnings.warn(
@@ -131,33 +154,62 @@ class Compiled:
         return self.f(*args, **kwargs)
 
     def _record(self, found: _Plan, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        if found.ready is not None:
-            found.idle = 0 if found.replayed else found.idle + 1
-        found.ready, found.replayed = None, False
+        if found.ready:
+            found.idle = 0 if found.ready[0].replayed else found.idle + 1
         if found.idle == MOST_TRIES:
             self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {_UNLIKE}")
             return self.f(*args, **kwargs)
+        roots = [(_name(self.f), self.f), *(("an argument", x) for x in found.kept)]
+        _guards.noted.entries.clear()
+        try:
+            before = _guards.Walk(found.trace, roots)
+        except _guards.Refused as e:
+            self._refuse(found, f"[compile] {e}")
+            return self.f(*args, **kwargs)
+        known = len(found.trace.codes)
         _core._record_begin(tensors)
         try:
-            result = self.f(*args, **kwargs)
-            outputs = [x for x in _leaves(result) if isinstance(x, Tensor)]
+            with found.trace:
+                result = self.f(*args, **kwargs)
         except BaseException:
             _core._record_cancel()
             raise
         try:
-            plan = _core._record_end(outputs)
-        except RuntimeError as e:
+            self._plan(found, roots, before, known, tensors, result)
+        except (_guards.Refused, RuntimeError) as e:
+            _core._record_cancel()
             found.tries += 1
-            if "run a step before" not in str(e) or found.tries == MOST_TRIES:
-                self._refuse(found, str(e))
-            return result
-        if escaped := _core._plan_info(plan)[4]:
-            self._refuse(
-                found, f"[compile] {escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
-            )
-            return result
-        found.ready = _Ready(plan, len(outputs), _rebuild(result, [_PLACE] * len(outputs)), _core._epoch())
+            if not isinstance(e, _Early) and "run a step before" not in str(e) or found.tries == MOST_TRIES:
+                self._refuse(found, f"[compile] {e}" if isinstance(e, _guards.Refused) else str(e))
         return result
+
+    def _plan(self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any) -> None:
+        """Keeps the plan of the step that this thread has recorded."""
+        changed, early = before.changed(), len(found.trace.codes) > known
+        walk = _guards.Walk(found.trace, roots)
+        places: dict[int, Any] = {id(x): x for x in walk.captured}
+        places |= {id(x): _Given(i) for i, x in enumerate(given)}
+        outputs: list[Tensor] = []
+
+        def leaf(x: Any) -> Any:
+            if isinstance(x, Tensor) and id(x) not in places:
+                places[id(x)] = _Made(len(outputs))
+                outputs.append(x)
+            elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
+                raise _guards.Refused(f"the step returns a {type(x).__name__}: return tensors, numbers or nests of them")
+            return places[id(x)] if isinstance(x, Tensor) else x
+
+        nest = _rebuild(result, leaf)
+        plan = _core._record_end(outputs, walk.captured)
+        if escaped := _core._plan_info(plan)[4]:
+            raise _guards.Refused(
+                f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
+            )
+        if changed:
+            raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
+        if early:
+            raise _Early("the step runs other code than the call before")
+        found.ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)[:MOST_READY]
 
     def _refuse(self, found: _Plan, why: str) -> None:
         found.refused = why
@@ -182,7 +234,10 @@ class Compiled:
         return text
 
 
-_PLACE = _core.empty(0)  # where a result goes
+class _Early(RuntimeError):
+    """The step does other work than it will do later: it is recorded again."""
+
+
 _UNLIKE = "arguments share memory in another way, other parameters train, or modules change"
 
 

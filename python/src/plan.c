@@ -18,6 +18,7 @@ PyObject *api__record_begin(const arg *a) {
 
 PyObject *api__record_end(const arg *a) {
     cr_plan *p;
+    cr_record_fix(a[1].list.n, a[1].list.v);
     WITHOUT_GIL(p = cr_record_end(a[0].list.n, a[0].list.v));
     PyObject *capsule = p ? PyCapsule_New(p, plan_name, free_plan) : raise_error();
     if (!capsule) cr_plan_free(p);
@@ -151,23 +152,110 @@ static bool anomaly(void) {
 PyObject *api__signature(const arg *a) {
     key k = {.at = k.few, .room = sizeof k.few, .tensors = a[1].o};
     if (cr_recording() || anomaly()) Py_RETURN_NONE;
-    const int modes[] = {cr_grad_enabled(), cr_autocasting(), (int)cr_autocast_dtype(cr_cpu())};
-    const bool ok = put(&k, modes, sizeof modes) && put_object(&k, a[0].o);
+    const cr_precision precision = cr_set_f32_products(CR_HIGHEST);
+    cr_set_f32_products(precision);
+    const int modes[] = {cr_grad_enabled(), cr_autocasting(), (int)cr_autocast_dtype(cr_cpu()), (int)precision,
+                         (int)cr_default_dtype()};
+    const bool ok = put(&k, modes, sizeof modes) && put_pointer(&k, cr_default_device()) && put_object(&k, a[0].o);
     PyObject *bytes = ok ? PyBytes_FromStringAndSize(k.at, (Py_ssize_t)k.n) : NULL;
     if (k.at != k.few) free(k.at);
     return bytes;
 }
 
+/* ---- guards: what a step read from Python, and how that was (_guards.py).  The list that the entries come from owns
+ * all objects, and the garbage collector sees them there; the capsule owns handles of tensors only. */
+enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE };       /* as in _guards.py */
+typedef struct guard { int kind; PyObject *of, *key, *was; Py_ssize_t n; cr_tensor *t; } guard;
+typedef struct guards { Py_ssize_t n; guard at[]; } guards;
+static const char guards_name[] = "chainrule.guards";
+
+static void free_guards(PyObject *capsule) {
+    guards *g = PyCapsule_GetPointer(capsule, guards_name);
+    for (Py_ssize_t i = 0; i < g->n; i++) cr_drop(g->at[i].t);
+    free(g);
+}
+
+/* Numbers and texts are compared by their values, other objects by identity. */
+static bool as_it_was(PyObject *now, PyObject *was) {
+    if (now == was) return true;
+    if (!now || !was || Py_TYPE(now) != Py_TYPE(was)) return false;
+    if (PyFloat_CheckExact(was)) {
+        const double x[] = {PyFloat_AsDouble(now), PyFloat_AsDouble(was)};
+        return !memcmp(&x[0], &x[1], sizeof *x);
+    }
+    const bool plain = PyLong_CheckExact(was) || PyUnicode_CheckExact(was) || PyBytes_CheckExact(was) ||
+                       PyComplex_CheckExact(was) || Py_TYPE(was) == dtype_type || Py_TYPE(was) == device_type;
+    return plain && PyObject_RichCompareBool(now, was, Py_EQ) == 1;
+}
+
+/* A value that is computed anew: an attribute, or the result of a function. */
+static bool computes(PyObject *now, PyObject *was) {
+    const bool ok = as_it_was(now, was);
+    Py_XDECREF(now);
+    if (PyErr_Occurred()) PyErr_Clear();
+    return ok;
+}
+
+static bool holds(const guard *g) {
+    switch (g->kind) {
+        case G_ITEM: return as_it_was(PyDict_GetItemWithError(g->of, g->key), g->was);
+        case G_INDEX:
+            if (PyTuple_Check(g->of)) return PyTuple_GetItem(g->of, g->n) == g->was;
+            return g->n < PyList_Size(g->of) && as_it_was(PyList_GetItem(g->of, g->n), g->was);
+        case G_SIZE: return PyObject_Size(g->of) == g->n;
+        case G_ATTRIBUTE: return computes(PyObject_GetAttr(g->of, g->key), g->was);
+        case G_TYPE: return Py_TYPE(g->of) == (PyTypeObject *)(void *)g->was;
+        case G_TENSOR: return handle(g->of) == g->t;
+        default: return computes(PyObject_CallFunctionObjArgs(g->key, g->of, NULL), g->was);
+    }
+}
+
+/* The first guard that does not hold; -1: all do. */
+static Py_ssize_t first_failure(const guards *g) {
+    for (Py_ssize_t i = 0; i < g->n; i++)
+        if (!holds(&g->at[i])) return PyErr_Clear(), i;
+    return -1;
+}
+
+PyObject *api__guards(const arg *a) {
+    const Py_ssize_t n = PyList_Size(a[0].o);
+    guards *g = n < 0 ? NULL : calloc(1, sizeof *g + (size_t)n * sizeof *g->at);
+    if (!g) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(g, guards_name, free_guards);
+    for (; capsule && g->n < n; g->n++) {
+        PyObject *from = PyList_GetItem(a[0].o, g->n), *was = PyTuple_GetItem(from, 3);
+        guard *to = &g->at[g->n];
+        *to = (guard){.kind = (int)PyLong_AsLong(PyTuple_GetItem(from, 0)), .of = PyTuple_GetItem(from, 1),
+                      .key = PyTuple_GetItem(from, 2), .was = was == Py_Ellipsis ? NULL : was};
+        if (to->kind == G_SIZE) to->n = PyObject_Size(to->of);
+        if (to->kind == G_INDEX) to->n = PyLong_AsSsize_t(to->key);
+        if (to->kind == G_TENSOR) to->t = hold(to->of);
+    }
+    if (!capsule) free(g);
+    if (!PyErr_Occurred()) return capsule;
+    Py_XDECREF(capsule);
+    return NULL;
+}
+
+PyObject *api__guards_fail(const arg *a) {
+    const guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
+    return g ? PyLong_FromSsize_t(first_failure(g)) : NULL;
+}
+
 /* ---- plans */
 PyObject *api__plan_run(const arg *a) {
     cr_plan *p = plan_of(a[0].o);
+    const guards *g = p ? PyCapsule_GetPointer(a[3].o, guards_name) : NULL;
     const int n = axis(a[2].i);
-    if (p && !cr_plan_fits(p, a[1].list.v)) Py_RETURN_NONE;
-    cr_tensor **out = p ? calloc((size_t)n + 1, sizeof *out) : NULL;
-    if (!out) return p ? PyErr_NoMemory() : NULL;
+    if (!g) return NULL;
+    if (first_failure(g) >= 0) Py_RETURN_NONE;
+    cr_tensor **out = calloc((size_t)n + 1, sizeof *out);
+    if (!out) return PyErr_NoMemory();
     cr_status status;
+    bool fit;
     misfit = false;
-    WITHOUT_GIL(status = cr_plan_run(p, a[1].list.v, out));
+    WITHOUT_GIL(status = cr_plan_try(p, a[1].list.v, out, &fit));
+    misfit |= !fit;
     PyObject *list = PyErr_Occurred() || misfit ? NULL : status != CR_OK ? raise_error() : PyList_New(n);
     if (!list) cr_error_clear();
     for (int i = 0; i < n; i++) {

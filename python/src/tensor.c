@@ -512,17 +512,10 @@ static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
 void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
 
-static unsigned long long epoch;                    /* counts objects that were given another handle, and what
-                                                     * api__new_epoch reports: plans of compile may be stale */
-
-PyObject *api__epoch(const arg *a) { (void)a; return PyLong_FromUnsignedLongLong(epoch); }
-PyObject *api__new_epoch(const arg *a) { (void)a; epoch++; Py_RETURN_NONE; }
-
 bool become(PyObject *self, cr_tensor *t) {
     Tensor *s = (Tensor *)(void *)self;
     if (!t) return raise_error();
     cr_tensor *old = s->t;
-    epoch++;
     s->t = unscoped(t);
     cr_drop(old);
     forget_grad(self);
@@ -546,7 +539,6 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
         return -1;
     }
     cr_tensor *old = s->t;
-    epoch++;
     s->t = unscoped(t);
     cr_drop(old);
     if (!fits) forget_grad(self);

@@ -18,7 +18,8 @@ typedef struct cr_watch {
     void (*seeded)(cr_generator *g);                                      /* or its state was set */
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
     void (*reads)(int n, const cr_tensor *const *in);                     /* its inputs */
-    void (*collects)(cr_tensor *leaf, const cr_tensor *before);           /* adds to a gradient; NULL: has none yet */
+    void (*reads_grad)(cr_tensor *leaf);                                  /* asks for its gradient */
+    void (*collects)(cr_tensor *leaf);                                    /* is about to add to its gradient */
     void (*sets_grad)(cr_tensor *leaf);
     cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */
     void (*ends)(cr_storage *s);                                          /* a storage with `born` */

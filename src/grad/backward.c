@@ -230,9 +230,9 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     const bool graph = w->o.create_graph,
                keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
-    cr_tensor *before = cr_grad_retain(t), *sum;
     const cr_watch *watch = cr_watching();
-    if (watch) watch->collects(t, before == CR_NONE ? NULL : before);
+    if (watch) watch->collects(t);
+    cr_tensor *before = cr_grad_hold(t), *sum;
     if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
     if (sum != before) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */

@@ -63,6 +63,12 @@ cr_status cr_node_check_saved(const cr_node *n);
  * the handle.  `as`: the node of the handle under create_graph, else NULL. */
 cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as);
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
+/* cr_grad and cr_grad_retain where a recording need not know of it */
+cr_tensor *cr_grad_hold(const cr_tensor *t);
+static inline cr_tensor *cr_grad_now(const cr_tensor *t) {
+    cr_tensor *g = atomic_load_explicit(&t->grad, memory_order_acquire);
+    return g ? g : (cr_tensor *)(uintptr_t)CR_NONE;
+}
 
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);

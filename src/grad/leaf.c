@@ -93,17 +93,28 @@ const char *cr_op_name(const cr_tensor *t) {
     return cr_in_graph(t) ? cr_node_op(t->node) : "";
 }
 
+/* A recorded step reads the gradient that is there when it runs. */
+static void reads(const cr_tensor *t) {
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->reads_grad((cr_tensor *)(uintptr_t)t);
+}
+
 cr_tensor *cr_grad(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
-    cr_tensor *g = atomic_load_explicit(&t->grad, memory_order_acquire);
-    return g ? g : (cr_tensor *)(uintptr_t)CR_NONE;
+    reads(t);
+    return cr_grad_now(t);
 }
 
 cr_tensor *cr_grad_retain(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
+    reads(t);
+    return cr_grad_hold(t);
+}
+
+cr_tensor *cr_grad_hold(const cr_tensor *t) {
     cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* const does not cover the lock */
     cr_spin_lock(&m->lock);
-    cr_tensor *g = cr_retain(cr_grad(m));
+    cr_tensor *g = cr_retain(cr_grad_now(m));
     cr_spin_unlock(&m->lock);
     return g;
 }

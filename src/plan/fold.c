@@ -124,7 +124,7 @@ static cr_status keep_results(const folding *f, cr_plan *own) {
 
 static cr_status run_once(folding *f, int n) {
     cr_plan *own = calloc(1, sizeof *own);
-    if (!own || !(own->lock = cr_mutex_new())) { free(own); return no_memory(); }
+    if (!own) return no_memory();
     atomic_init(&own->refs, 1);
     cr_status status = take_steps(f, n, own);
     if (status == CR_OK) status = cr_pass_arena(own);

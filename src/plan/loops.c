@@ -62,19 +62,20 @@ static cr_loop_job *job_of(const cr_plan *p) {
 }
 
 void cr_plan_start_loops(cr_plan *p) {
-    cr_mutex_lock(p->lock);
-    cr_loop_job *j = p->loops ? NULL : job_of(p);
-    if (j) p->loops = j;
-    cr_mutex_unlock(p->lock);
-    if (j && (!j->text || !cr_thread_detached(make, j))) finish(j);
+    cr_loop_job *none = NULL, *j = atomic_load(&p->loops) ? NULL : job_of(p);
+    if (!j) return;
+    if (!atomic_compare_exchange_strong(&p->loops, &none, j)) {        /* another thread began */
+        cr_loop_job_release(j);
+        cr_loop_job_release(j);
+    } else if (!j->text || !cr_thread_detached(make, j)) {
+        finish(j);
+    }
 }
 
 void cr_plan_wait(cr_plan *p) {
     if (!p) return;
     cr_plan_start_loops(p);
-    cr_mutex_lock(p->lock);
-    cr_loop_job *j = p->loops;
-    cr_mutex_unlock(p->lock);
+    cr_loop_job *j = atomic_load(&p->loops);
     while (j && !__atomic_load_n(&j->done, __ATOMIC_ACQUIRE) && j->process == cr_os_process_id())
         cr_os_sleep_on(&j->done, 0, 1);
 }

@@ -240,7 +240,6 @@ void cr_plan_release(cr_plan *p) {
     free(p->callbacks), free(p->updates), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
     free(p->grad_outputs);
-    cr_mutex_free(p->lock);
     free(p);
 }
 

@@ -97,12 +97,15 @@ typedef struct cr_update_params {
     int n; double *of;
     bool live;                                      /* cr_plan_set_params may change them */
 } cr_update_params;
-typedef struct cr_leaf {                            /* a leaf whose gradient the step changes */
+typedef struct cr_leaf {                            /* a leaf whose gradient the step reads or changes */
     cr_tensor *tensor;                              /* retained; NULL: an input */
     int input;                                      /* which; -1: from outside */
-    bool sets, expects;                             /* sets: its gradient is set before anything is added; expects: it
-                                                     * has to have `before` when a run starts (NULL: none) */
-    cr_storage *before;                             /* for comparison only */
+    bool sets;                                      /* its gradient is set before it is read or added to */
+    bool collects;                                  /* a backward pass of the step adds to its gradient */
+    bool keeps;                                     /* the gradient after the step is the one before it, perhaps written
+                                                     * in place */
+    int slot;                                       /* without `sets`: the input that is the gradient before the step;
+                                                     * -1: it must have none */
     int buffer;                                     /* of the gradient at the end; -1: none */
     cr_array grad;                                  /* its layout */
 } cr_leaf;
@@ -115,14 +118,14 @@ typedef struct cr_result {                          /* an input, an output, or a
     bool in_graph, absent;
     int first;                                      /* inputs: the first one that is the same tensor */
 } cr_result;
-/* A leaf from outside that an op of the step read: does it require a gradient? */
-typedef struct cr_leaf_read { cr_tensor *tensor; bool in_graph; } cr_leaf_read;
+/* A tensor from outside that an op of the step read, as it was: its memory, and does it require a gradient? */
+typedef struct cr_leaf_read { cr_tensor *tensor; cr_array was; bool graded, in_graph; } cr_leaf_read;
 
 typedef struct cr_loop_job cr_loop_job;             /* loops.c */
 /* Arguments and memory of one run at a time. */
 typedef struct cr_instance {
     struct cr_instance *next;
-    bool busy;
+    atomic_bool busy;
     char *pool;                                     /* the arguments of every step */
     cr_storage *places;                             /* one for each temporary of a host device, in the arena */
     cr_storage **arenas;                            /* one for each device */
@@ -139,7 +142,8 @@ struct cr_plan {
     atomic_int refs;                                /* one of the caller, and one of each graph that needs the plan */
     int n_steps, split; cr_step *steps;             /* steps from `split` on are the backward pass */
     int n_buffers; cr_buffer *buffers;
-    int n_inputs; cr_result *inputs;
+    int n_inputs; cr_result *inputs;                /* those that a run is given, then the gradients of leaves' slots */
+    int n_given;
     int n_outputs; cr_result *outputs;
     int n_leaves; cr_leaf *leaves;
     int n_reads; cr_leaf_read *reads;
@@ -160,8 +164,8 @@ struct cr_plan {
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
     bool writes_outside;
-    cr_mutex *lock; cr_instance *instances;
-    atomic_int runs; cr_loop_job *loops;            /* NULL: not begun */
+    _Atomic(cr_instance *) instances;
+    atomic_int runs; _Atomic(cr_loop_job *) loops;  /* NULL: not begun */
 };
 
 /* Is there a gradient for this input?  A tensor that was given twice has one. */
@@ -169,6 +173,8 @@ static inline bool cr_takes_gradient(const cr_plan *p, int input) {
     return p->inputs[input].in_graph && p->inputs[input].first == input;
 }
 
+bool      cr_same_layout(const cr_array *a, const cr_array *b);
+bool      cr_same_place(const cr_array *a, const cr_array *b);         /* and the same memory */
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */

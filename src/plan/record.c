@@ -14,12 +14,11 @@
 typedef struct recording {
     unsigned id;
     cr_plan *plan;
-    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room;
+    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room;
     cr_step *first; int n_first, first_room;        /* uploads that precede the step */
     cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
     char name[96];                                  /* of the op that runs */
     int last_update;
-    bool collects;                                  /* leaves get gradients inside the step */
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
     char why_op[96], why[400];
     char threads_op[96], threads[400];              /* the same where another thread takes part; under all_lock */
@@ -390,44 +389,61 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
-/* Notes leaves from outside that ops read while gradients are recorded, but not inputs and what shares their memory. */
+/* Notes leaves from outside that ops read, but not inputs and what shares their memory. */
 static void watch_reads(int n, const cr_tensor *const *in) {
     recording *r = mine;
     cr_plan *p = r->plan;
-    for (int i = 0; i < n && cr_grad_enabled(); i++) {
+    for (int i = 0; i < n; i++) {
         cr_tensor *t = (cr_tensor *)(uintptr_t)in[i];
-        if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_dtype_is_float(t->dtype)) continue;
+        if (t == CR_NONE || !t->storage || t->storage->born == r->id) continue;
         int k = known(r, t->storage);
         if (!cr_is_leaf(t) || (k >= 0 && p->buffers[k].kind == CR_BUFFER_INPUT)) continue;
+        const bool graded = cr_grad_enabled() && cr_dtype_is_float(t->dtype);
         k = p->n_reads;
         while (k > 0 && p->reads[k - 1].tensor != t) k--;
-        if (k > 0) continue;
+        if (k > 0) {
+            p->reads[k - 1].graded |= graded;
+            continue;
+        }
         if (!GROW(p->reads, p->n_reads, &r->read_room)) { r->failed = true; return; }
-        p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t)};
+        p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded};
     }
 }
 
-static cr_leaf *leaf_of(recording *r, cr_tensor *t) {
+static bool add_input(recording *r, const cr_tensor *t);
+
+/* The gradient of t before the step: an input that each run looks up.  -1: none. */
+static int slot_of(recording *r, const cr_tensor *t) {
+    const cr_tensor *g = cr_grad_now(t);
+    if (g == CR_NONE) return -1;
+    const int at = input_of(r, g);
+    if (at >= 0) return at;
+    if (!add_input(r, g)) r->failed = true;
+    return r->failed ? -1 : r->plan->n_inputs - 1;
+}
+
+/* What the step does first with the gradient of t decides where a run takes it from. */
+static cr_leaf *leaf_of(recording *r, cr_tensor *t, bool sets) {
     cr_plan *p = r->plan;
     for (int i = 0; i < p->n_leaves; i++)
         if (p->leaves[i].tensor == t) return &p->leaves[i];
     if (!GROW(p->leaves, p->n_leaves, &r->leaf_room)) { r->failed = true; return NULL; }
-    p->leaves[p->n_leaves] = (cr_leaf){.tensor = cr_retain(t), .input = input_of(r, t), .buffer = -1};
+    p->leaves[p->n_leaves] = (cr_leaf){.tensor = cr_retain(t), .input = input_of(r, t), .sets = sets,
+                                       .slot = sets ? -1 : slot_of(r, t), .buffer = -1};
     return &p->leaves[p->n_leaves++];
 }
 
-static void watch_collects(cr_tensor *t, const cr_tensor *before) {
-    cr_leaf *leaf = leaf_of(mine, t);
-    mine->collects = true;
-    if (!leaf || leaf->sets || leaf->expects) return;
-    leaf->expects = true;
-    leaf->before = before ? before->storage : NULL;
+/* Not that of a tensor which began in the step. */
+static void watch_reads_grad(cr_tensor *t) {
+    if (cr_is_leaf(t) && t->storage->born != mine->id) leaf_of(mine, t, false);
 }
 
-static void watch_sets_grad(cr_tensor *t) {
-    cr_leaf *leaf = leaf_of(mine, t);
-    if (leaf && !leaf->expects) leaf->sets = true;
+static void watch_collects(cr_tensor *t) {
+    cr_leaf *leaf = leaf_of(mine, t, false);
+    if (leaf) leaf->collects = true;
 }
+
+static void watch_sets_grad(cr_tensor *t) { leaf_of(mine, t, true); }
 
 static cr_status watch_calls_back(const char *what) {
     char text[96];
@@ -439,10 +455,25 @@ __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
         .drew = watch_drew, .seeded = watch_seeded, .named = watch_named, .reads = watch_reads,
-        .collects = watch_collects, .sets_grad = watch_sets_grad, .calls_back = watch_calls_back,
+        .reads_grad = watch_reads_grad, .collects = watch_collects, .sets_grad = watch_sets_grad, .calls_back = watch_calls_back,
         .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
     };
 }
+
+/* ---- forks: the child has no thread but one, whose recording another may just have been changing */
+static void in_child(void) {
+    for (recording *r = all; r; r = r->next)
+        if (r != mine) atomic_fetch_sub(&cr_unusual, 1);
+    all = mine;
+    if (mine) {
+        mine->next = NULL;
+        mine->failed = true;
+        snprintf(mine->why_op, sizeof mine->why_op, "record");
+        snprintf(mine->why, sizeof mine->why, "the process forks while a step is recorded");
+    }
+    all_lock = 0;
+}
+__attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(in_child); }
 
 /* ---- begin */
 static void stop(recording *r) {
@@ -477,23 +508,39 @@ static bool place_result(recording *r, const cr_tensor *t, int use, cr_result *t
     return i >= 0;
 }
 
-static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs) {
+/* Memory that the step used before by another name keeps its place: a run must give the same. */
+static bool add_input(recording *r, const cr_tensor *t) {
     cr_plan *p = r->plan;
-    p->inputs = calloc((size_t)n + 1, sizeof *p->inputs);
-    r->in = calloc((size_t)n + 1, sizeof *r->in);
-    if (!p->inputs || !r->in) return no_memory();
-    for (int i = 0; i < n; i++) {
-        cr_result *to = &p->inputs[i];
-        int k = known(r, inputs[i]->storage);
-        if (k < 0) k = add_buffer(r, inputs[i]->storage, CR_BUFFER_INPUT);
-        if (k < 0) return no_memory();
-        r->in[r->n_in++] = cr_retain(inputs[i]);
-        *to = (cr_result){.buffer = k, .array = inputs[i]->array, .in_graph = cr_in_graph(inputs[i]),
-                          .first = input_of(r, inputs[i])};
-        to->array.storage = NULL;
-        p->n_inputs++;
-    }
+    cr_storage *const s = t->storage;
+    if (!GROW(p->inputs, p->n_inputs, &r->input_room) || !GROW(r->in, r->n_in, &r->in_room)) return false;
+    int k = known(r, s);
+    const bool used = k >= 0 && p->buffers[k].kind != CR_BUFFER_INPUT;
+    if (k < 0) k = add_buffer(r, s, CR_BUFFER_INPUT);
+    if (k < 0) return false;
+    if (used && keeps(p->buffers[k].kind)) cr_storage_release(s);
+    p->buffers[k].kind = CR_BUFFER_INPUT;
+    r->in[r->n_in++] = cr_retain(t);
+    p->inputs[p->n_inputs] = (cr_result){.buffer = k, .array = t->array, .in_graph = cr_in_graph(t),
+                                         .first = input_of(r, t)};
+    p->inputs[p->n_inputs++].array.storage = used ? cr_storage_retain(s) : NULL;
+    return true;
+}
+
+static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs) {
+    for (int i = 0; i < n; i++)
+        if (!add_input(r, inputs[i])) return no_memory();
+    r->plan->n_given = n;
     return CR_OK;
+}
+
+void cr_record_fix(int n, const cr_tensor *const *tensors) {
+    recording *r = mine;
+    for (int k = 0; r && k < n; k++)
+        for (int i = 0; i < r->n_in; i++) {
+            cr_result *input = &r->plan->inputs[i];
+            if (tensors[k]->storage != r->in[i]->storage || input->array.storage) continue;
+            input->array.storage = cr_storage_retain(tensors[k]->storage);
+        }
 }
 
 bool cr_recording(void) { return mine != NULL; }
@@ -508,8 +555,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
         if (inputs[i] == CR_NONE) return cr_fail(CR_BAD_VALUE, "record_begin", "input %d is CR_NONE", i);
     }
     recording *r = calloc(1, sizeof *r);
-    if (!r || !(r->plan = calloc(1, sizeof *r->plan)) || !(r->plan->lock = cr_mutex_new())) {
-        if (r) free(r->plan);
+    if (!r || !(r->plan = calloc(1, sizeof *r->plan))) {
         free(r);
         return no_memory();
     }
@@ -740,9 +786,11 @@ static cr_status place_leaves(recording *r) {
     cr_plan *p = r->plan;
     for (int i = 0; i < p->n_leaves; i++) {
         cr_result at;
-        const cr_tensor *g = cr_grad(p->leaves[i].tensor);
+        cr_leaf *leaf = &p->leaves[i];
+        const cr_tensor *g = cr_grad_now(leaf->tensor);
         if (!place_result(r, g, CR_READS, &at)) return no_memory();
-        p->leaves[i].buffer = at.buffer;
+        leaf->buffer = at.buffer;
+        leaf->keeps = !leaf->sets && g == (leaf->slot < 0 ? CR_NONE : r->in[leaf->slot]);
         p->leaves[i].grad = at.array;
     }
     return CR_OK;
@@ -769,6 +817,15 @@ static void keep_shared(recording *r, const cr_operand *o) {
             p->inputs[i].array.storage = cr_storage_retain(r->in[i]->storage);
 }
 
+/* The same for a result that is a part of an input. */
+static void keep_result(recording *r, const cr_result *result) {
+    const cr_array *a = &result->array;
+    cr_operand o = {.buffer = result->buffer};
+    if (result->buffer < 0 || r->plan->buffers[result->buffer].kind != CR_BUFFER_INPUT) return;
+    cr_reach(a->ndim, a->shape, a->strides, a->offset, a->dtype, &o);
+    keep_shared(r, &o);
+}
+
 /* What leaves the step is new in each run.  Everything else that began in it must have ended. */
 static void mark_outputs(recording *r) {
     cr_plan *p = r->plan;
@@ -786,7 +843,10 @@ static void mark_outputs(recording *r) {
             const cr_operand *o = &p->steps[i].operands[k];
             if (o->low < o->high) keep_shared(r, o);
         }
-    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = cr_in_graph(p->reads[i].tensor);
+    for (int i = 0; i < p->n_outputs; i++) keep_result(r, &p->outputs[i]);
+    for (int i = 0; i < p->n_leaves; i++)
+        keep_result(r, &(cr_result){.buffer = p->leaves[i].buffer, .array = p->leaves[i].grad});
+    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = p->reads[i].graded && cr_in_graph(p->reads[i].tensor);
     for (int i = 0; i < p->n_leaves; i++) {
         if (p->leaves[i].input < 0) continue;
         cr_drop(p->leaves[i].tensor);
@@ -843,9 +903,20 @@ static cr_status put_first(recording *r) {
 
 /* In a run, a backward pass inside the step would go on through the graph that the input of that run comes from. */
 static cr_status check_inner_backward(const recording *r) {
-    for (int i = 0; i < r->n_in && r->collects; i++)
+    bool collects = false;
+    for (int i = 0; i < r->plan->n_leaves; i++) collects |= r->plan->leaves[i].collects;
+    for (int i = 0; i < r->n_in && collects; i++)
         if (!cr_is_leaf(r->in[i]))
             return refuse("record", "backward() runs with an input that is the result of an op", "detach the input");
+    return CR_OK;
+}
+
+static cr_status check_places(const recording *r) {
+    const cr_plan *p = r->plan;
+    for (int i = 0; i < p->n_reads; i++)
+        if (!cr_same_place(&p->reads[i].was, &p->reads[i].tensor->array))
+            return refuse("record", "a tensor from outside is given other memory or another shape",
+                          "do that before the step");
     return CR_OK;
 }
 
@@ -855,6 +926,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
+    if (status == CR_OK) status = check_places(r);
     if (status == CR_OK) status = check_inner_backward(r);
     if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
     if (status == CR_OK) status = place_leaves(r);

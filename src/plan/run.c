@@ -123,11 +123,11 @@ static void instance_free(const cr_plan *p, cr_instance *x) {
 }
 
 void cr_instances_free(cr_plan *p) {
-    for (cr_instance *x = p->instances, *next; x; x = next) {
+    for (cr_instance *x = atomic_load(&p->instances), *next; x; x = next) {
         next = x->next;
         instance_free(p, x);
     }
-    p->instances = NULL;
+    atomic_store(&p->instances, NULL);
 }
 
 static bool in_arena(const cr_buffer *b) {
@@ -170,18 +170,19 @@ static cr_instance *instance_new(cr_plan *p) {
     return x;
 }
 
+/* Without a lock: a process that forks could leave one behind.  Instances are added only. */
 static cr_instance *instance_take(cr_plan *p) {
-    cr_mutex_lock(p->lock);
-    cr_instance *x = p->instances;
-    while (x && x->busy) x = x->next;
-    if (x) x->busy = true;
-    cr_mutex_unlock(p->lock);
-    if (x || !(x = instance_new(p))) return x;
-    x->busy = true;
-    cr_mutex_lock(p->lock);
-    x->next = p->instances;
-    p->instances = x;
-    cr_mutex_unlock(p->lock);
+    for (cr_instance *x = atomic_load_explicit(&p->instances, memory_order_acquire); x; x = x->next) {
+        bool free = false;
+        if (atomic_compare_exchange_strong_explicit(&x->busy, &free, true, memory_order_acquire, memory_order_relaxed))
+            return x;
+    }
+    cr_instance *x = instance_new(p);
+    if (!x) return NULL;
+    atomic_init(&x->busy, true);
+    x->next = atomic_load_explicit(&p->instances, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&p->instances, &x->next, x, memory_order_release,
+                                                  memory_order_relaxed)) {}
     return x;
 }
 
@@ -194,17 +195,19 @@ static void unbind(const cr_plan *p, cr_instance *x) {
 
 static void instance_give(cr_plan *p, cr_instance *x) {
     unbind(p, x);
-    cr_mutex_lock(p->lock);
-    x->busy = false;
-    cr_mutex_unlock(p->lock);
+    atomic_store_explicit(&x->busy, false, memory_order_release);
 }
 
 /* ---- does a plan fit? */
-static bool same_layout(const cr_array *a, const cr_array *b) {
+bool cr_same_layout(const cr_array *a, const cr_array *b) {
     if (a->dtype != b->dtype || a->dev != b->dev || a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)
         if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] > 1)) return false;
     return true;
+}
+
+bool cr_same_place(const cr_array *a, const cr_array *b) {
+    return a->storage == b->storage && a->offset == b->offset && cr_same_layout(a, b);
 }
 
 /* Bytes from where the recorded input began in its storage to where this one does. */
@@ -236,11 +239,14 @@ static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
     return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
 }
 
-/* Do leaves require gradients, and have some, where they did in the recording?  And has none to which the step gives a
- * gradient got a hook since? */
-static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
-    for (int i = 0; i < p->n_reads; i++)
-        if (p->reads[i].in_graph != cr_in_graph(p->reads[i].tensor)) return false;
+/* Are tensors from outside where they were, and do they require gradients where they did?  Has no leaf to which the
+ * step gives a gradient got a hook since? */
+static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
+    for (int i = 0; i < p->n_reads; i++) {
+        const cr_leaf_read *r = &p->reads[i];
+        if (r->graded && r->in_graph != cr_in_graph(r->tensor)) return false;
+        if (!cr_same_place(&r->was, &r->tensor->array)) return false;
+    }
     for (int i = 0; i < p->n_inputs; i++) {
         int first = 0;
         while (in[first] != in[i]) first++;
@@ -248,22 +254,56 @@ static bool gradients_fit(const cr_plan *p, const cr_tensor *const *in) {
     }
     for (int i = 0; i < p->n_leaves; i++) {
         const cr_leaf *leaf = &p->leaves[i];
-        const cr_tensor *t = leaf_of(leaf, in), *g = cr_grad(t);
+        const cr_tensor *t = leaf_of(leaf, in);
         if (!cr_is_leaf(t)) return false;
-        if (leaf->buffer >= 0 && t->node && atomic_load(&t->node->hooks)) return false;
-        if (leaf->expects && leaf->before != (g == CR_NONE ? NULL : g->storage)) return false;
+        if (leaf->collects && t->node && atomic_load(&t->node->hooks)) return false;
+        if (!leaf->sets && cr_grad_now(t) != (leaf->slot < 0 ? CR_NONE : in[leaf->slot])) return false;
     }
     return true;
 }
 
-bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *in) {
-    if (!p || (p->n_inputs && !in)) return false;
+static bool fits(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_inputs; i++) {
         if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
-        if (!same_layout(&p->inputs[i].array, &in[i]->array)) return false;
+        if (!cr_same_layout(&p->inputs[i].array, &in[i]->array)) return false;
         if (p->n_cotangents && cr_grad_enabled() && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
     }
-    return same_sharing(p, in) && gradients_fit(p, in);
+    return same_sharing(p, in) && leaves_fit(p, in);
+}
+
+/* All inputs of a run: the n_given, then what is in the slots now.  Slots are retained: another thread may set a
+ * gradient meanwhile. */
+enum { FEW = 32 };
+typedef struct inputs { const cr_plan *p; const cr_tensor *few[FEW], **all; const cr_tensor *const *in; } inputs;
+
+static bool gather(inputs *g, const cr_plan *p, const cr_tensor *const *given) {
+    const int n = p->n_inputs;
+    *g = (inputs){.p = p, .in = given};
+    if (n == p->n_given) return n == 0 || given;
+    if (p->n_given && !given) return false;
+    g->all = n > FEW ? malloc(sizeof *g->all * (size_t)n) : g->few;
+    if (!(g->in = g->all)) return no_memory(), false;
+    for (int i = 0; i < n; i++) g->all[i] = i < p->n_given ? given[i] : CR_NONE;
+    for (int i = 0; i < p->n_leaves; i++) {
+        const cr_leaf *leaf = &p->leaves[i];
+        if (leaf->slot < p->n_given || g->all[leaf->slot] != CR_NONE) continue;
+        const cr_tensor *t = leaf_of(leaf, g->in);
+        if (t && t != CR_NONE && !cr_released(t)) g->all[leaf->slot] = cr_grad_hold(t);
+    }
+    return true;
+}
+
+static void let_go(inputs *g) {
+    for (int i = g->p->n_given; g->all && i < g->p->n_inputs; i++) cr_drop((cr_tensor *)(uintptr_t)g->all[i]);
+    if (g->all != g->few) free(g->all);
+}
+
+bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *given) {
+    inputs g;
+    if (!p || !gather(&g, p, given)) return false;
+    const bool fit = fits(p, g.in);
+    let_go(&g);
+    return fit;
 }
 
 /* ---- a run */
@@ -444,8 +484,8 @@ static cr_status give_gradients(cr_plan *p, const cr_instance *x, const cr_tenso
     for (int i = 0; i < p->n_leaves && status == CR_OK; i++) {
         const cr_leaf *leaf = &p->leaves[i];
         cr_tensor *t = leaf_of(leaf, in);
+        if (leaf->keeps) continue;
         if (leaf->buffer < 0) { status = cr_set_grad(t, CR_NONE); continue; }
-        if (p->buffers[leaf->buffer].kind == CR_BUFFER_OUTSIDE && leaf->expects) continue;      /* added in place */
         cr_tensor *g = cr_unscope(result_of(p, x, &(cr_result){.buffer = leaf->buffer, .array = leaf->grad}));
         status = g ? cr_set_grad(t, g) : cr_error_status();
         cr_drop(g);
@@ -595,15 +635,27 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     return status;
 }
 
-cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out, bool *fit) {
+    inputs g;
+    *fit = true;
     if (!p) return cr_fail_null("plan_run", "the plan");
     if (p->n_outputs && !out) return cr_fail_null("plan_run", "outputs");
     for (int i = 0; i < p->n_outputs; i++) out[i] = NULL;
     if (cr_recording())
         return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
-    if (!cr_plan_fits(p, in))
-        return cr_fail(CR_BAD_VALUE, "plan_run",
-                       "the inputs or the gradients to add to are not as in the recording: record the step again");
-    if (cr_is_unusual() && cr_pending_wait_all("plan_run") != CR_OK) return cr_error_status();
-    return run(p, in, out);
+    if (!gather(&g, p, given)) return cr_error() ? cr_error_status() : cr_fail_null("plan_run", "inputs");
+    cr_status status = CR_OK;
+    if (!(*fit = fits(p, g.in))) status = CR_OK;
+    else if (cr_is_unusual()) status = cr_pending_wait_all("plan_run");
+    if (status == CR_OK && *fit) status = run(p, g.in, out);
+    let_go(&g);
+    return status;
+}
+
+cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+    bool fit;
+    const cr_status status = cr_plan_try(p, in, out, &fit);
+    return fit ? status
+               : cr_fail(CR_BAD_VALUE, "plan_run",
+                         "the inputs or the gradients are not as in the recording: record the step again");
 }

@@ -88,7 +88,7 @@ class Draft(NamedTuple):
 def evaluating(model: Decoder) -> Iterator[None]:
     """Without dropout and graphs; afterwards as before."""
     training = model.training
-    object.__setattr__(model, "training", False)  # no change after which compiled functions record again
+    object.__setattr__(model, "training", False)
     try:
         with no_grad():
             yield
@@ -97,7 +97,6 @@ def evaluating(model: Decoder) -> Iterator[None]:
 
 
 LEAST_ROOM = 64  # positions of a cache whose steps replay; rooms are powers of two, because each has a plan
-MOST_EPOCHS = 4  # changes of modules and tensors during a text, after each of which a step records again
 
 _steps: WeakKeyDictionary[Decoder, Compiled] = WeakKeyDictionary()
 
@@ -130,7 +129,6 @@ class Reader:
         self.device = model.like.device
         room = min(context, length + more)
         self.step = step_of(model) if dtype in (None, model.like.dtype) else None
-        self.epochs, self.epoch = 0, _core._epoch()
         if self.step is not None:
             room = min(context, max(LEAST_ROOM, 1 << (room - 1).bit_length()))
         self.caches = caches(model, room, dtype)
@@ -140,22 +138,14 @@ class Reader:
         model, new = self.model, len(texts[0]) - self.start - self.past
         tokens = _core.tensor([text[self.start + self.past :] for text in texts], device=self.device)
         with evaluating(model):
-            if new == 1 and self._replays():
+            if new == 1 and self.step is not None and not self.step.refused:
                 position = _core.tensor([self.past], device=self.device)
-                y: Tensor = self.step(tokens, position, self.caches)  # type: ignore[misc]
+                y: Tensor = self.step(tokens, position, self.caches)
             else:
                 x = model.hidden(tokens, self.caches, self.past)
                 y = model.logits(x if x.size(1) == last else x[:, -last:])
         self.past += new
         return y
-
-    def _replays(self) -> bool:
-        """Is there a step, which is not recorded again and again?"""
-        if self.step is not None and self.epoch != _core._epoch():
-            self.epochs, self.epoch = self.epochs + 1, _core._epoch()
-            if self.epochs > MOST_EPOCHS:
-                self.step = None
-        return self.step is not None
 
     def logits(self, tokens: list[int], last: int = 1) -> Tensor:
         """Those after each of the last tokens, (last, V)."""

@@ -57,7 +57,6 @@ class RemovableHandle:
 
     def remove(self) -> None:
         self._hooks.pop(self, None)
-        _core._new_epoch()
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -132,7 +131,6 @@ class _GlobalHooks(NamedTuple):
         handle = RemovableHandle(hooks)
         hooks[handle] = hook, with_kwargs
         Module._hooked = True
-        _core._new_epoch()
         return handle
 
 
@@ -270,7 +268,6 @@ class Module:
         mine[handle] = hook, with_kwargs
         for other in others if prepend else []:
             mine[other] = mine.pop(other)
-        _core._new_epoch()
         return handle
 
     def register_forward_pre_hook(
@@ -358,8 +355,6 @@ class Module:
                 f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
             )
         object.__setattr__(self, name, value)
-        if (kinds and name in kinds) or name == "training":
-            _core._new_epoch()
 
     def __getattr__(self, name: str) -> Any:
         """Called for unknown attributes, and by scripts for any; type checkers read from it that a module
@@ -379,7 +374,6 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
-        _core._new_epoch()
         self._kinds.pop(name, None)
 
     def _register(self, kind: str, name: str, value: Any) -> None:
@@ -387,7 +381,6 @@ class Module:
             self._kinds.pop(name, None)
             self._kinds[name] = kind
         self.__dict__[name] = value
-        _core._new_epoch()
 
     def _check_name(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         if "_kinds" not in self.__dict__:
@@ -560,7 +553,6 @@ class Module:
                         buffer.data = fn(buffer.data)
                     elif buffer is not None:
                         module.__dict__[name] = fn(buffer)
-                        _core._new_epoch()
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -752,10 +744,8 @@ class Module:
                     mine.copy_(given.to(mine.device))
                 elif isinstance(mine, Parameter):
                     module.__dict__[name] = Parameter(given, mine.requires_grad)
-                    _core._new_epoch()
                 else:
                     module.__dict__[name] = given
-                    _core._new_epoch()
         for key, module in extra.items():
             if key in state_dict:
                 module.set_extra_state(state_dict[key])

@@ -95,7 +95,6 @@ class Optimizer:
         self._check(group)
         group["params"] = members
         self.param_groups.append(group)
-        _core._new_epoch()
 
     def _check(self, group: Group) -> None:
         """Are the options of a group in range?  lr may be a tensor of one element; it is kept as a number."""
@@ -191,8 +190,18 @@ class Optimizer:
             options["scale"] = self._scale
             _core._update(name, results, inputs, options, group)
             if recording:
+                self._note(members, moments)
                 counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
                 _core._record_replay(partial(self._replay, group, counted, [], name, _core._record_params()))
+
+    def _note(self, members: list[tuple[Tensor, Tensor, State]], moments: tuple[str, ...]) -> None:
+        """A recorded step reads these moments: a replay must find them where they are."""
+        from .._guards import note
+
+        for p, _, state in members:
+            note(self.state, p)
+            for m in (*moments, "master"):
+                note(state, m)
 
     def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
         """Counts a step of p; and does the update also write p, as the copy of a master?"""
@@ -313,7 +322,6 @@ class Optimizer:
             p = places[n][1]
             loaded[p] = {name: self._loaded(name, value, p) for name, value in entries.items()}
         self.state, self.param_groups = loaded, groups
-        _core._new_epoch()
 
     def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
         """Why a state cannot become p's."""
