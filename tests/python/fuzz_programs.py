@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
-from fuzz_tables import CHANGES, FEATURES, MODULES, OPTIMIZERS, PROCESS, RESULTS, TENSORS, WRITES
+from fuzz_tables import CHANGES, FEATURES, MODULES, OPTIMIZERS, PROCESS, REBIND, RESULTS, TENSORS, WRITES
 from fuzz_world import FORK, Program
 
 
@@ -361,7 +361,9 @@ class Maker:
         r = self.r
         one = [local[-1]] * 3 + [text.format(h=local[-1]) for needs, text in RESULTS if self.has(needs)]
         body = [line for line in self.lines if line.where == name]
-        if "result graph" in self.off and any("backward" in line.text or "step(again)" in line.text for line in body):
+        if "result graph" in self.off and any(
+            re.search(r"backward|step\(again|autograd.grad", line.text) for line in body
+        ):
             one = [f"{x}.detach()" if x.split(".")[0].split("[")[0] in local and "max" not in x else x for x in one]
             extra = [x if x == "norm" else "loss.detach()" for x in extra]
         one += extra * 3
@@ -476,7 +478,7 @@ class Maker:
             self.add(
                 "late",
                 "compiled in compiled",
-                f"@compile\ndef n0({', '.join(names)}):\n    r = f0({', '.join(names)})\n    return r, x * 2",
+                f"@compile\ndef n0({', '.join(names)}):\n    r = f0({', '.join(names)})\n    return r, cr.ones(2) * 3",
             )
 
     # ---- actions ----
@@ -546,7 +548,7 @@ class Maker:
         if self.made and self.chance(0.25):
             at = self.made[-1]
             if self.chance(0.3):
-                self.change()
+                self.change(REBIND)
             ways = [
                 (f"back({at})", 6, "outside backward"),
                 (f"back({at}, retain_graph=True)", 0.5, "outside backward"),
@@ -567,11 +569,11 @@ class Maker:
     def family(self, name: str) -> str:
         return {"c": "module", "b": "method", "p": "opt.step", "n": "nested", "q": "trainer"}.get(name[0], "function")
 
-    def change(self) -> None:
+    def change(self, never: Container[str] = ()) -> None:
         r = self.r
         for _ in range(20):
             tag, needs, texts = r.choice(CHANGES)
-            if tag in self.off or self.threads and (tag in PROCESS or self.threads < 0):
+            if tag in self.off or tag in never or self.threads and (tag in PROCESS or self.threads < 0):
                 continue
             later = {"hook removed": " hook = ", "optimizer restored": "saved = "}.get(tag)
             if later and not any(later in f" {line.text}" for line in self.lines if line.where == "act"):

@@ -466,6 +466,9 @@ PROCESS = {
     "Dropout training",
 }
 
+# Changes that give a parameter other memory: the gradient of a result of before would be lost.
+REBIND = {"to", "data replaced", "saved and loaded", "state dict loaded"}
+
 # What a function writes in place: (names that it needs, text, weight).  {h}: its last value.
 WRITES = [
     ("", "{h}.mul_(0.5)", 1),

@@ -314,7 +314,7 @@ def note(space: dict[str, Any], raised: str, alone: bool = False, hidden: Contai
     walk = Walk()
     anomaly = cr._core._set_anomaly(False)  # it would check what is read here
     for name, x in space.items():
-        if not name.startswith("_") and type(x).__name__ != "OptimizedModule":
+        if not name.startswith("_") and name != "c0":  # c0: the module itself, or a compiled one
             walk.walk(name, x)
             if name in hidden:
                 walk.found.clear()
