@@ -72,13 +72,14 @@ class _Ready:
     def __init__(self, plan: Any, outputs: int, result: Any, walk: _guards.Walk) -> None:
         self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
         self.guards = walk.capsule
+        self.single = type(result) is _Made
         self.replayed = False
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
 
-        return made[0] if type(self.result) is _Made else _rebuild(self.result, leaf)
+        return _rebuild(self.result, leaf)
 
 
 class _Plan:
@@ -122,7 +123,7 @@ class Compiled:
             made = _core._plan_run(ready.plan, tensors, ready.outputs, ready.guards)
             if made is not None:
                 ready.replayed = True
-                return ready.results(made, tensors)
+                return made[0] if ready.single else ready.results(made, tensors)
         me = object()
         if found.recorders.setdefault(os.getpid(), me) is not me:
             return self.f(*args, **kwargs)
@@ -157,7 +158,9 @@ class Compiled:
         if found.ready:
             found.idle = 0 if found.ready[0].replayed else found.idle + 1
         if found.idle == MOST_TRIES:
-            self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {_UNLIKE}")
+            what = found.ready[0].walk.changed()
+            why = f"{what} is another" if what else _UNLIKE
+            self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {why}")
             return self.f(*args, **kwargs)
         roots = [(_name(self.f), self.f), *(("an argument", x) for x in found.kept)]
         _guards.noted.entries.clear()
@@ -218,6 +221,10 @@ class Compiled:
         if not self.quiet:
             warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=5)
 
+    def __reduce__(self) -> Any:
+        """A copy of what keeps it has none, and makes its own."""
+        return type(None), ()
+
     def lacks(self) -> str:
         """Why there is no plan of the signature that was called last; empty: there is one."""
         if self.last is None or (self.last.plan is None and not self.last.refused):
@@ -238,7 +245,7 @@ class _Early(RuntimeError):
     """The step does other work than it will do later: it is recorded again."""
 
 
-_UNLIKE = "arguments share memory in another way, other parameters train, or modules change"
+_UNLIKE = "arguments share memory in another way, other parameters train, or gradients are there or not"
 
 
 def _name(f: Any) -> str:

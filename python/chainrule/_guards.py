@@ -52,7 +52,6 @@ class Trace:
 
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, tuple[int, dict[str, Any]]] = {}  # -> origin, globals
-        self.every_name = False  # attributes are read by names that the code does not show
         self.refused = ""
 
     def __enter__(self) -> Trace:
@@ -82,9 +81,7 @@ class Trace:
             self._refuse(frame, "random numbers that are not chainrule's")
         elif origin == USER:
             module = function.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
-            if function in (getattr, vars, dir):
-                self.every_name = True
-            elif (module in _UNREPEATABLE and function.__name__ != "sleep") or function in (id, input, globals):
+            if (module in _UNREPEATABLE and function.__name__ != "sleep") or function in (id, input, globals):
                 self._refuse(frame, f"{function.__name__}()")
 
     def _refuse(self, frame: types.FrameType | None, what: str) -> None:
@@ -113,16 +110,32 @@ def note(of: dict[Any, Any], key: Any) -> None:
     noted.entries.append((of, key))
 
 
-def _logs(codes: Iterable[types.CodeType]) -> set[str]:
-    """Names that the code uses for nothing but ``name.append(...)`` and its like: what is written there is not read."""
-    written, read = set(), set()
-    for code in codes:
-        steps = [*dis.get_instructions(code)]
-        for step, after in zip(steps, steps[1:], strict=False):
-            if step.opname.startswith("LOAD_") and isinstance(step.argval, str):
-                adds = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in ("append", "add", "extend")
-                (written if adds else read).add(step.argval)
-    return written - read
+class _Code:
+    """What the instructions of a code object show."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.globals: set[str] = set()  # names that it looks up there, or sets
+        self.written: set[str] = set()  # names with ``append`` and its like behind them
+        self.read: set[str] = set()  # names with anything else behind them
+        self.every_name = "__dict__" in code.co_names  # it reads attributes by names that it does not show
+        steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG")]
+        for i, step in enumerate(steps):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+                self.globals.add(step.argval)
+            if not step.opname.startswith("LOAD_") or not isinstance(step.argval, str):
+                continue
+            after = steps[i + 1]
+            adds = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in ("append", "add", "extend")
+            (self.written if adds else self.read).add(step.argval)
+            if step.opname == "LOAD_GLOBAL" and step.argval in ("getattr", "vars", "dir"):
+                self.every_name |= not self._shows_name(steps[i + 1 :])
+
+    @staticmethod
+    def _shows_name(steps: list[dis.Instruction]) -> bool:
+        """Is the attribute that ``getattr`` reads a text in the code?"""
+        call = next((i for i, step in enumerate(steps) if step.opname == "CALL"), 0)
+        name = call - 1 if steps[call].arg == 2 else call - 2
+        return steps[call].arg in (2, 3) and name >= 0 and steps[name].opname == "LOAD_CONST"
 
 
 def _identities(items: Iterable[Any]) -> str:
@@ -151,7 +164,6 @@ class Walk:
 
         self._compiled, self._module, self._optimizer = Compiled, Module, Optimizer
         self.codes = trace.codes
-        self.every_name = trace.every_name
         if trace.refused:
             raise Refused(trace.refused)
         self.names: set[str] = set()
@@ -162,7 +174,10 @@ class Walk:
             if origin == USER:
                 self.user_names.update(code.co_names, texts)
         self.user_names -= set(dir(Tensor))
-        self.logs = _logs(code for code, (origin, _) in self.codes.items() if origin == USER)
+        shown = {code: _Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
+        self.every_name = any(code.every_name for code in shown.values())
+        read = {name for code in shown.values() for name in code.read}
+        self.logs = {name for code in shown.values() for name in code.written} - read
         self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
         self.entries: list[tuple[Any, ...]] = []
         self.paths: list[str] = []
@@ -172,7 +187,7 @@ class Walk:
         for path, root in roots:
             self._visit(root, path)
         for code, (origin, names) in [*self.codes.items()]:
-            self._globals(code, origin, names)
+            self._globals(shown[code].globals if origin == USER else code.co_names, origin, names)
         for of, key in noted.entries:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
         self.capsule = _core._guards(self.entries)
@@ -198,8 +213,8 @@ class Walk:
         self.entries.append((kind, of, key, was))
         self.paths.append(path)
 
-    def _globals(self, code: types.CodeType, origin: int, names: dict[str, Any]) -> None:
-        for name in code.co_names:
+    def _globals(self, read: Iterable[str], origin: int, names: dict[str, Any]) -> None:
+        for name in read:
             if name not in names or origin == STANDARD:
                 continue
             value = names[name]

@@ -19,8 +19,8 @@ typedef struct cr_watch {
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
     void (*reads)(int n, const cr_tensor *const *in);                     /* its inputs */
     void (*reads_grad)(cr_tensor *leaf);                                  /* asks for its gradient */
-    void (*collects)(cr_tensor *leaf);                                    /* is about to add to its gradient */
-    void (*sets_grad)(cr_tensor *leaf);
+    cr_status (*collects)(cr_tensor *leaf);                               /* is about to add to its gradient */
+    cr_status (*sets_grad)(cr_tensor *leaf);
     cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */
     void (*ends)(cr_storage *s);                                          /* a storage with `born` */
     unsigned (*elsewhere)(void);                                          /* `born` where this thread does not record */

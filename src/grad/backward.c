@@ -31,6 +31,7 @@ typedef struct parts { struct parts *next; const void *function; int n; cr_tenso
 
 typedef struct walk {
     cr_backward_options o;
+    int n_ends;                                     /* of the captures: the walk does not go on behind these */
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
     table waiting, known;                           /* known: every node below the roots; filled with captures or if
                                                      * counted only */
@@ -231,11 +232,12 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
                keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     const cr_watch *watch = cr_watching();
-    if (watch) watch->collects(t);
+    const cr_status status = watch ? watch->collects(t) : CR_OK;
     cr_tensor *before = cr_grad_hold(t), *sum;
-    if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
+    if (status != CR_OK) sum = NULL;
+    else if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
-    if (sum != before) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
+    if (sum != before && status == CR_OK) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
     cr_word_unlock(&t->adding);
     cr_drop(before);
     return sum ? CR_OK : cr_error_status();
@@ -448,7 +450,8 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     if (status == CR_OK && to) status = collect(w, to, g, only_ours);
     if (status == CR_OK && to && !n->op) status = run_late_hooks(n, to);
     if (status == CR_OK && (n->op || !w->captures) && !adds) status = to_tensor(w, n, g, only_ours);
-    return status != CR_OK || !leads_on(w, n) ? status : differentiate(w, n, g);
+    const bool ends = asked && asked - w->captures < w->n_ends;
+    return status != CR_OK || ends || !leads_on(w, n) ? status : differentiate(w, n, g);
 }
 
 static cr_status run(walk *w) {
@@ -710,9 +713,10 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     return call_behind(status);
 }
 
-cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
-                       const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}};
+cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+                               const cr_tensor *const *in, int n_ends, cr_tensor **grads,
+                               const cr_backward_options *o) {
+    walk w = {.o = o ? *o : (cr_backward_options){0}, .n_ends = n_ends};
     w.o.n_inputs = 0;
     if (!out || !in || !grads) return cr_fail_null("gradients", "an array");
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
@@ -743,4 +747,9 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
         for (int i = 0; i < n_in; i++) { if (grads[i]) cr_release(grads[i]); grads[i] = NULL; }
     free(w.captures);
     return status;
+}
+
+cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+                       const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
+    return cr_gradients_between(n_out, out, cotangents, n_in, in, 0, grads, o);
 }

@@ -103,6 +103,11 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 /* checkpoint.c: remembers which tensors of graphs the first run of a checkpoint's function reads. */
 void cr_checkpoint_note(int n, const cr_tensor *const *in);
 
+/* cr_gradients, where the first n_ends of `in` count as leaves: what they were made of is not looked at. */
+cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+                               const cr_tensor *const *in, int n_ends, cr_tensor **grads,
+                               const cr_backward_options *o);
+
 bool cr_late_hooks(void);                           /* does any leaf of the process have a late hook? */
 
 /* The cotangents that the walk has accumulated for the n results of a function, NULL where there is

@@ -137,7 +137,7 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
                        cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s, g->dev->name,
                        cr_dtype_name(t->dtype), cr_shape_text(t->ndim, t->shape).s, t->dev->name);
     const cr_watch *watch = cr_watching();
-    if (watch) watch->sets_grad(t);
+    if (watch && (status = watch->sets_grad(t)) != CR_OK) return status;
     cr_grad_put(t, g == CR_NONE ? NULL : cr_retain(g));
     return CR_OK;
 }

@@ -20,6 +20,7 @@ typedef struct recording {
     char name[96];                                  /* of the op that runs */
     int last_update;
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
+    bool tries_backward;                            /* cotangents are made up: nothing of the user's may see them */
     char why_op[96], why[400];
     char threads_op[96], threads[400];              /* the same where another thread takes part; under all_lock */
     int n_in; const cr_tensor **in;                 /* retained until the end */
@@ -36,7 +37,7 @@ static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "record", "out o
 static cr_status refuse(const char *op, const char *what, const char *instead) {
     const char *place = cr_place_now();
     mine->failed = true;
-    if (mine->lenient) {
+    if (mine->lenient && !mine->tries_backward) {
         if (*mine->why) return CR_OK;
         snprintf(mine->why_op, sizeof mine->why_op, "%s", op);
         snprintf(mine->why, sizeof mine->why, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
@@ -51,7 +52,7 @@ cr_status cr_record_refuse(const char *op, const char *why) {
     recording *r = mine;
     if (!r) return CR_OK;
     r->failed = true;
-    if (!r->lenient) return cr_fail(CR_RUNTIME, op, "%s", why);
+    if (!r->lenient || r->tries_backward) return cr_fail(CR_RUNTIME, op, "%s", why);
     if (*r->why) return CR_OK;
     snprintf(r->why_op, sizeof r->why_op, "%s", op);
     snprintf(r->why, sizeof r->why, "%s", why);
@@ -438,12 +439,16 @@ static void watch_reads_grad(cr_tensor *t) {
     if (cr_is_leaf(t) && t->storage->born != mine->id) leaf_of(mine, t, false);
 }
 
-static void watch_collects(cr_tensor *t) {
-    cr_leaf *leaf = leaf_of(mine, t, false);
-    if (leaf) leaf->collects = true;
+static cr_status changes_grad(cr_tensor *t, bool sets) {
+    if (mine->tries_backward)
+        return refuse("record", "a gradient is set or added to behind the results", "call the function itself");
+    cr_leaf *leaf = leaf_of(mine, t, sets);
+    if (leaf && !sets) leaf->collects = true;
+    return CR_OK;
 }
 
-static void watch_sets_grad(cr_tensor *t) { leaf_of(mine, t, true); }
+static cr_status watch_collects(cr_tensor *t) { return changes_grad(t, false); }
+static cr_status watch_sets_grad(cr_tensor *t) { return changes_grad(t, true); }
 
 static cr_status watch_calls_back(const char *what) {
     char text[96];
@@ -733,17 +738,19 @@ static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *ou
 
 static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const *in, const cotangents *c) {
     cr_plan *p = r->plan;
-    int n = 0;
+    int n = 0, n_ends = 0;
     const cr_tensor **of = malloc(sizeof *of * (size_t)(n_in + p->n_captured + 1));
     cr_tensor **grads = calloc((size_t)(n_in + p->n_captured) + 1, sizeof *grads);
     p->gradients = results(n_in + p->n_captured);
     cr_status status = of && grads && p->gradients ? CR_OK : no_memory();
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (cr_takes_gradient(p, i)) of[n++] = in[i];
+    n_ends = n;
     for (int i = 0; i < p->n_captured && status == CR_OK; i++) of[n++] = p->captured[i];
     /* the graph stays: the caller may walk it from the results of this very run */
     if (status == CR_OK && n)
-        status = cr_gradients(c->n, c->of, c->given, n, of, grads, &(cr_backward_options){.retain_graph = true});
+        status = cr_gradients_between(c->n, c->of, c->given, n, of, n_ends, grads,
+                                      &(cr_backward_options){.retain_graph = true});
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
         const bool absent = i < n_in && !cr_takes_gradient(p, i);
@@ -766,7 +773,9 @@ static cr_status record_backward(recording *r, int n_in, const cr_tensor *const 
     cotangents c = {0};
     cr_scope_begin();
     status = make_cotangents(r, n, outputs, &c);
+    r->tries_backward = true;
     if (status == CR_OK) status = record_gradients(r, n_in, in, &c);
+    r->tries_backward = false;
     cr_scope_end();
     free(c.of);
     free(c.given);

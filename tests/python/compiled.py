@@ -64,6 +64,10 @@ def compiled_run(path: Path, *arguments: Any, folder: Path | None = None) -> str
 # ---- the process that runs the program ----
 
 
+class Inside(threading.local):
+    module: cr.nn.Module | None = None  # that is being called
+
+
 class Watch:
     """Stands between the program and chainrule: each outermost call of a module goes through a plan, counted."""
 
@@ -71,7 +75,7 @@ class Watch:
         self.replays = self.backward = 0
         self.refused: dict[str, str] = {}
         self.plans: WeakKeyDictionary[cr.nn.Module, Compiled] = WeakKeyDictionary()
-        self.inside = threading.local()  # .module: the one that is being called
+        self.inside = Inside()
 
     def install(self) -> None:
         module_class: Any = cr.nn.Module
@@ -80,7 +84,7 @@ class Watch:
         call, refuse, plan_run = module_class.__call__, plans_class._refuse, core._plan_run
 
         def compiled_call(module: cr.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if getattr(self.inside, "module", None) is not None or cr._core._recording():
+            if self.inside.module is not None or cr._core._recording():
                 return call(module, *args, **kwargs)
             if module not in self.plans:
                 self.plans[module] = Compiled(module.__call__, fullgraph=False)
@@ -91,7 +95,7 @@ class Watch:
                 self.inside.module = None
 
         def counted_refuse(plans: Compiled, found: Any, why: str) -> None:
-            self.refused[type(plans.owner).__name__] = why
+            self.refused[type(plans.f.__self__).__name__] = why  # type: ignore[attr-defined]
             refuse(plans, found, why)
 
         def counted_run(*args: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from .. import _core
 from .._compile import Compiled
@@ -98,16 +98,13 @@ def evaluating(model: Decoder) -> Iterator[None]:
 
 LEAST_ROOM = 64  # positions of a cache whose steps replay; rooms are powers of two, because each has a plan
 
-_steps: WeakKeyDictionary[Decoder, Compiled] = WeakKeyDictionary()
-
-
 def step_of(model: Decoder) -> Compiled | None:
     """The step of one position: tokens (W, 1), its number (1) on the device, caches -> logits (W, 1, V); it records its
     kernels once for each shape and replays them.  None: the model's own code must run each time."""
     own = all(type(m).__module__.startswith("chainrule.") and not m._has_hooks for m in model.modules())
     if not (own and model.steady):
         return None
-    if model not in _steps:
+    if model.__dict__.get("_step") is None:  # a copy of a model has None
         this = ref(model)
 
         def step(tokens: Tensor, past: Tensor, stores: Sequence[tuple[Store, Store]]) -> Tensor:
@@ -115,8 +112,8 @@ def step_of(model: Decoder) -> Compiled | None:
             assert found is not None
             return found.logits(found.hidden(tokens, stores, past))
 
-        _steps[model] = Compiled(step, fullgraph=False, quiet=True)
-    return _steps[model]
+        model.__dict__["_step"] = Compiled(step, fullgraph=False, quiet=True)
+    return model.__dict__["_step"]  # type: ignore[no-any-return]
 
 
 class Reader:
