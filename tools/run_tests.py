@@ -449,9 +449,14 @@ def stage_fuzz_compile() -> Total:
     if missing := without_extension("fuzz-compile"):
         return missing
     total, seed = Total(), str(int(git("rev-parse", "HEAD")[:6] or "0", 16))
-    for kind, seconds in (((), 420), (("--threads",), 120)):
-        command = [sys.executable, "tests/python/fuzz_compile.py", "--seed", seed, "--seconds", str(seconds), *kind]
-        total.add(run(" ".join(["fuzz-compile", *kind]), command, plain_environment()))
+    kinds: list[tuple[list[str], int, dict[str, str]]] = [
+        ([], 300, {}),
+        (["--threads"], 120, {}),
+        ([], 120, {"CHAINRULE_CC": "cc"}),  # with loops of the system's compiler
+    ]
+    for k, (words, seconds, environment) in enumerate(kinds):
+        command = [sys.executable, "tests/python/fuzz_compile.py", "--seed", f"{seed}{k}", "--seconds", str(seconds)]
+        total.add(run(" ".join(["fuzz-compile", *words]), [*command, *words], plain_environment(**environment)))
     return total
 
 

@@ -526,6 +526,8 @@ class Maker:
         if name in self.numbered:
             args.append(r.choice(["1", "1", "1", "2", "0.5", "True", "k=1", "k=3", "cr.tensor(2.0)"]))
         text = f"{name}({', '.join(args)})"
+        if self.chance(0.02):
+            text = f"often({name}, {', '.join(args)})"
         if self.chance(0.9):
             to = f"r{len(self.made) % 5}"
             self.made.append(to)
