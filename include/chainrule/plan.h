@@ -23,9 +23,10 @@ typedef struct cr_plan cr_plan;
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
                             /* tensors that change from run to run.  A step that reads an input
                                by another handle too reads that of the run by both */
-void      cr_record_fix(int n, const cr_tensor *const *tensors);
-                            /* the step reads these by handles of its own: inputs that share their
-                               memory must be the same memory in each run */
+void      cr_record_captures(int n, const cr_tensor *const *tensors);
+                            /* the step may read these, by names of its own: a plan fits while they
+                               have this memory and layout, and require gradients as now.  An input
+                               that shares memory with one is the same memory in each run */
 cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
                             /* owned; NULL and a message: the step cannot be replayed, but it has
                                run.  An output in a graph has a gradient in each run too: zeros

@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -190,6 +191,8 @@ class Walk:
             self._globals(shown[code].globals if origin == USER else code.co_names, origin, names)
         for of, key in noted.entries:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
+            if isinstance(of.get(key), Tensor):
+                self._visit(of[key], "the state of an optimizer")
         self.capsule = _core._guards(self.entries)
 
     @property
@@ -347,7 +350,10 @@ class Walk:
                 inner = inner.__wrapped__
             if inner.__code__ not in self.codes:
                 return False
-            self._guard(ATTRIBUTE, owner, name, getattr(owner, name), f"{path}.{name}")
+            if isinstance(value, classmethod):  # each look-up binds it anew
+                self._guard(VALUE, vars(owner), itemgetter(name), value, f"{path}.{name}")
+            else:
+                self._guard(ATTRIBUTE, owner, name, getattr(owner, name), f"{path}.{name}")
             self._visit(value, f"{path}.{name}")
             return True
         if hasattr(type(inner), "__get__") or _origin_of(owner) != USER and type(inner) not in PLAIN:
@@ -363,9 +369,14 @@ class Walk:
             mine = {}
         elif isinstance(x, self._module):
             self._module_of(x, path)
-        self._guard(TYPE, x, None, kind, path)
         if mine:
             self._named(mine, path)
+        self._found_in_class(x, mine, path)
+
+    def _found_in_class(self, x: Any, mine: dict[str, Any], path: str) -> None:
+        """What x, whose own attributes are ``mine``, has from its class."""
+        kind = type(x)
+        self._guard(TYPE, x, None, kind, path)
         for owner in kind.__mro__[:-1]:
             theirs = vars(owner)
             for name in self.names.intersection(theirs):
@@ -379,6 +390,10 @@ class Walk:
 
     def _module_of(self, x: Any, path: str) -> None:
         """Parameters, buffers and modules of a module are reached by names that are no part of the code."""
+        if "_hooked" in x.__dict__:
+            for name in vars(self._module):
+                if name.endswith("_hooks"):
+                    self._guard(ITEM, x.__dict__, name, x.__dict__.get(name, ABSENT), f"{path}.{name}")
         kinds = x.__dict__.get("_kinds", {})
         self._guard(SIZE, kinds, None, None, path)
         self._seen[id(kinds)] = kinds
@@ -390,11 +405,11 @@ class Walk:
     def _optimizer_of(self, x: Any, path: str) -> None:
         """A step of ours reads options again before each replay, and counts; its moments are noted as it runs."""
         mine = x.__dict__
-        self._guard(TYPE, x, None, type(x), path)
         for name in mine:
-            if name in ("state", "param_groups") or "hook" in name:
+            hooks = "hook" in name
+            if hooks or name in ("state", "param_groups"):
                 self._guard(ITEM, mine, name, mine[name], f"{path}.{name}")
-            if "hook" in name:
+            if hooks or name in self.user_names:
                 self._visit(mine[name], f"{path}.{name}")
         groups = mine.get("param_groups", ())
         self._guard(SIZE, groups, None, None, f"{path}.param_groups")
@@ -404,10 +419,10 @@ class Walk:
             for name in ("params", "maximize"):
                 self._guard(ITEM, group, name, group.get(name, ABSENT), f"{at}[{name!r}]")
             self._visit(group["params"], f"{at}['params']")
-        if _origin_of(type(x)) != OWN:
-            self._object(x, path)
+        if _origin_of(type(x)) == OWN:
+            self._found_in_class(x, mine, path)
         else:
-            self._class(type(x), path)
+            self._object(x, path)
 
 
 def _origin_of(kind: type) -> int:

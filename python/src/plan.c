@@ -18,7 +18,7 @@ PyObject *api__record_begin(const arg *a) {
 
 PyObject *api__record_end(const arg *a) {
     cr_plan *p;
-    cr_record_fix(a[1].list.n, a[1].list.v);
+    cr_record_captures(a[1].list.n, a[1].list.v);
     WITHOUT_GIL(p = cr_record_end(a[0].list.n, a[0].list.v));
     PyObject *capsule = p ? PyCapsule_New(p, plan_name, free_plan) : raise_error();
     if (!capsule) cr_plan_free(p);
@@ -44,8 +44,9 @@ static cr_status call_before(cr_plan *p, void *ctx) {
     PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
     PyObject *plan = p ? PyCapsule_New(p, plan_name, NULL) : Py_NewRef(Py_None);          /* borrows during the call */
     PyObject *result = plan ? PyObject_CallFunctionObjArgs(ctx, plan, NULL) : NULL;
-    const bool ok = result && result != Py_False;
-    if (p) misfit = result == Py_False;
+    const bool ok = result && result != Py_False, fails = !result && PyErr_ExceptionMatches(PyExc_Exception);
+    if (p) misfit = result == Py_False || fails;     /* the step itself raises it at its place, or does not */
+    if (fails) PyErr_Clear();
     Py_XDECREF(result);
     Py_XDECREF(plan);
     if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);

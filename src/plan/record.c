@@ -390,24 +390,24 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
+static void note_read(recording *r, cr_tensor *t, bool graded) {
+    cr_plan *p = r->plan;
+    int k = p->n_reads;
+    while (k > 0 && p->reads[k - 1].tensor != t) k--;
+    if (k > 0) p->reads[k - 1].graded |= graded;
+    else if (!GROW(p->reads, p->n_reads, &r->read_room)) r->failed = true;
+    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded};
+}
+
 /* Notes leaves from outside that ops read, but not inputs and what shares their memory. */
 static void watch_reads(int n, const cr_tensor *const *in) {
     recording *r = mine;
-    cr_plan *p = r->plan;
     for (int i = 0; i < n; i++) {
         cr_tensor *t = (cr_tensor *)(uintptr_t)in[i];
-        if (t == CR_NONE || !t->storage || t->storage->born == r->id) continue;
-        int k = known(r, t->storage);
-        if (!cr_is_leaf(t) || (k >= 0 && p->buffers[k].kind == CR_BUFFER_INPUT)) continue;
-        const bool graded = cr_grad_enabled() && cr_dtype_is_float(t->dtype);
-        k = p->n_reads;
-        while (k > 0 && p->reads[k - 1].tensor != t) k--;
-        if (k > 0) {
-            p->reads[k - 1].graded |= graded;
-            continue;
-        }
-        if (!GROW(p->reads, p->n_reads, &r->read_room)) { r->failed = true; return; }
-        p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded};
+        if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_is_leaf(t)) continue;
+        const int k = known(r, t->storage);
+        if (k >= 0 && r->plan->buffers[k].kind == CR_BUFFER_INPUT) continue;
+        note_read(r, t, cr_grad_enabled() && cr_dtype_is_float(t->dtype));
     }
 }
 
@@ -538,14 +538,16 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
     return CR_OK;
 }
 
-void cr_record_fix(int n, const cr_tensor *const *tensors) {
+void cr_record_captures(int n, const cr_tensor *const *tensors) {
     recording *r = mine;
-    for (int k = 0; r && k < n; k++)
+    for (int k = 0; r && k < n; k++) {
+        note_read(r, (cr_tensor *)(uintptr_t)tensors[k], true);
         for (int i = 0; i < r->n_in; i++) {
             cr_result *input = &r->plan->inputs[i];
             if (tensors[k]->storage != r->in[i]->storage || input->array.storage) continue;
             input->array.storage = cr_storage_retain(tensors[k]->storage);
         }
+    }
 }
 
 bool cr_recording(void) { return mine != NULL; }
