@@ -155,6 +155,7 @@ class Finding:
 def tags_of(lines: list[Line]) -> list[str]:
     plain = {t for t in (line.tag for line in lines) if t.startswith("tensor ")} - {"tensor hook", "tensor in place"}
     plain -= {t for t in plain if t == "tensor rebound by data"}
+    plain |= {line.tag for line in lines if line.tag.startswith("setup of ")}
     special = {f"({name})" for line in lines for name in features(line)}
     return sorted({line.tag for line in lines} - PLAIN - plain) + sorted(special)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+from fuzz_reads import MODULE_READS, READS
 from fuzz_tables import CHANGES, FEATURES, MODULES, OPTIMIZERS, PROCESS, REBIND, RESULTS, TENSORS, WRITES
 from fuzz_world import FORK, Program
 
@@ -54,6 +55,7 @@ class Maker:
         self.functions: dict[str, int] = {}  # name -> parameters
         self.made: list[str] = []  # results
         self.seed = 200
+        self.reads: list[tuple[str, str, list[str], list[str]]] = []  # what functions read from Python
         self.nested: set[str] = set()  # functions whose argument is a nest
         self.numbered: set[str] = set()  # functions with a number as last argument
         self.captured: set[str] = set()  # functions that return a tensor which they did not make
@@ -123,6 +125,11 @@ class Maker:
             self.names.add("ema")
         if self.modules:
             self.add("setup", "stop", f"{self.modules[0]}.stop = False")
+        self.add(
+            "setup",
+            "name",
+            "name = 'k'\ndef kraises():\n    try:\n        return kt['k']\n    except KeyError:\n        return 1.5",
+        )
 
     # ---- expressions; a matrix has 6 columns ----
 
@@ -243,8 +250,8 @@ class Maker:
             self.add(name, "value", f"{new} = {self.mat(local)}")
             local.append(new)
         elif kind == "write":
-            ways = [(text, n) for needs, text, n in WRITES if self.has(needs)]
-            options = [t.format(h=local[-1], m=m) for t, n in ways for _ in range(n)]
+            written = [(text, n) for needs, text, n in WRITES if self.has(needs)]
+            options = [t.format(h=local[-1], m=m) for t, n in written for _ in range(n)]
             text = r.choice(options)
             self.add(name, "data bound" if ".data =" in text else "write", text)
         elif kind == "attribute" and m:
@@ -336,6 +343,16 @@ class Maker:
         elif kind == "norms":
             ps = self.parameters()
             self.add(name, "norms", f"norm = sum(p.grad.square().sum() for p in {ps} if p.grad is not None)")
+        elif kind == "read":
+            if self.chance(0.25) and (m or o):
+                needs, text = r.choice([x for x in MODULE_READS if self.has(x[0])])
+                self.add(name, "reads of a module", f"{local[-1]} = {local[-1]} * ({text.format(m=m, o=o)})")
+            else:
+                known = r.choice(READS)
+                self.read(known)
+                new = f"h{len(local)}"
+                self.add(name, f"reads {known[0]}", f"{new} = {local[-1]} * ({r.choice(known[2])})")
+                local.append(new)
         elif kind == "inside":
             h = local[-1]
             self.add(
@@ -356,6 +373,13 @@ class Maker:
                     ["if len(x) == 7: raise ValueError('seven rows')", "x[:, 5].sum(); x[5 if len(x) == 7 else 0]"]
                 ),
             )
+
+    def read(self, known: tuple[str, str, list[str], list[str]]) -> None:
+        """The setup of what a function reads, and its changes from now on."""
+        if known not in self.reads:
+            self.reads.append(known)
+            if known[1]:
+                self.add("setup", f"setup of {known[0]}", known[1])
 
     def result(self, name: str, local: list[str], extra: list[str]) -> str:
         r = self.r
@@ -437,7 +461,7 @@ class Maker:
         if "outside grad" in self.off and reads & set(plans):
             plans.insert(0, "backward")
         if self.threads >= 0:
-            for extra in ("write", "attribute", "raise", "value", "inside"):
+            for extra in ("write", "attribute", "raise", "value", "inside", "read", "read", "read"):
                 if self.chance(0.1) and not (extra == "attribute" and "attribute written" in self.off):
                     plans.insert(r.randint(0, len(plans)), extra)
         if self.chance(0.08) and self.modules:
@@ -573,6 +597,12 @@ class Maker:
 
     def change(self, never: Container[str] = ()) -> None:
         r = self.r
+        changes = [(f"change of {name}", text) for name, _, _, texts in self.reads for text in texts]
+        if changes and self.chance(0.5) and self.threads >= 0:
+            tag, text = r.choice(changes)
+            if not (self.threads and tag in ("change of clock", "change of the process", "change of module")):
+                self.add("act", tag, text)
+                return
         for _ in range(20):
             tag, needs, texts = r.choice(CHANGES)
             if tag in self.off or tag in never or self.threads and (tag in PROCESS or self.threads < 0):

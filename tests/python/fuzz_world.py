@@ -9,6 +9,7 @@ import builtins
 import gc
 import math
 import os
+import random
 import re
 import select
 import struct
@@ -388,6 +389,8 @@ def settled() -> None:
     cr.autograd.set_detect_anomaly(False)
     cr.set_float32_matmul_precision("highest")
     cr.manual_seed(11)
+    random.seed(11)
+    os.environ.pop("FUZZ_K", None)
 
 
 setting_up = threading.Lock()  # threads draw their parameters one after the other
