@@ -50,6 +50,14 @@ bool      cr_plan_fits(const cr_plan *p, const cr_tensor *const *inputs);
                                record again */
 cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs, bool *fit);
                             /* cr_plan_run if the plan fits; else *fit is false and nothing ran */
+typedef struct cr_trial cr_trial;
+cr_trial *cr_plan_trial(cr_plan *p, const cr_tensor *const *inputs, bool *fit);
+                            /* a run that is taken back: run the step itself next, and compare.
+                               Owned; NULL: *fit is false, or a failure */
+cr_status cr_trial_compare(const cr_trial *t, int n, const cr_tensor *const *outputs);
+                            /* has the step the bits of the run: n results, gradients, what it
+                               wrote, generators?  CR_RUNTIME names the first difference */
+void      cr_trial_free(cr_trial *t);
 void      cr_plan_wait(cr_plan *p); /* for the loops that the system's C compiler makes of fused
                                kernels, in the background from the 8th run on; starts it */
 void      cr_plan_free(cr_plan *p);         /* results and graphs of its runs stay valid */

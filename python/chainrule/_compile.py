@@ -75,6 +75,12 @@ class _Ready:
         self.single = type(result) is _Made
         self.replayed = False
 
+    def made_in(self, result: Any) -> list[Tensor]:
+        """The tensors of a result of the step itself that a replay makes, in its order."""
+        pairs = zip(_leaves(self.result), _leaves(result), strict=False)
+        found = {int(place): x for place, x in pairs if type(place) is _Made}
+        return [found[i] for i in range(self.outputs)]
+
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
@@ -101,9 +107,10 @@ class _Plan:
 
 
 class Compiled:
-    """The plans of one function.  quiet: no warning where it runs without one."""
+    """The plans of one function.  quiet: no warning where it runs without one.  check: replays are compared with it."""
 
-    def __init__(self, f: Callable[..., Any], fullgraph: bool, quiet: bool = False) -> None:
+    def __init__(self, f: Callable[..., Any], fullgraph: bool, quiet: bool = False, check: bool = False) -> None:
+        self.check = check or os.environ.get("CHAINRULE_COMPILE_CHECK", "") not in ("", "0")
         self.f, self.fullgraph, self.quiet, self.warned = f, fullgraph, quiet, quiet
         self.plans: dict[Any, _Plan] = {}
         self.last: _Plan | None = None
@@ -120,6 +127,14 @@ class Compiled:
         if found.refused:
             return self.f(*args, **kwargs)
         for ready in found.ready:
+            if self.check:
+                trial = _core._plan_trial(ready.plan, tensors, ready.guards)
+                if trial is None:
+                    continue
+                ready.replayed = True
+                result = self.f(*args, **kwargs)
+                _core._trial_compare(trial, ready.made_in(result))
+                return result
             made = _core._plan_run(ready.plan, tensors, ready.outputs, ready.guards)
             if made is not None:
                 ready.replayed = True
@@ -186,7 +201,9 @@ class Compiled:
                 self._refuse(found, f"[compile] {e}" if isinstance(e, _guards.Refused) else str(e))
         return result
 
-    def _plan(self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any) -> None:
+    def _plan(
+        self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any
+    ) -> None:
         """Keeps the plan of the step that this thread has recorded."""
         changed, early = before.changed(), len(found.trace.codes) > known
         walk = _guards.Walk(found.trace, roots)
@@ -199,7 +216,8 @@ class Compiled:
                 places[id(x)] = _Made(len(outputs))
                 outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
-                raise _guards.Refused(f"the step returns a {type(x).__name__}: return tensors, numbers or nests of them")
+                kind = type(x).__name__
+                raise _guards.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
             return places[id(x)] if isinstance(x, Tensor) else x
 
         nest = _rebuild(result, leaf)
@@ -266,10 +284,10 @@ def _difference(a: Any, b: Any, where: str = "the arguments") -> str:
 class OptimizedModule(Module):
     """A module whose calls replay plans; everything else is the module's own."""
 
-    def __init__(self, module: Module, fullgraph: bool) -> None:
+    def __init__(self, module: Module, fullgraph: bool, check: bool) -> None:
         super().__init__()
         self.__dict__["_orig_mod"] = module
-        self.__dict__["_compiled"] = Compiled(module.__call__, fullgraph)
+        self.__dict__["_compiled"] = Compiled(module.__call__, fullgraph, check=check)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
@@ -304,23 +322,29 @@ def compile(  # noqa: A001, PyTorch's name
     backend: Any = None,
     options: Any = None,
     disable: bool = False,
+    check: bool = False,
 ) -> Any:
     """A function or module that records its kernels at the second call of a signature and replays them later, with the
     same bits.  The function may contain backward() and the step of an optimizer; also a decorator.  fullgraph: an Error
     where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing.
 
-    A replay reads tensors that are no arguments where they lie, with their values of the moment; numbers and objects
-    stay those of the recording. An argument that the function also reads by another name is the argument of the call
-    under both. A result that the loss does not use has a gradient of zeros: NaN where its derivative is infinite."""
+    A replay reads parameters, gradients and moments as they are at the call. A change of anything else that the
+    function reads by a name (numbers, attributes, containers, hooks, other tensors) makes it record again. A function
+    that reads a clock, a file or an iterator, or changes what it reads, runs as it is, with a warning. A result that
+    the loss does not use has a gradient of zeros: NaN where its derivative is infinite.
+
+    check, or CHAINRULE_COMPILE_CHECK=1 in the environment: each replay is taken back, the function itself runs, and
+    its results, gradients and all that it writes are compared with the replay's, bit by bit. An Error names a
+    difference."""
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, disable=disable)
+        return functools.partial(compile, fullgraph=fullgraph, disable=disable, check=check)
     if disable:
         return model
     if isinstance(model, Module):
-        return OptimizedModule(model, fullgraph)
+        return OptimizedModule(model, fullgraph, check)
     if not callable(model):
         raise TypeError(f"compile(): a function or a Module, not {type(model).__name__}")
-    compiled = Compiled(model, fullgraph)
+    compiled = Compiled(model, fullgraph, check=check)
 
     @functools.wraps(model)
     def step(*args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,10 @@
 """What a recorded step reads from Python: found while it runs, written down as guards, compared before each replay.
 
-A profile function notes the code that runs.  Its names say which globals, cells, attributes and entries of containers the
-step may read; ``Walk`` visits what is reachable by these names.  Numbers and texts are compared by value, other objects by
-identity, containers item by item.  A step that reads what cannot be compared (a clock, a file, an iterator, random numbers
-of Python) is refused, and so is one that changes what it reads: a replay would not.  docs/design.md has the rule."""
+A profile function notes the code that runs.  Its names say which globals, cells, attributes and entries of containers
+the step may read; ``Walk`` visits what is reachable by these names.  Numbers and texts are compared by value, other
+objects by identity, containers item by item.  A step that reads what cannot be compared (a clock, a file, an iterator,
+random numbers of Python) is refused, and so is one that changes what it reads: a replay would not.  docs/design.md has
+the rule."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _FOLDERS = (
     ("<frozen ", STANDARD),
 )
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
-_UNREPEATABLE = {"_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
+_UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
 
 
 class Refused(Exception):
@@ -111,6 +112,9 @@ def note(of: dict[Any, Any], key: Any) -> None:
     noted.entries.append((of, key))
 
 
+_EMPTY = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"}  # instructions between those that belong together
+
+
 class _Code:
     """What the instructions of a code object show."""
 
@@ -119,7 +123,7 @@ class _Code:
         self.written: set[str] = set()  # names with ``append`` and its like behind them
         self.read: set[str] = set()  # names with anything else behind them
         self.every_name = "__dict__" in code.co_names  # it reads attributes by names that it does not show
-        steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG")]
+        steps = [step for step in dis.get_instructions(code) if step.opname not in _EMPTY]
         for i, step in enumerate(steps):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.globals.add(step.argval)
@@ -147,8 +151,19 @@ def _identities_sorted(items: Iterable[Any]) -> str:
     return str(sorted(id(x) for x in items))
 
 
+def _entries(mapping: Any) -> str:
+    return str([(id(key), id(value)) for key, value in mapping.items()])
+
+
 def _contents(array: Any) -> bytes:
     return bytes(memoryview(array).tobytes() if not hasattr(array, "tobytes") else array.tobytes())
+
+
+def _has_contents(x: Any) -> bool:
+    try:
+        return memoryview(x) is not None
+    except (TypeError, ValueError, BufferError):
+        return hasattr(type(x), "__array_interface__")
 
 
 def _alive(reference: Any) -> str:
@@ -265,7 +280,11 @@ class Walk:
             self._container(x, path)
         elif hasattr(kind, "__next__") or isinstance(x, types.CoroutineType):
             raise Refused(f"the step reads {path}, a {kind.__name__}, which changes as it is read: pass the next item")
-        elif isinstance(x, bytearray | memoryview) or hasattr(kind, "__array_interface__") or kind.__name__ == "array":
+        elif isinstance(x, types.MappingProxyType):
+            self._guard(VALUE, x, _entries, _entries(x), path)
+            for key, value in x.items():
+                self._visit(value, f"{path}[{key!r:.40}]")
+        elif _has_contents(x):
             self._array(x, path)
         else:
             self._object(x, path)
@@ -363,7 +382,6 @@ class Walk:
         return True
 
     def _object(self, x: Any, path: str) -> None:
-        kind = type(x)
         mine = getattr(x, "__dict__", None)
         if not isinstance(mine, dict):
             mine = {}

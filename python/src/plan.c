@@ -270,6 +270,32 @@ PyObject *api__plan_run(const arg *a) {
     return list;
 }
 
+/* ---- trials: compile(check=True) */
+static const char trial_name[] = "chainrule.trial";
+
+static void free_trial(PyObject *capsule) { cr_trial_free(PyCapsule_GetPointer(capsule, trial_name)); }
+
+PyObject *api__plan_trial(const arg *a) {
+    cr_plan *p = plan_of(a[0].o);
+    const guards *g = p ? PyCapsule_GetPointer(a[2].o, guards_name) : NULL;
+    cr_trial *t;
+    bool fit;
+    if (!g) return NULL;
+    if (first_failure(g) >= 0) Py_RETURN_NONE;
+    misfit = false;
+    WITHOUT_GIL(t = cr_plan_trial(p, a[1].list.v, &fit));
+    if (PyErr_Occurred()) return NULL;
+    if (!fit || misfit) { cr_error_clear(); Py_RETURN_NONE; }
+    PyObject *capsule = t ? PyCapsule_New(t, trial_name, free_trial) : raise_error();
+    if (!capsule) cr_trial_free(t);
+    return capsule;
+}
+
+PyObject *api__trial_compare(const arg *a) {
+    const cr_trial *t = PyCapsule_GetPointer(a[0].o, trial_name);
+    return t ? done(cr_trial_compare(t, a[1].list.n, a[1].list.v)) : NULL;
+}
+
 PyObject *api__plan_wait(const arg *a) {
     cr_plan *p = plan_of(a[0].o);
     if (!p) return NULL;

@@ -237,7 +237,8 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     if (status != CR_OK) sum = NULL;
     else if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
-    if (sum != before && status == CR_OK) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
+    /* NULL after a failure: no half of a sum stays */
+    if (sum != before && status == CR_OK) cr_grad_put(t, sum);
     cr_word_unlock(&t->adding);
     cr_drop(before);
     return sum ? CR_OK : cr_error_status();
@@ -618,7 +619,7 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
         const cr_node *at = seen.items[i];
         const bool stop = is_one_of(at, n_stops, stops);
-        freed |= at->head.freed;
+        freed |= at->head.freed && !stop;
         found |= stop || !at->op;
         for (int k = 0; k < at->n && status == CR_OK && !stop; k++)
             if (at->edges[k]) status = list_add(&seen, at->edges[k], &w.known);

@@ -228,6 +228,18 @@ cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by t
 cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
 bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,update" leaves out two, "none" all */
 
+/* ---- run.c
+ * All inputs of a run: the n_given, then what is in the slots now.  Slots are retained: another thread may set a
+ * gradient meanwhile. */
+enum { CR_FEW_INPUTS = 32 };
+typedef struct cr_plan_inputs {
+    const cr_plan *p;
+    const cr_tensor *few[CR_FEW_INPUTS], **all;
+    const cr_tensor *const *in;
+} cr_plan_inputs;
+bool      cr_plan_gather(cr_plan_inputs *g, const cr_plan *p, const cr_tensor *const *given);
+void      cr_plan_let_go(cr_plan_inputs *g);
+
 /* ---- loops.c */
 void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */
 void      cr_loop_job_release(cr_loop_job *j);

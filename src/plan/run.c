@@ -271,17 +271,12 @@ static bool fits(const cr_plan *p, const cr_tensor *const *in) {
     return same_sharing(p, in) && leaves_fit(p, in);
 }
 
-/* All inputs of a run: the n_given, then what is in the slots now.  Slots are retained: another thread may set a
- * gradient meanwhile. */
-enum { FEW = 32 };
-typedef struct inputs { const cr_plan *p; const cr_tensor *few[FEW], **all; const cr_tensor *const *in; } inputs;
-
-static bool gather(inputs *g, const cr_plan *p, const cr_tensor *const *given) {
+bool cr_plan_gather(cr_plan_inputs *g, const cr_plan *p, const cr_tensor *const *given) {
     const int n = p->n_inputs;
-    *g = (inputs){.p = p, .in = given};
+    *g = (cr_plan_inputs){.p = p, .in = given};
     if (n == p->n_given) return n == 0 || given;
     if (p->n_given && !given) return false;
-    g->all = n > FEW ? malloc(sizeof *g->all * (size_t)n) : g->few;
+    g->all = n > CR_FEW_INPUTS ? malloc(sizeof *g->all * (size_t)n) : g->few;
     if (!(g->in = g->all)) return no_memory(), false;
     for (int i = 0; i < n; i++) g->all[i] = i < p->n_given ? given[i] : CR_NONE;
     for (int i = 0; i < p->n_leaves; i++) {
@@ -293,16 +288,16 @@ static bool gather(inputs *g, const cr_plan *p, const cr_tensor *const *given) {
     return true;
 }
 
-static void let_go(inputs *g) {
+void cr_plan_let_go(cr_plan_inputs *g) {
     for (int i = g->p->n_given; g->all && i < g->p->n_inputs; i++) cr_drop((cr_tensor *)(uintptr_t)g->all[i]);
     if (g->all != g->few) free(g->all);
 }
 
 bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *given) {
-    inputs g;
-    if (!p || !gather(&g, p, given)) return false;
+    cr_plan_inputs g;
+    if (!p || !cr_plan_gather(&g, p, given)) return false;
     const bool fit = fits(p, g.in);
-    let_go(&g);
+    cr_plan_let_go(&g);
     return fit;
 }
 
@@ -636,19 +631,19 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
 }
 
 cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out, bool *fit) {
-    inputs g;
+    cr_plan_inputs g;
     *fit = true;
     if (!p) return cr_fail_null("plan_run", "the plan");
     if (p->n_outputs && !out) return cr_fail_null("plan_run", "outputs");
     for (int i = 0; i < p->n_outputs; i++) out[i] = NULL;
     if (cr_recording())
         return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
-    if (!gather(&g, p, given)) return cr_error() ? cr_error_status() : cr_fail_null("plan_run", "inputs");
+    if (!cr_plan_gather(&g, p, given)) return cr_error() ? cr_error_status() : cr_fail_null("plan_run", "inputs");
     cr_status status = CR_OK;
     if (!(*fit = fits(p, g.in))) status = CR_OK;
     else if (cr_is_unusual()) status = cr_pending_wait_all("plan_run");
     if (status == CR_OK && *fit) status = run(p, g.in, out);
-    let_go(&g);
+    cr_plan_let_go(&g);
     return status;
 }
 

@@ -1,0 +1,547 @@
+"""compile: whatever a step reads from outside may change between calls, and a replay sees it, or there is none.
+
+Each case runs a program twice, as it is and compiled, and compares everything that it leaves, bit by bit."""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import ctypes
+import gc
+import itertools
+import os
+import queue
+import random
+import re
+import signal
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import nn, optim
+
+F = nn.functional
+
+
+def plain(x: Any) -> Any:
+    """Values that == compares: tensors as lists."""
+    if isinstance(x, cr.Tensor):
+        return (x.tolist(), x.requires_grad)
+    if isinstance(x, dict):
+        return {key: plain(value) for key, value in x.items()}
+    return [plain(part) for part in x] if isinstance(x, list | tuple) else x
+
+
+class Compile:
+    """``compile`` that remembers what it made, so that a test can ask whether there was a plan at all."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+        self.made: list[Any] = []
+
+    def __call__(self, f: Any) -> Any:
+        if not self.on:
+            return f
+        self.made.append(cr.compile(f))
+        return self.made[-1]
+
+    @property
+    def replays(self) -> bool:
+        return all(f._compiled.last.ready for f in self.made)
+
+
+def both(program: Callable[[Compile], Any], replays: bool = True) -> None:
+    results = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for on in (False, True):
+            cr.manual_seed(0)
+            compiler = Compile(on)
+            results.append(plain(program(compiler)))
+            assert not (on and replays) or compiler.replays, [f._compiled.lacks() for f in compiler.made]
+    assert repr(results[0]) == repr(results[1])  # a NaN is itself
+
+
+# ---- gradients from outside the step ----
+
+READERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "the method step": lambda o, w, v: o.step,
+    "a step": lambda o, w, v: lambda: o.step(),
+    "a norm": lambda o, w, v: lambda: w.grad.norm(),
+    "clipping and a step": lambda o, w, v: lambda: (nn.utils.clip_grad_norm_([w, v], 0.5), o.step())[0],
+    "a step by hand": lambda o, w, v: cr.no_grad()(lambda: (w.sub_(w.grad * 0.1), v.sub_(v.grad * 0.1))[0]),
+    "scaling in place": lambda o, w, v: lambda: (w.grad.mul_(0.5), o.step())[1],
+    "gradients set to none": lambda o, w, v: lambda: (o.step(), o.zero_grad())[0],
+    "a sum with the next gradient": lambda o, w, v: lambda: ((w * v).sum().backward(), o.step())[1],
+}
+
+
+@pytest.mark.parametrize("none", [True, False])
+@pytest.mark.parametrize("maker", ["sgd", "momentum", "adamw"])
+@pytest.mark.parametrize("reader", READERS)
+def test_gradients_are_slots(reader: str, maker: str, none: bool) -> None:
+    def program(compiler: Compile) -> Any:
+        w, v = cr.randn(5, requires_grad=True), cr.randn(5, requires_grad=True)
+        o: Any = optim.AdamW([w, v]) if maker == "adamw" else optim.SGD([w, v], 0.1, 0.9 if maker == "momentum" else 0)
+        f, seen = compiler(READERS[reader](o, w, v)), []
+        for k in range(8):
+            if none:
+                w.grad = v.grad = None
+            else:
+                o.zero_grad(set_to_none=False)
+            (((w - k) ** 2).sum() + (v * w if k != 5 else w * w + v).sum()).backward()
+            seen.append([f(), w, v, w.grad, v.grad])
+            seen[-1] = plain(seen[-1])
+        return seen
+
+    both(program)
+
+
+def test_gradient_that_is_not_there() -> None:
+    """None is recorded as such; a gradient that appears, and one that another name keeps."""
+
+    def program(compiler: Compile) -> Any:
+        w: Any = cr.ones(3, requires_grad=True)
+        f, seen = compiler(lambda x: x * 2 if w.grad is None else x * w.grad), []
+        for k in range(9):
+            if k in (3, 7):
+                (w * k).sum().backward()
+            if k == 5:
+                w.grad = None
+            seen.append(plain(f(cr.full((3,), float(k)))))
+        (w * 5).sum().backward()
+        old = w.grad
+        g = compiler(lambda: old + w.grad)
+        for k in range(5):
+            seen.append(plain(g()))
+            w.grad = cr.full((3,), float(k))
+        return seen
+
+    both(program, replays=False)
+
+
+# ---- what changes between calls of a step of training ----
+
+
+class Net(nn.Module):
+    scale = 2.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Linear(6, 8), nn.BatchNorm1d(8), nn.LeakyReLU(0.1), nn.Dropout(0.3), nn.Linear(8, 3)
+        )
+        self.gain, self.options, self.steps = 1.5, {"power": 2}, [1.0, 2.0]
+        self.extra = types.SimpleNamespace(shift=0.5)
+        self.register_buffer("mean", cr.zeros(3))
+
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        y: cr.Tensor = self.body(x) * self.gain * self.scale + self.extra.shift
+        for factor in self.steps:
+            y = y * factor
+        z: cr.Tensor = y.tanh().abs() ** self.options["power"] - self.mean
+        return z
+
+
+class Changed:
+    """The model, the optimizer and what else a step reads."""
+
+    def __init__(self, maker: str) -> None:
+        self.m: Any = Net()
+        p = self.m.parameters()
+        self.o: Any = optim.AdamW(p, lr=0.01) if maker == "adamw" else optim.SGD(p, lr=0.01, momentum=0.9)
+        self.factor, self.list, self.dict = 3.0, [cr.ones(3)], {"a": cr.ones(3)}
+        self.array, self.set, self.deque = bytearray(b"\x03"), {2}, deque([1.0])
+        self.integer = ctypes.c_int(2)
+        self.helper: Callable[[cr.Tensor], cr.Tensor] = lambda x: x + 1
+
+    def group(self, **options: Any) -> None:
+        self.o.param_groups[0].update(options)
+
+    @property
+    def state(self) -> Any:
+        return next(iter(self.o.state.values()))
+
+
+def hook(kind: str) -> Callable[[Changed], Any]:
+    add: Callable[[Any], Any] = {
+        "forward": lambda m: m.body[0].register_forward_hook(lambda mod, i, out: out * 2),
+        "pre": lambda m: m.body[0].register_forward_pre_hook(lambda mod, i: (i[0] * 2,)),
+        "weight": lambda m: m.body[0].weight.register_hook(lambda g: g * 2),
+        "late": lambda m: m.body[0].weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2) and None),
+    }[kind]
+    return lambda c: add(c.m)
+
+
+def set_attributes(x: Any, **values: Any) -> Any:
+    for name, value in values.items():
+        setattr(x, name, value)
+
+
+CHANGES: dict[str, Callable[[Changed], Any]] = {
+    "nothing": lambda c: None,
+    "lr": lambda c: c.group(lr=0.5),
+    "weight_decay": lambda c: c.group(weight_decay=0.3),
+    "momentum": lambda c: c.group(momentum=0.1),
+    "no momentum": lambda c: c.group(momentum=0.0),
+    "dampening": lambda c: c.group(dampening=0.5),
+    "nesterov": lambda c: c.group(nesterov=True),
+    "betas": lambda c: c.group(betas=(0.1, 0.2)),
+    "maximize": lambda c: c.group(maximize=True),
+    "parameters gone": lambda c: c.o.param_groups[0]["params"].pop(),
+    "group replaced": lambda c: c.o.param_groups.__setitem__(0, {**c.o.param_groups[0], "lr": 0.2}),
+    "groups replaced": lambda c: setattr(c.o, "param_groups", [dict(c.o.param_groups[0], maximize=True)]),
+    "group added": lambda c: c.o.add_param_group({"params": [nn.Parameter(cr.ones(2))]}),
+    "state cleared": lambda c: c.o.state.clear(),
+    "state loaded": lambda c: c.o.load_state_dict(copy.deepcopy(c.o.state_dict())),
+    "moment replaced": lambda c: c.state.update({k: cr.ones_like(v) for k, v in c.state.items() if cr.is_tensor(v)}),
+    "moment given other memory": lambda c: [
+        set_attributes(v, data=v * 0) for v in c.state.values() if cr.is_tensor(v)
+    ],
+    "moment in place": lambda c: [v.zero_() for v in c.state.values() if cr.is_tensor(v)],
+    "step replaced": lambda c: setattr(c.o, "step", lambda: None),
+    "eval": lambda c: c.m.eval(),
+    "dropout": lambda c: setattr(c.m.body[3], "p", 0.9),
+    "slope": lambda c: setattr(c.m.body[2], "negative_slope", 0.7),
+    "norm": lambda c: set_attributes(c.m.body[1], momentum=0.7, eps=1.0),
+    "number of a module": lambda c: setattr(c.m, "gain", 0.5),
+    "number by its dict": lambda c: vars(c.m).update(gain=0.5),
+    "number of a class": lambda c: setattr(c.m, "scale", 5.0),
+    "dict of a module": lambda c: c.m.options.update(power=3),
+    "list of a module": lambda c: c.m.steps.append(0.5),
+    "object of a module": lambda c: setattr(c.m.extra, "shift", -1.0),
+    "buffer": lambda c: c.m.mean.fill_(2.0),
+    "buffer replaced": lambda c: setattr(c.m, "mean", cr.ones(3)),
+    "layer replaced": lambda c: c.m.body.__setitem__(2, nn.Tanh()),
+    "layer appended": lambda c: c.m.body.append(nn.Tanh()),
+    "layer removed": lambda c: c.m.body.__delitem__(3),
+    "weight replaced": lambda c: setattr(c.m.body[4], "weight", nn.Parameter(cr.ones(3, 8))),
+    "weight's memory": lambda c: setattr(c.m.body[4].weight, "data", cr.ones(3, 8)),
+    "weight in place": lambda c: c.m.body[4].weight.data.fill_(0.1),
+    "bias gone": lambda c: setattr(c.m.body[4], "bias", None),
+    "weights tied": lambda c: setattr(c.m.body[0], "bias", c.m.body[1].bias),
+    "frozen": lambda c: c.m.body[0].requires_grad_(False),
+    "detached": lambda c: c.m.body[0].weight.detach_(),
+    "gradient set": lambda c: setattr(c.m.body[0].weight, "grad", cr.ones(8, 6)),
+    "forward replaced": lambda c: setattr(c.m.body[2], "forward", lambda x: x * 3),
+    "class replaced": lambda c: setattr(c.m.body[2], "__class__", nn.Identity),
+    "loaded": lambda c: c.m.load_state_dict({k: v * 0.5 for k, v in c.m.state_dict().items()}),
+    "double": lambda c: (c.m.double(), c.o.state.clear()),
+    "forward hook": hook("forward"),
+    "pre-hook": hook("pre"),
+    "hook of a weight": hook("weight"),
+    "late hook of a weight": hook("late"),
+    "number": lambda c: setattr(c, "factor", 0.25),
+    "list": lambda c: c.list.append(cr.full((3,), 2.0)),
+    "item of a list": lambda c: c.list.__setitem__(0, cr.full((3,), 2.0)),
+    "dict": lambda c: c.dict.update(a=cr.full((3,), 2.0)),
+    "bytes": lambda c: c.array.__setitem__(0, 9),
+    "memory of C": lambda c: setattr(c.integer, "value", 7),
+    "set": lambda c: c.set.add(5),
+    "deque": lambda c: c.deque.append(0.5),
+    "function": lambda c: setattr(c, "helper", lambda x: x * 2),
+    "code of a function": lambda c: setattr(c.helper, "__code__", (lambda x: x * 4).__code__),
+    "seed": lambda c: cr.manual_seed(7),
+    "precision": lambda c: cr.set_float32_matmul_precision("medium"),
+    "collection": lambda c: gc.collect(),
+}
+
+
+@pytest.mark.parametrize("maker", ["momentum", "adamw"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_change_between_calls(change: str, maker: str) -> None:
+    precision = cr.get_float32_matmul_precision()
+
+    def program(compiler: Compile) -> Any:
+        cr.set_float32_matmul_precision(precision)
+        c = Changed(maker)
+        x, y = cr.randn(16, 6), cr.randint(0, 3, (16,))
+
+        def step(x: cr.Tensor, y: cr.Tensor) -> cr.Tensor:
+            rest = sum(c.list) * c.dict["a"] * c.array[0] * cr.arange(3.0) + sum(c.set) + sum(c.deque)
+            out = (c.helper(c.m(x)) * c.factor * rest * 0.1).tanh()
+            loss: cr.Tensor = F.cross_entropy(out * c.integer.value, y.long())
+            loss.backward()
+            c.o.step()
+            c.o.zero_grad()
+            return loss.detach()
+
+        f, seen = compiler(step), []
+        for k in range(8):
+            if k == 4:
+                CHANGES[change](c)
+            try:
+                seen.append(plain(f(x.to(c.m.mean.dtype) if change != "double" else x.to(c.m.body[0].weight.dtype), y)))
+            except RuntimeError as e:
+                seen.append(str(e))
+        return seen, [*c.m.state_dict().values()], cr.rand(3)
+
+    try:
+        both(program, replays=False)
+    finally:
+        cr.set_float32_matmul_precision(precision)
+
+
+def test_unrelated_changes_keep_the_plan() -> None:
+    """Attributes that the step does not read, and other modules, cost no recording."""
+    m, calls = Net().eval(), []
+
+    @cr.compile
+    def f(x: cr.Tensor) -> Any:
+        calls.append(1)
+        return m(x)
+
+    for k in range(6):
+        m.note = k
+        nn.Linear(2, 2).train(k % 2 == 0)
+        f(cr.ones(2, 6))
+    assert len(calls) == 2
+    for k in range(6):  # two states in turn: a plan for each
+        m.gain = (1.5, 0.5)[k % 2]
+        f(cr.ones(2, 6))
+    assert len(calls) == 3
+
+
+# ---- what a step may not read, or not change ----
+
+counter = itertools.count()
+variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=1)
+total, large = 0, bytearray(1 << 20)
+
+
+def counts(x: cr.Tensor) -> cr.Tensor:
+    global total
+    total += 1
+    return x * total
+
+
+class Keeps(nn.Module):
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        self.last = x * 2
+        self.calls: int = getattr(self, "calls", 0) + 1
+        return self.last + self.calls
+
+
+def keeps() -> Callable[[cr.Tensor], Any]:
+    kept: list[cr.Tensor] = []
+
+    def f(x: cr.Tensor) -> cr.Tensor:
+        kept.append(x)
+        return x * 2
+
+    return f
+
+
+def generates(x: cr.Tensor) -> Any:
+    yield x * 2
+
+
+async def waits(x: cr.Tensor) -> Any:
+    return x * 2
+
+
+UNREPEATABLE: dict[str, tuple[Callable[[], Callable[[cr.Tensor], Any]], str]] = {
+    "the clock": (lambda: lambda x: x * time.perf_counter(), r"reads perf_counter\(\) \(.*test_compile_reads.py:\d+\)"),
+    "random numbers": (lambda: lambda x: x * random.random(), "random numbers that are not chainrule's"),
+    "the environment": (lambda: lambda x: x * len(os.environ["HOME"]), "an environment variable"),
+    "getenv": (lambda: lambda x: x * len(os.getenv("HOME", "")), "an environment variable"),
+    "a file": (lambda: lambda x: x * len(open(__file__).read()), r"reads open\(\)"),  # noqa: SIM115
+    "an identity": (lambda: lambda x: x * (id(x) % 7), r"reads id\(\)"),
+    "an iterator": (lambda: lambda x: x * next(counter), "reads counter, a count"),
+    "a context variable": (lambda: lambda x: x * variable.get(), r"reads get\(\)"),
+    "a large array": (lambda: lambda x: x * large[0], "an array of 1048576 bytes"),
+    "a counter": (lambda: counts, "the step changes total"),
+    "a module that keeps": (Keeps, "kept outside|the step changes"),
+    "a list of tensors": (keeps, "the step changes kept"),
+    "a generator": (lambda: generates, "returns a generator"),
+    "a coroutine": (lambda: waits, "returns a coroutine"),
+    "an object": (lambda: lambda x: types.SimpleNamespace(y=x * 2), "returns a SimpleNamespace"),
+}
+
+
+@pytest.mark.parametrize("what", UNREPEATABLE)
+def test_refused_with_a_reason(what: str) -> None:
+    make, why = UNREPEATABLE[what]
+    f = make()
+    fast = cr.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [fast(cr.ones(3)) for _ in range(3)]
+    for result in results:
+        if hasattr(result, "close"):
+            result.close()
+    compiled = fast._compiled if not isinstance(f, nn.Module) else fast.__dict__["_compiled"]
+    assert re.search(why, compiled.lacks()), compiled.lacks()
+    with pytest.raises(cr.Error, match=why):
+        strict = cr.compile(make(), fullgraph=True)
+        for _ in range(3):
+            if hasattr(result := strict(cr.ones(3)), "close"):
+                result.close()
+
+
+# ---- results ----
+
+
+def test_results_are_what_eager_gives() -> None:
+    """Arguments and captured tensors themselves, one object twice, parts of arguments."""
+    base, w = cr.arange(6.0).reshape(3, 2), cr.nn.Parameter(cr.ones(2))
+    row = base[1]
+    f = cr.compile(lambda x: {"x": x, "w": w, "row": row, "twice": [y := x * 2, y], "part": x[:1], "none": None})
+    for k in range(6):
+        x = base[0] if k < 3 else cr.full((2,), float(k))
+        got = f(x)
+        assert got["x"] is x and got["w"] is w and got["row"] is row and got["none"] is None
+        assert got["twice"][0] is got["twice"][1] and got["twice"][0].tolist() == (x * 2).tolist()
+        got["part"].fill_(-1.0)
+        assert x[0].item() == -1
+    assert row.tolist() == [2.0, 3.0]
+
+
+def test_captured_tensor_that_is_an_argument_once() -> None:
+    """It stays itself when other tensors are the argument."""
+
+    def program(compiler: Compile) -> Any:
+        w = cr.ones(3)
+        f, seen = compiler(lambda x: w.add_(1) * x), []
+        for k in range(8):
+            seen.append(plain(f(w if k < 3 else cr.full((3,), float(k)))))
+        return seen, w
+
+    both(program, replays=False)
+
+
+def test_input_written_between_replay_and_backward() -> None:
+    w = cr.ones(3, requires_grad=True)
+    f = cr.compile(lambda x: (x * w).exp().sum())
+    for k in range(4):
+        x = cr.full((3,), 1.0)
+        y = f(x)
+        if k == 3:
+            x.add_(1)
+            with pytest.raises(RuntimeError, match="modified in place"):
+                y.backward()
+        else:
+            y.backward()
+
+
+# ---- threads, forks, copies ----
+
+
+def test_threads_record_once() -> None:
+    runs, w = [], cr.randn(16, 16)
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        runs.append(1)
+        time.sleep(0.003)
+        return (x @ w).relu() + 1
+
+    f, x = cr.compile(step), cr.randn(16, 16)
+    want, gate, wrong = f(x).tolist(), threading.Barrier(40), []
+
+    def work() -> None:
+        gate.wait()
+        if f(x).tolist() != want:
+            wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(40)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    before = len(runs)
+    assert f(x).tolist() == want and not wrong and len(runs) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork_while_another_thread_records() -> None:
+    w, x, stop = cr.randn(20, 20), cr.randn(20, 20), threading.Event()
+
+    def record() -> None:
+        f = cr.compile(lambda x: (x @ w).relu())
+        for _ in range(3):
+            f(x)
+
+    shared = cr.compile(lambda x: (x @ w).tanh())
+    want = [shared(x).tolist() for _ in range(3)][0]
+
+    def busy() -> None:
+        while not stop.is_set():
+            record()
+            shared(x)
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if not pid:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(20)
+                record()
+                os._exit(0 if shared(x).tolist() == want else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        other.join()
+
+
+def test_a_compiled_function_is_freed() -> None:
+    """Its guards hold what it reads, and the collector sees them."""
+    m = Net().eval()
+    m.run = cr.compile(lambda x, m=m: m(x))
+    for _ in range(3):
+        m.run(cr.ones(2, 6))
+    assert m.run._compiled.last.ready
+    gone = weakref.ref(m)
+    del m
+    gc.collect()
+    assert gone() is None
+
+
+# ---- check ----
+
+
+def test_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of an object of another extension is not compared; check finds it."""
+    items: Any = queue.SimpleQueue()
+    items.put(1)
+    w = cr.ones(3, requires_grad=True)
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        (w * x * items.qsize()).sum().backward()
+        return (x * 2).detach()
+
+    monkeypatch.setenv("CHAINRULE_COMPILE_CHECK", "1")
+    for f in (cr.compile(step, check=True), cr.compile(step)):
+        w.grad = None
+        for _ in range(4):
+            f(cr.ones(3))
+        assert w.grad is not None and w.grad.tolist() == [4.0 * items.qsize()] * 3
+        items.put(1)
+        with pytest.raises(RuntimeError, match="a replay differs from the step itself: gradient 0"):
+            f(cr.ones(3))
+
+
+def test_check_of_a_training() -> None:
+    losses = []
+    for options in ({"disable": True}, {"check": True}):
+        cr.manual_seed(0)
+        c = Changed("adamw")
+
+        def step(x: cr.Tensor, c: Changed = c) -> cr.Tensor:
+            loss: cr.Tensor = c.m(x).square().mean() + cr.rand(1).sum()
+            loss.backward()
+            c.o.step()
+            c.o.zero_grad()
+            return loss.detach()
+
+        f = cr.compile(step, **options)  # type: ignore[arg-type]
+        losses.append([f(cr.randn(8, 6)).item() for _ in range(6)])
+    assert losses[0] == losses[1]
