@@ -466,7 +466,7 @@ PROCESS = {
 }
 
 # Changes that give a parameter other memory: the gradient of a result of before would be lost.
-REBIND = {"to", "data replaced", "saved and loaded", "state dict loaded"}
+REBIND = {"to", "data replaced", "saved and loaded", "state dict loaded", "detach_", "parameter replaced"}
 
 # What a function writes in place: (names that it needs, text, weight).  {h}: its last value.
 WRITES = [
@@ -538,7 +538,6 @@ RESULTS = [
     ("s0", "s0"),
     ("e0", "e0"),
     ("ls", "ls[0]"),
-    ("ls", "ls"),
     ("dc", "dc['a']"),
     ("i0", "i0"),
     ("d0", "d0 * 2"),
