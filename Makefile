@@ -29,10 +29,10 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, five to seven minutes on two cores
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
+test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build/.for-libraries build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
-test-ci: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
+test-ci: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build/.for-libraries build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
 	@$(TESTS) --ci
 
 test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn
@@ -80,6 +80,12 @@ build/.for-%: tools/requirements-%.txt build/.venv
 build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
 	@echo "installing $< into build/nvrtc"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/nvrtc -r $<
+	@touch $@
+
+# Without their dependencies: PyTorch is that of `make oracle`, and NVIDIA's libraries are not needed.
+build/.for-libraries: tools/requirements-libraries.txt build/.for-oracle
+	@echo "installing $< into build/libraries"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/libraries -r $<
 	@touch $@
 
 # Each engine in a folder of its own: both have an mpirun.

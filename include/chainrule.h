@@ -251,7 +251,13 @@ cr_tensor  *cr_grad(const cr_tensor *t);    /* CR_NONE before the first backward
 cr_tensor  *cr_grad_retain(const cr_tensor *t); /* the same, retained atomically for cr_drop */
 cr_status   cr_set_grad(cr_tensor *t, const cr_tensor *g); /* CR_NONE frees the gradient */
 cr_status   cr_retain_grad(cr_tensor *t);   /* a non-leaf keeps its gradient too */
+bool        cr_retains_grad(const cr_tensor *t); /* false for a leaf */
 cr_tensor  *cr_detach(const cr_tensor *t);  /* same storage, outside the graph */
+cr_tensor  *cr_variable_data(const cr_tensor *t); /* the same, with a version counter of its own */
+cr_tensor  *cr_with_data(cr_tensor *t, const cr_tensor *data);
+                            /* t over other memory: a new handle that takes the node of t, with
+                               its hooks and earlier uses, and its gradient; t is to be dropped */
+unsigned    cr_tensor_version(const cr_tensor *t); /* counts in-place writes */
 bool        cr_grad_enabled(void);
 bool        cr_set_grad_enabled(bool on);   /* this thread; returns the old setting */
 
@@ -346,6 +352,7 @@ typedef struct cr_function_call {   /* all borrowed */
     int n_out; const cr_tensor *const *grads; /* cotangent of each result; CR_NONE: none arrived */
     int n_in;  const bool *needs;   /* does in[i] need a gradient? */
     int n_saved; const cr_tensor *const *saved; /* a saved tensor overwritten since is an error */
+    bool frees;                     /* the pass frees what was saved: no retain_graph */
     void *ctx;
 } cr_function_call;
 typedef cr_status (*cr_function_grad)(const cr_function_call *c, cr_tensor **dx);
@@ -362,27 +369,18 @@ typedef struct cr_function_use {
     void *ctx; void (*done)(void *ctx);
                             /* done (or NULL) is called once, when the graph needs ctx no more;
                                after a failure the caller keeps ctx */
+    const bool *written;            /* out[k] is an input, written in place; NULL: none */
 } cr_function_use;
 cr_status   cr_function_record(const cr_function_use *u, cr_tensor **results);
                             /* compute `out` with recording off, then record it; results[k]: new
                                handle of out[k], in the graph if float and an input requires grad */
-
-/* ---- ops of your own: written with the functions of this library ----------------------------- */
-typedef struct cr_custom_call {
-    int n; const cr_tensor *const *in;              /* borrowed; in backward: the forward inputs */
-    const cr_tensor *out;                           /* in backward: the result */
-    const void *params;                             /* copy of cr_custom_apply's params */
-} cr_custom_call;
-typedef struct cr_custom_op {
-    const char *name; int arity;                    /* arity -1: any number of inputs */
-    size_t params_bytes;                            /* <= 128 */
-    cr_tensor *(*forward)(const cr_custom_call *c); /* returns a new tensor (owned) */
-    cr_status (*backward)(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx);
-                            /* sets dx[i] (owned; CR_NONE: no gradient); NULL: not differentiable */
-} cr_custom_op;
-cr_status   cr_custom_register(const cr_custom_op *op); /* copied; the name must be new */
-cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
-                            const void *params);
+uint64_t    cr_graph_mark(void);    /* nodes made from now on are younger than the mark */
+cr_status   cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results);
+                            /* the same for `out` computed with recording on, to compute it again
+                               in backward: the inputs are all older nodes that `out` depends on */
+cr_status   cr_graft(const cr_tensor *y, const cr_tensor *g);
+                            /* in the gradient of a function: the pass goes on in the graph of y
+                               with cotangent g */
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -623,7 +624,9 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
     for step in (4, 6, 8):
         assert f"chainrule: the checkpoint after step {step} was not saved\n" in said.stderr, said.stderr
     assert (
-        said.stderr.count("Not a directory") == 3 and "validation loss" in said.stdout and "go on" not in said.stdout
+        said.stderr.count("is no folder that a save made") == 3
+        and "validation loss" in said.stdout
+        and "go on" not in said.stdout
     ), said
     assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
     run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)
@@ -1126,6 +1129,58 @@ def info_lists_what_there_is(folder: Path) -> None:
     for part in ("chainrule ", "cpu ", "ref ", "(default)", "threads   1", "CHAINRULE_NUM_THREADS", "CHAINRULE_ONEDNN"):
         assert part in said, f"{part!r} is not in\n{said}"
     assert "ref" in run(folder, "info", environment={"CHAINRULE_DEVICE": "ref"}).stdout
+
+
+@test
+def what_the_program_did_not_write_stays(folder: Path) -> None:
+    """--out with files of somebody else: an error names the first, before anything is written or removed."""
+    base(folder)
+    words: dict[str, list[object]] = {
+        "train": ["train", "--data", folder / "text.txt", *small(warmup=1), "--steps", 2, "--overwrite"],
+        "finetune": ["finetune", "--model", "base", "--data", samples(folder), "--steps", 2, "--lora", 2],
+        "export": ["export", "--model", "base"],
+        "quantize": ["quantize", "--model", "base2", "--bits", 8, "--group", 32],
+        "import": ["import", "--model", "base2"],
+    }
+    run(folder, *words["export"], "--out", "base2")
+    foreign = {
+        "train": ["checkpoint/thesis.txt", "checkpoint-best/model.pt", "checkpoint-7/x", ".chainrule-old/x",
+                  "checkpoint/weights.safetensors", "tokenizer.json", "run.jsonl", "checkpoint/.chainrule-new/x",
+                  "checkpoint"],
+        "finetune": ["checkpoint/thesis.txt", "config.json", "adapter_config.json", "merges.txt"],
+        "export": ["config.json", "tokenizer.json", "model-00001-of-00002.safetensors/x", "model.safetensors"],
+        "quantize": ["config.json", "model.safetensors.index.json"],
+        "import": ["checkpoint/thesis.txt", "tokenizer.json"],
+    }  # fmt: skip
+    for command, paths in foreign.items():
+        for path in paths:
+            if path.startswith("model-"):
+                continue  # a folder of that name is in nobody's way
+            out = folder / "out"
+            (out / path).parent.mkdir(parents=True)
+            (out / path).write_text("dear")
+            (out / "notes.md").write_text("dear")
+            before = sorted(str(p) for p in out.rglob("*"))
+            said = run(folder, *words[command], "--out", "out", code=1).stderr
+            name = path.rsplit("/", 1)[-1]
+            assert name in said or path == "checkpoint/weights.safetensors", (command, path, said)
+            assert sorted(str(p) for p in out.rglob("*")) == before, (command, path, said)
+            assert (out / path).read_text() == "dear", (command, path)
+            shutil.rmtree(out)
+    (folder / "victim").mkdir()
+    (folder / "victim" / "dear").write_text("dear")
+    for link in ("checkpoint", "checkpoint-best", ".chainrule-old", "tokenizer.json"):
+        (folder / "out").mkdir()
+        (folder / "out" / link).symlink_to("../victim")
+        assert link in run(folder, *words["train"], "--out", "out", code=1).stderr
+        assert (folder / "victim" / "dear").exists() and (folder / "out" / link).is_symlink()
+        shutil.rmtree(folder / "out")
+    for command in words:  # what it wrote is replaced, and other files stay
+        run(folder, *words[command], "--out", "again")
+        (folder / "again" / "notes.md").write_text("dear")
+        run(folder, *words[command], *(["--overwrite"] if command == "finetune" else []), "--out", "again")
+        assert (folder / "again" / "notes.md").read_text() == "dear"
+        shutil.rmtree(folder / "again")
 
 
 @test

@@ -418,11 +418,12 @@ TEST(hooks_end_once) {
               "ended: %d, %d, %d, %d", freed.ended, after.ended, removed.ended, of_itself.ended);
         CHECK(!of_leaf.ended, "the leaf lives");
         cr_requires_grad_(x, false);
-        CHECK(of_leaf.ended == 1 && of_leaf.runs == 2, "of the leaf: ended %d times, ran %d", of_leaf.ended,
-              of_leaf.runs);
         FAILS(CR_RUNTIME, "does not require", cr_add_hook(x, watch, &of_leaf, end_life));
-        CHECK(of_leaf.ended == 1, "ended by a failure");
+        cr_requires_grad_(x, true);                 /* switched off and on, it has its hooks */
+        OK(cr_backward(total(x), CR_NONE, NULL));
+        CHECK(!of_leaf.ended && of_leaf.runs == 3, "of the leaf: ended %d times, ran %d", of_leaf.ended, of_leaf.runs);
         cr_scope_end();
+        CHECK(of_leaf.ended == 1, "of the leaf: ended %d times", of_leaf.ended);
     }
 }
 
@@ -856,6 +857,142 @@ TEST(functions_that_return_their_input) {
         cr_set_anomaly(anomaly);
         cr_scope_end();
         CHECK(k.ended == LONG + 2, "ended %d times", k.ended);        /* and the two from before */
+    }
+}
+
+/* ---- other memory under the same node, and version counters */
+TEST(data_of_a_leaf_is_replaced) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        int doubled = 0;
+        cr_tensor *w = leaf3(1, 2, 3, d), *x = vec3(1, 10, 100, d);
+        CHECK(cr_add_hook(w, double_it, &doubled, NULL), "%s", cr_error());
+        cr_tensor *y = cr_mul(w, x), *v = cr_with_data(w, cr_to(vec3(7, 8, 9, d), CR_F32, d));
+        cr_node *before = cr_node_of(w), *after = cr_node_of(v);
+        CHECK(before == after && cr_is_leaf(v) && cr_requires_grad(v), "another node");
+        CHECK(cr_node_look(after).dtype == CR_F32, "the node is %s", cr_dtype_name(cr_node_look(after).dtype));
+        cr_node_release(before);
+        cr_node_release(after);
+        cr_release(w);
+        OK(cr_backward(total(y), CR_NONE, NULL));       /* an earlier use, in another dtype */
+        CHECK(cr_dtype_of(cr_grad(v)) == CR_F32, "the gradient is %s", cr_dtype_name(cr_dtype_of(cr_grad(v))));
+        EXPECT3(cr_grad(v), 2, 20, 200);
+        v = cr_with_data(v, cr_ones(CR_LIST(2, 2), CR_F64, d));
+        EXPECT3(cr_grad(v), 2, 20, 200);
+        FAILS(CR_RUNTIME, "a gradient of (2, 2) cannot be added to one of (3,)", cr_backward(total(v), CR_NONE, NULL));
+        EXPECT3(cr_grad(v), 2, 20, 200);
+        OK(cr_set_grad(v, CR_NONE));
+        OK(cr_backward(total(v), CR_NONE, NULL));
+        CHECK(cr_item(cr_sum(cr_grad(v), CR_ALL, false)) == 8, "the hook is gone");
+        y = cr_mul_scalar(v, 2);
+        v = cr_with_data(v, vec3(1, 2, 3, d));
+        FAILS(CR_RUNTIME, "used with shape (2, 2) and has shape (3,) now", cr_backward(total(y), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "must be floating point: int64", cr_with_data(v, cr_to(vec3(1, 2, 3, d), CR_I64, d)));
+        y = cr_mul_scalar(v, 2);                        /* a result keeps its node, and its shape */
+        FAILS(CR_RUNTIME, "data of a result of mul", cr_with_data(y, cr_ones(CR_LIST(2), CR_F64, d)));
+        OK(cr_retain_grad(y));
+        y = cr_with_data(y, vec3(5, 5, 5, d));
+        CHECK(cr_retains_grad(y) && !cr_is_leaf(y), "the result lost its place");
+        OK(cr_set_grad(v, CR_NONE));
+        OK(cr_backward(total(cr_mul(y, y)), CR_NONE, NULL));
+        EXPECT3(cr_grad(y), 10, 10, 10);
+        EXPECT3(cr_grad(v), 40, 40, 40);
+        cr_scope_end();
+    }
+}
+
+TEST(data_has_a_version_of_its_own) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = cr_mul_scalar(a, 1), *y = cr_mul(b, b), *data = cr_variable_data(b);
+        cr_fill_(cr_reshape(data, CR_LIST(3, 1)), 7);                 /* a view of data counts with data */
+        CHECK(cr_tensor_version(b) == 0 && cr_tensor_version(data) == 1, "versions %u, %u", cr_tensor_version(b),
+              cr_tensor_version(data));
+        EXPECT3(b, 7, 7, 7);
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        y = cr_mul(a, data);                                          /* the other way round too */
+        cr_fill_(cr_detach(b), 5);
+        CHECK(cr_tensor_version(b) == 1 && cr_tensor_version(data) == 1, "versions %u, %u", cr_tensor_version(b),
+              cr_tensor_version(data));
+        const cr_backward_options retain = {.retain_graph = true};
+        OK(cr_backward(total(y), CR_NONE, &retain));
+        cr_fill_(data, 6);
+        FAILS(CR_RUNTIME, "modified in place", cr_backward(total(y), CR_NONE, NULL));
+        cr_scope_end();
+    }
+}
+
+/* ---- in-place writes: what is retained, what is zero, what is refused */
+TEST(retained_gradients_follow_writes) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = cr_mul_scalar(a, 2), *part = cr_slice(b, 0, 0, 1, 1);
+        OK(cr_retain_grad(b));
+        OK(cr_retain_grad(part));
+        cr_mul_(b, vec3(3, 3, 3, d));
+        OK(cr_backward(total(cr_add(cr_mul_scalar(b, 5), part)), CR_NONE, NULL));
+        EXPECT3(cr_grad(b), 8, 5, 5);
+        CHECK(!cr_is_none(cr_grad(part)) && cr_item(cr_grad(part)) == 3, "the view has no gradient");
+        EXPECT3(cr_grad(a), 48, 30, 30);
+        cr_scope_end();
+    }
+}
+
+TEST(gradients_behind_constants_are_zero) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = leaf3(1, 2, 3, d), *y = cr_mul_scalar(a, 2);
+        cr_fill_(y, 4);
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        CHECK(!cr_is_none(cr_grad(a)), "no gradient behind fill_");
+        EXPECT3(cr_grad(a), 0, 0, 0);
+        cr_scope_end();
+    }
+}
+
+TEST(views_made_without_recording) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = cr_mul_scalar(a, 1);
+        bool mode = cr_set_grad_enabled(false);
+        cr_tensor *v = cr_slice(b, 0, 0, 2, 1);
+        cr_fill_(v, 1);                                 /* allowed there */
+        cr_set_grad_enabled(mode);
+        FAILS(CR_RUNTIME, "while the gradient mode was off", cr_fill_(v, 2));
+        FAILS(CR_RUNTIME, "while the gradient mode was off", cr_fill_(cr_reshape(v, CR_LIST(2, 1)), 2));
+        CHECK(cr_fill_(cr_detach(v), 2), "%s", cr_error());
+        CHECK(!cr_requires_grad(cr_mul_scalar(v, 2)), "a view of no graph is recorded");
+        cr_mul_(b, b);
+        FAILS(CR_RUNTIME, "take it again", cr_mul_scalar(v, 2));
+        cr_scope_end();
+    }
+}
+
+static cr_status doubled_bwd(const cr_function_call *c, cr_tensor **dx) {
+    dx[0] = cr_mul_scalar(c->grads[0], 2);
+    return CR_OK;
+}
+
+/* x, doubled in place by a function with a gradient of its own */
+static cr_status double_(cr_tensor *x) {
+    const bool mode = cr_set_grad_enabled(false), written = true;
+    cr_mul_(x, cr_scalar(2));
+    cr_set_grad_enabled(mode);
+    const cr_tensor *in = x;
+    cr_tensor *y;
+    return cr_function_record(&(cr_function_use){.name = "double_", .n_in = 1, .in = &in, .n_out = 1, .out = &in,
+                                                 .backward = doubled_bwd, .written = &written}, &y);
+}
+
+TEST(functions_that_write_their_input) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = cr_mul_scalar(a, 1), *part = cr_slice(b, 0, 1, 3, 1);
+        OK(double_(part));
+        OK(cr_backward(total(cr_mul(b, b)), CR_NONE, NULL));
+        EXPECT3(cr_grad(a), 2, 16, 24);
+        FAILS(CR_RUNTIME, "[double_] a leaf that requires grad", double_(a));
+        cr_scope_end();
     }
 }
 

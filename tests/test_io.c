@@ -1,5 +1,6 @@
 /* test_io.c - JSON, safetensors and checkpoints: what goes out comes back, what is broken is refused
  * with its reason, what is interrupted leaves the old files. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,6 +27,15 @@ int open(const char *path, int flags, ...) {
     va_end(args);
     if (on_open) on_open();
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int openat(int at, const char *path, int flags, ...) {
+    va_list args;
+    va_start(args, flags);
+    const int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+    va_end(args);
+    if (on_open && !(flags & O_PATH)) on_open();
+    return (int)syscall(SYS_openat, at, path, flags, mode);
 }
 
 int fsync(int fd) {
@@ -573,7 +583,7 @@ TEST(training_copies) {                             /* of a set in its place, an
         OK(cr_training_copy(dir, to));              /* over the copy */
         OK(cr_training_load(to, &c.t));
         CHECK(c.t.step == 5 && same_weights(&a, &c), "the copy is of step %lld", (long long)c.t.step);
-        writer = &a, written = dir, opens_until = 5, on_open = save_at_open;
+        writer = &a, written = dir, opens_until = 6, on_open = save_at_open;
         FAILS(CR_IO, "was saved into meanwhile", cr_training_copy(dir, to));
         on_open = NULL;
         OK(cr_training_load(to, &c.t));
@@ -649,6 +659,201 @@ TEST(saves_are_synchronised) {
           "%d fsyncs behind the commit, one for each file is wanted", n_synced - commit - 1);
     run_free(&a);
     remove_checkpoint(dir);
+}
+
+/* ---- what no save made */
+static cr_params *one_weight(float value) {
+    cr_params *p = cr_params_new();
+    cr_tensor *w = cr_full(CR_LIST(3), value, CR_F32, cr_cpu());
+    OK(cr_params_add(p, "w", w));
+    cr_release(w);
+    return p;
+}
+
+static bool holds(const char *dir, float value) {
+    float x[3] = {0};
+    cr_params *p = cr_load(dir, cr_cpu());
+    const bool good = p && !cr_read(cr_params_at(p, 0), CR_F32, x, sizeof x) && x[0] == value && x[2] == value;
+    cr_params_free(p);
+    return good;
+}
+
+static void put_text(const char *dir, const char *name, const char *text) {
+    char path[800];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    file_put(path, text, strlen(text));
+}
+
+static void remove_in(const char *dir, const char *name) {
+    char path[800];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CHECK(cr_os_is_directory(path) ? cr_os_remove_folder(path) : cr_os_remove(path), "%s: %s", path,
+          cr_os_error());
+}
+
+/* Each working name as a link, as a file, and as a folder with other files: readers read what is beside it, writers
+ * name it, and nothing is removed. */
+TEST(what_no_save_made_stays) {
+    static const char *const names[] = {".chainrule-new", ".chainrule-ready", ".chainrule-commit"};
+    enum { LINK, FILE_, FOLDER, KINDS };
+    cr_params *one = one_weight(1), *two = one_weight(2);
+    for (int row = 0; row < 2 * 3 * KINDS; row++) {
+        const bool training = row % 2;
+        const char *name = names[row / 2 % 3], *dir = folder_path("foreign"), *victim = folder_path("victim");
+        const int kind = row / 6;
+        const cr_training t = {.params = two};
+        char at[700];
+        snprintf(at, sizeof at, "%s/%s", dir, name);
+        CHECK(cr_os_make_directory(victim), "%s", cr_os_error());
+        put_text(victim, "thesis", "dear");
+        if (training) OK(cr_training_save(dir, &(cr_training){.params = one}));
+        else OK(cr_save_folder(dir, one, "{}", 0));
+        if (kind == LINK) CHECK(!symlink("../victim", at), "symlink");
+        if (kind == FILE_) file_put(at, "mine", 4);
+        if (kind == FOLDER) {
+            CHECK(cr_os_make_directory(at), "%s", cr_os_error());
+            put_text(at, "thesis", "dear");
+        }
+        CHECK(holds(dir, 1), "%s, kind %d: %s", name, kind, cr_error() ? cr_error() : "another weight");
+        cr_error_clear();
+        const cr_status status = training ? cr_training_save(dir, &t) : cr_save_folder(dir, two, "{}", 0);
+        const bool used = strcmp(name, training ? ".chainrule-ready" : ".chainrule-commit") != 0;
+        CHECK(used ? status == CR_IO && strstr(cr_error(), name) : status == CR_OK, "%s, kind %d: %s", name, kind,
+              cr_error() ? cr_error() : "saved");
+        cr_error_clear();
+        CHECK(holds(dir, used ? 1 : 2) && cr_os_exists(folder_path("victim/thesis")), "%s, kind %d", name, kind);
+        if (kind == FOLDER) remove_in(at, "thesis");
+        remove_in(dir, name);
+        OK(training ? cr_training_save(dir, &t) : cr_save_folder(dir, two, "{}", 0));
+        CHECK(holds(dir, 2), "after it was moved away");
+        CHECK(cr_os_remove_folder(dir) && cr_os_remove_folder(victim), "%s", cr_os_error());
+    }
+    cr_params_free(one);
+    cr_params_free(two);
+}
+
+/* A complete set with other things in it: they are not moved. */
+TEST(only_files_of_a_save_are_moved) {
+    const char *dir = folder_path("mixed");
+    cr_params *one = one_weight(1), *two = one_weight(2);
+    const cr_training t = {.params = two};
+    OK(cr_training_save(dir, &(cr_training){.params = one}));
+    OK(cr_training_save(folder_path("mixed.next"), &t));
+    CHECK(cr_os_rename(folder_path("mixed.next"), folder_path("mixed/.chainrule-commit")), "%s", cr_os_error());
+    put_text(dir, "thesis", "mine");
+    put_text(folder_path("mixed/.chainrule-commit"), "thesis", "another");
+    FAILS(CR_IO, "'thesis' in it", cr_training_save(dir, &t));
+    char *text = file_get(folder_path("mixed/thesis"), NULL);
+    CHECK(!strcmp(text, "mine") && holds(dir, 2), "'%s'", text);
+    free(text);
+    remove_checkpoint(dir);
+    /* a set of one file that is not there: DIR's shards stay */
+    OK(cr_params_add(two, "v", cr_params_at(two, 0)));
+    OK(cr_save_folder(dir, two, "{}", 1));
+    CHECK(cr_os_make_directory(folder_path("mixed/.chainrule-ready")), "%s", cr_os_error());
+    put_text(folder_path("mixed/.chainrule-ready"), "shards", "1");
+    FAILS(CR_IO, "lacks model.safetensors", cr_load(dir, cr_cpu()));
+    remove_in(dir, ".chainrule-ready");
+    CHECK(holds(dir, 2) && cr_os_exists(folder_path("mixed/model-00002-of-00002.safetensors")), "shards are gone");
+    CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    cr_params_free(one);
+    cr_params_free(two);
+}
+
+TEST(checkpoints_are_checked_and_removed) {
+    const char *dir = folder_path("mine");
+    cr_params *one = one_weight(1);
+    OK(cr_training_check(dir));
+    OK(cr_training_remove(dir));
+    OK(cr_training_save(dir, &(cr_training){.params = one}));
+    OK(cr_training_check(dir));
+    put_text(dir, "thesis", "dear");
+    FAILS(CR_IO, "mine/thesis' was not written by a save", cr_training_check(dir));
+    FAILS(CR_IO, "'thesis' in it", cr_training_remove(dir));
+    CHECK(holds(dir, 1) && cr_os_exists(folder_path("mine/thesis")), "something was removed");
+    remove_in(dir, "thesis");
+    CHECK(cr_os_make_directory(folder_path("mine/.chainrule-new")), "%s", cr_os_error());
+    put_text(folder_path("mine/.chainrule-new"), "thesis", "dear");
+    FAILS(CR_IO, ".chainrule-new/thesis' was not written", cr_training_check(dir));
+    remove_in(folder_path("mine/.chainrule-new"), "thesis");
+    put_text(folder_path("mine/.chainrule-new"), "weights.safetensors", "half");
+    OK(cr_training_check(dir));
+    CHECK(!symlink("mine", folder_path("link")), "symlink");
+    FAILS(CR_IO, "link' is no folder of a checkpoint", cr_training_check(folder_path("link")));
+    FAILS(CR_IO, "link' is no folder", cr_training_remove(folder_path("link")));
+    CHECK(cr_os_remove(folder_path("link")), "%s", cr_os_error());
+    OK(cr_training_remove(dir));
+    CHECK(!cr_os_exists(dir), "it is still there");
+    CHECK(cr_os_make_directory(dir), "%s", cr_os_error());
+    put_text(dir, "weights.safetensors", "of another program");
+    FAILS(CR_IO, "state.json", cr_training_check(dir));
+    CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_check(NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_remove(NULL));
+    cr_params_free(one);
+}
+
+/* A save that ended while it moved its files: the next one removes what the state no longer has. */
+TEST(a_completed_save_has_no_old_files) {
+    const char *dir = folder_path("fewer");
+    run a = run_new(1);
+    run_steps(&a, 1);
+    OK(cr_training_save(dir, &a.t));
+    const cr_training only = {.params = a.params};
+    OK(cr_training_save(folder_path("fewer.next"), &only));
+    CHECK(cr_os_rename(folder_path("fewer.next"), folder_path("fewer/.chainrule-commit")), "%s", cr_os_error());
+    CHECK(cr_os_exists(folder_path("fewer/optimizer.safetensors")), "of the first save");
+    OK(cr_training_merge(dir));
+    CHECK(!cr_os_exists(folder_path("fewer/optimizer.safetensors")) &&
+              !cr_os_exists(folder_path("fewer/.chainrule-commit")),
+          "an old file stays");
+    run_free(&a);
+    remove_checkpoint(dir);
+}
+
+/* Several writers and readers of one folder: each save is whole, each read sees one. */
+typedef struct writing { const char *dir; bool training; int first, bad; } writing;
+
+static void write_often(void *ctx) {
+    writing *w = ctx;
+    for (int i = 0; i < 20; i++) {
+        const float value = (float)(w->first + i);
+        cr_params *p = one_weight(value);
+        cr_tensor *v = cr_full(CR_LIST(3), value, CR_F32, cr_cpu());
+        if (i % 3) OK(cr_params_add(p, "v", v));
+        const cr_training t = {.params = p, .step = w->first + i};
+        const cr_status status = w->training ? cr_training_save(w->dir, &t) : cr_save_folder(w->dir, p, "{}", i % 2);
+        if (status != CR_OK) w->bad++, printf("    %s\n", cr_error());
+        cr_release(v);
+        cr_params_free(p);
+    }
+}
+
+TEST(saves_into_one_folder_follow_each_other) {
+    for (int training = 0; training < 2; training++) {
+        const char *dir = folder_path(training ? "busy training" : "busy");
+        writing w[3] = {{dir, training, 100, 0}, {dir, training, 200, 0}, {dir, training, 300, 0}};
+        cr_thread *threads[3];
+        int reads = 0;
+        write_often(&w[0]);
+        for (int i = 0; i < 3; i++) threads[i] = cr_thread_start(write_often, &w[i]);
+        for (int i = 0; training && i < 100; i++) {
+            float x[3], y[3];
+            cr_params *p = cr_load(dir, cr_cpu());
+            CHECK(p, "%s", cr_error());
+            if (!p) break;
+            OK(cr_read(cr_params_at(p, 0), CR_F32, x, sizeof x));
+            OK(cr_read(cr_params_at(p, cr_params_count(p) - 1), CR_F32, y, sizeof y));
+            CHECK(!memcmp(x, y, sizeof x), "a mixture of %g and %g", (double)x[0], (double)y[0]);
+            reads++;
+            cr_params_free(p);
+        }
+        for (int i = 0; i < 3; i++) cr_thread_join(threads[i]);
+        CHECK(!w[0].bad && !w[1].bad && !w[2].bad && (!training || reads == 100), "%d, %d and %d saves failed",
+              w[0].bad, w[1].bad, w[2].bad);
+        CHECK(holds(dir, 119) || holds(dir, 219) || holds(dir, 319), "the last save is that of no writer");
+        CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    }
 }
 
 static void put_state(const char *dir, const char *state) {

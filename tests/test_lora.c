@@ -272,6 +272,12 @@ TEST(refused) {
         {"{\"peft_type\": \"LOHA\", \"r\": 8}", "\"peft_type\" must be one of LORA, it is \"LOHA\""},
         {"{\"peft_type\": \"LORA\", \"r\": 0}", "\"r\" must be a whole number from 1"},
         {"{\"peft_type\": \"LORA\", \"r\": 8, \"use_dora\": true}", "\"use_dora\" must be false, it is true"},
+        {"{\"peft_type\": \"LORA\", \"r\": 8, \"use_qalora\": true}", "\"use_qalora\" must be false, it is true"},
+        {"{\"peft_type\": \"LORA\", \"r\": 8, \"init_lora_weights\": \"pissa\"}",
+         "\"init_lora_weights\" must be one of gaussian|eva|orthogonal, it is \"pissa\""},
+        {"{\"peft_type\": \"LORA\", \"r\": 8, \"init_lora_weights\": \"olora\"}", "it is \"olora\""},
+        {"{\"peft_type\": \"LORA\", \"r\": 8, \"alora_invocation_tokens\": [5]}",
+         "\"alora_invocation_tokens\" must be empty"},
         {"{\"peft_type\": \"LORA\", \"r\": 8, \"bias\": \"all\"}", "\"bias\" must be one of none"},
         {"{\"peft_type\": \"LORA\", \"r\": 8, \"rank_pattern\": {\"a\": 4}}", "\"rank_pattern\" must be empty"},
     };

@@ -16,14 +16,14 @@ static char folder[200];                            /* a temporary one, made by 
 __attribute__((destructor)) static void remove_folder(void) { if (*folder) cr_os_remove(folder); }
 
 static const char *in_folder(const char *name) {
-    static char path[4][300];
+    static char path[16][300];
     static int turn;
     if (!*folder) {
         const char *base = getenv("TMPDIR");
         snprintf(folder, sizeof folder, "%s/chainrule-os-XXXXXX", base && *base ? base : "/tmp");
         if (!mkdtemp(folder)) return "";
     }
-    char *p = path[turn++ % 4];
+    char *p = path[turn++ % 16];
     snprintf(p, sizeof path[0], "%s/%s", folder, name);
     return p;
 }
@@ -110,6 +110,61 @@ TEST(fork_handler) {
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0, "the handler did not run in the child");
     CHECK(!forked, "the handler ran in the parent");
+}
+
+/* A thread holds every kind of lock while another forks: the child takes them, and they still lock there. */
+typedef struct held_locks {
+    cr_spinlock spin;
+    volatile int word, step;
+    cr_mutex *mutex;
+    int sum;
+} held_locks;
+
+static void hold_locks(void *arg) {
+    held_locks *l = arg;
+    cr_spin_lock(&l->spin);
+    cr_word_lock(&l->word);
+    cr_mutex_lock(l->mutex);
+    __atomic_store_n(&l->step, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&l->step, __ATOMIC_SEQ_CST) < 2) cr_os_sleep(0.001);
+    cr_mutex_unlock(l->mutex);
+    cr_word_unlock(&l->word);
+    cr_spin_unlock(&l->spin);
+}
+
+static void add_under_locks(void *arg) {
+    held_locks *l = arg;
+    for (int i = 0; i < 2000; i++) {
+        cr_spin_lock(&l->spin);
+        cr_word_lock(&l->word);
+        cr_mutex_lock(l->mutex);
+        l->sum++;
+        cr_mutex_unlock(l->mutex);
+        cr_word_unlock(&l->word);
+        cr_spin_unlock(&l->spin);
+    }
+}
+
+TEST(locks_held_at_a_fork) {
+    held_locks l = {.mutex = cr_mutex_new()};
+    cr_thread *holder = cr_thread_start(hold_locks, &l), *threads[3];
+    while (!__atomic_load_n(&l.step, __ATOMIC_SEQ_CST)) cr_os_sleep(0.001);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (!child) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(20);
+        for (int i = 0; i < 3; i++) threads[i] = cr_thread_start(add_under_locks, &l);
+        for (int i = 0; i < 3; i++) cr_thread_join(threads[i]);
+        _exit(l.sum == 6000 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %#x", status);
+    __atomic_store_n(&l.step, 2, __ATOMIC_SEQ_CST);
+    cr_thread_join(holder);
+    add_under_locks(&l);
+    CHECK(l.sum == 2000, "the parent counted %d", l.sum);
+    cr_mutex_free(l.mutex);
 }
 
 /* ---- memory ---- */
@@ -376,4 +431,137 @@ TEST(interrupts) {
                    ended = WIFEXITED(status) && WEXITSTATUS(status) == 3;
         CHECK(i < 4 ? killed : ended, "case %d: the child ended with status %x", i, (unsigned)status);
     }
+}
+
+/* ---- the library's own names ---- */
+static void write_plain(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    REQUIRE(f && fputs(text, f) >= 0 && !fclose(f), "cannot write %s", path);
+}
+
+static bool is_letter(const char *name) { return strlen(name) == 1; }
+
+TEST(links_of_own_names_are_not_followed) {
+    static const char *const names[] = {".chainrule-new", ".chainrule-ready", ".chainrule-commit", ".chainrule-old",
+                                        "real/.chainrule-new", "link/.chainrule-new", ".chainrule-new/",
+                                        "real/.chainrule-old/.chainrule-new"};
+    char at[300], inside[320], temporary[340], victim[300];
+    snprintf(victim, sizeof victim, "%s", in_folder("victim"));
+    REQUIRE(cr_os_make_directory(victim) && cr_os_make_directory(in_folder("real/.chainrule-old")), "%s",
+            cr_os_error());
+    write_plain(in_folder("victim/dear"), "data");
+    CHECK(!symlink("real", in_folder("link")), "link");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(at, sizeof at, "%s", in_folder(names[i]));
+        const bool slash = at[strlen(at) - 1] == '/';
+        if (slash) at[strlen(at) - 1] = 0;
+        CHECK(!symlink(in_folder("victim"), at), "%s", at);
+        if (slash) strcat(at, "/");
+        snprintf(inside, sizeof inside, "%s/dear", at);
+        cr_mapping m;
+        size_t letters = 0;
+        CHECK(!cr_os_is_directory(at) && !cr_os_exists(inside) && !cr_os_map(inside, &m), "%s is followed", at);
+        CHECK(!cr_os_file_id(inside).inode && cr_os_hold(at) == -1, "%s is followed", at);
+        cr_os_each_entry(at, count_entry, &letters);
+        CHECK(!letters && !cr_os_make_directory(at) && !cr_os_remove(inside), "%s is followed", at);
+        CHECK(!cr_os_remove_folder(at), "%s is cleared", at);
+        CHECK(!cr_os_create_beside(inside, temporary, sizeof temporary), "a file in %s", at);
+        CHECK(!cr_os_rename(inside, in_folder("moved")) && !cr_os_share(inside, in_folder("moved")), "out of %s", at);
+        write_plain(in_folder("x"), "new");
+        CHECK(!cr_os_rename(in_folder("x"), inside) && cr_os_remove(in_folder("x")), "into %s", at);
+        if (slash) at[strlen(at) - 1] = 0;
+        CHECK(cr_os_exists(at) && cr_os_is_link(at) && cr_os_remove(at) && !cr_os_exists(at), "%s", cr_os_error());
+        CHECK(cr_os_is_plain(in_folder("victim/dear")), "the file behind %s is gone", at);
+    }
+    /* a link in a folder of that name; a folder that is a link itself */
+    CHECK(cr_os_make_directory(in_folder("link/.chainrule-new")), "%s", cr_os_error());
+    CHECK(cr_os_is_directory(in_folder("real/.chainrule-new")), "below a folder that is a link");
+    CHECK(!symlink(in_folder("victim/dear"), in_folder("real/.chainrule-new/a")), "link");
+    cr_mapping m;
+    CHECK(!cr_os_map(in_folder("link/.chainrule-new/a"), &m) && cr_os_map(in_folder("victim/dear"), &m), "a link");
+    cr_os_unmap(&m);
+    int held = cr_os_hold(in_folder("link/.chainrule-new"));
+    CHECK(held >= 0 && !cr_os_clear_held(held, is_letter) && strstr(cr_os_error(), "'a'"), "%s", cr_os_error());
+    CHECK(cr_os_remove(in_folder("real/.chainrule-new/a")), "%s", cr_os_error());
+    write_plain(in_folder("real/.chainrule-new/b"), "1");
+    write_plain(in_folder("real/.chainrule-new/.chainrule-1-2.tmp"), "1");
+    write_plain(in_folder("real/.chainrule-new/thesis"), "dear");
+    CHECK(!cr_os_clear_held(held, is_letter) && strstr(cr_os_error(), "'thesis'") &&
+              cr_os_exists(in_folder("real/.chainrule-new/b")),
+          "%s", cr_os_error());
+    CHECK(cr_os_remove(in_folder("real/.chainrule-new/thesis")), "%s", cr_os_error());
+    CHECK(cr_os_clear_held(held, is_letter) && cr_os_remove(in_folder("real/.chainrule-new")), "%s", cr_os_error());
+    cr_os_let_go(held);
+    CHECK(cr_os_remove_folder(victim) && cr_os_remove(in_folder("link")) &&
+              cr_os_remove(in_folder("real/.chainrule-old")) && cr_os_remove(in_folder("real")),
+          "%s", cr_os_error());
+    CHECK(files_in_folder() == 0, "%d files left", files_in_folder());
+}
+
+TEST(a_folder_is_held) {
+    const char *dir = in_folder(".chainrule-new");
+    REQUIRE(cr_os_make_directory(dir), "%s", cr_os_error());
+    const int held = cr_os_hold(dir);
+    CHECK(held >= 0 && cr_os_hold(dir) == -2, "held twice");
+    cr_os_let_go(held);
+    const int again = cr_os_hold(dir);
+    CHECK(again >= 0, "%s", cr_os_error());
+    cr_os_let_go(again);
+    CHECK(cr_os_remove(dir) && cr_os_hold(dir) == -1, "a folder that is not there");
+}
+
+TEST(temporary_files_of_killed_processes) {
+    static const char *const foreign[] = {"mine.tmp", ".chainrule-1-2.tmp~", ".chainrule-a-2.tmp", ".chainrule-1.tmp"};
+    char live[300], path[300];
+    const pid_t child = fork();
+    if (!child) {                                   /* is killed between two writes */
+        for (int i = 0; i < 3; i++) {
+            FILE *f = cr_os_create_beside(in_folder("target"), live, sizeof live);
+            if (!f || fputs("half a tensor", f) < 0 || fflush(f)) _exit(1);
+        }
+        raise(SIGKILL);
+    }
+    int how = 0;
+    REQUIRE(waitpid(child, &how, 0) == child && WIFSIGNALED(how), "the child ended with %d", how);
+    REQUIRE(files_in_folder() == 3, "%d files are left of it", files_in_folder());
+    for (int i = 0; i < 4; i++) write_plain(in_folder(foreign[i]), "mine");
+    write_plain(in_folder("victim"), "dear");
+    CHECK(!symlink("victim", in_folder(".chainrule-7-7.tmp")) && !mkdir(in_folder(".chainrule-8-8.tmp"), 0700), "made");
+    FILE *f = cr_os_create_beside(in_folder("target"), live, sizeof live);
+    CHECK(f && files_in_folder() == 8, "%d files in place of 8", files_in_folder());
+    CHECK(write_file(in_folder("other"), "x") && files_in_folder() == 9 && cr_os_exists(live), "one of a live writer");
+    CHECK(f && cr_os_commit(f, live, in_folder("target")) && cr_os_exists(in_folder("target")), "%s", cr_os_error());
+    static const char *const left[] = {"target", "other", "victim", ".chainrule-7-7.tmp", ".chainrule-8-8.tmp"};
+    for (int i = 0; i < 9; i++) {
+        snprintf(path, sizeof path, "%s", in_folder(i < 4 ? foreign[i] : left[i - 4]));
+        CHECK(cr_os_remove(path), "%s: %s", path, cr_os_error());
+    }
+    CHECK(files_in_folder() == 0, "%d files left", files_in_folder());
+}
+
+static unsigned mode_of(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? 0 : st.st_mode & 07777;
+}
+
+TEST(a_replaced_file_keeps_its_mode) {
+    const char *path = in_folder("private"), *next = in_folder("next"), *link = in_folder("link");
+    const mode_t before = umask(027);
+    static const unsigned modes[] = {0600, 0640, 0666, 0604};
+    CHECK(write_file(path, "1") && mode_of(path) == 0640, "%o", mode_of(path));
+    for (int i = 0; i < 4; i++) {
+        CHECK(!chmod(path, modes[i]) && write_file(path, "2") && mode_of(path) == modes[i], "%o", mode_of(path));
+        CHECK(write_file(next, "3") && cr_os_rename(next, path) && mode_of(path) == modes[i], "%o", mode_of(path));
+    }
+    char temporary[300];
+    CHECK(!chmod(path, 0600), "chmod");
+    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    CHECK(f && mode_of(temporary) == 0600, "while it is written: %o", mode_of(temporary));
+    cr_os_abandon(f, temporary);
+    CHECK(!symlink("private", link) && write_file(link, "4") && cr_os_is_plain(link), "the link is replaced");
+    CHECK(!chmod(path, 0400), "chmod");
+    if (geteuid()) CHECK(!write_file(path, "5") && strstr(cr_os_error(), "denied"), "a file that is read-only");
+    CHECK(cr_os_remove(path) && cr_os_remove(link), "%s", cr_os_error());
+    umask(before);
+    CHECK(files_in_folder() == 0, "%d files left", files_in_folder());
 }

@@ -203,8 +203,11 @@ static void check_golden(const char *name, const double *params, int n_in, int c
             if (k && isinf(x[0]) && !strcmp(name, "softsign")) continue;
             /* a large number at a pole, where sin(pi x) is not 0; ours infinity */
             if (k && x[0] < 0 && x[0] == rint(x[0]) && !strcmp(name, "digamma")) continue;
+            if (k && x[0] == 1e-8 && !strcmp(name, "sinc")) continue;           /* PyTorch's cancels near 0 */
+            if (k && fabs(x[0]) == 1e4 && !strcmp(name, "i1")) continue;        /* PyTorch's is inf - inf */
             if (k && isnan(x[0]) && !strncmp(name, "i1", 2)) continue;  /* PyTorch's derivative is 0.5 */
-            if (k && isinf(x[0]) && !strcmp(name, "log_ndtr")) continue;        /* PyTorch's is NaN, ours the limit */
+            if (k && isinf(x[0]) && (!strcmp(name, "log_ndtr") || !strcmp(name, "erfcx") || !strcmp(name, "gelu_tanh")))
+                continue;                                                       /* PyTorch's is NaN, ours the limit */
             if (k && !d[k - 1].program) {
                 CHECK(want[k] == 0, "%s: PyTorch has a gradient of input %d", name, k - 1);
                 continue;

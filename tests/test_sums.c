@@ -1,6 +1,6 @@
 /* test_sums.c - how exact long sums are: within 1e-6 of the sum of the magnitudes for 10^8 f32
- * (CHAINRULE_TEST_FULL=1; else 2 10^6), whichever axes are summed and wherever the elements lie; and
- * half precision, which is summed in f32 and rounded once. */
+ * (CHAINRULE_TEST_FULL=1; else 2 10^6), whichever axes are summed and wherever the elements lie;;
+ * half precision, which is summed in f32 and rounded once; and variances of numbers far from 0. */
 #include "test.h"
 #include "use_isa.h"
 
@@ -104,4 +104,45 @@ TEST(half_precision_is_rounded_once) {
         cr_scope_end();
         test_ran_on(cr_cpu());
     }
+}
+
+/* Numbers whose mean no f32 holds: the variance is as exact as their deviations.  Rows, columns, few
+ * columns, one long row. */
+static void check_variance(int64_t rows, int64_t columns, int axis, double mean) {
+    const int64_t n = rows * columns, results = axis ? rows : columns, count = n / results;
+    float *x = malloc(sizeof *x * (size_t)n);
+    double *got = malloc(sizeof *got * (size_t)results), worst = 0;
+    REQUIRE(x && got, "no memory for %lld numbers", (long long)n);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(mean + (double)draw(1));
+    cr_scope_begin();
+    const cr_tensor *t = cr_borrow(x, 2, (const int64_t[]){rows, columns}, CR_F32, NULL, NULL);
+    OK(cr_read(cr_var(t, 1, (const int64_t[]){axis}, 1, false), CR_F64, got, sizeof *got * (size_t)results));
+    for (int64_t k = 0; k < results; k++) {
+        double sum = 0, squares = 0;
+        for (int64_t i = 0; i < count; i++) sum += (double)x[axis ? k * columns + i : i * columns + k];
+        for (int64_t i = 0; i < count; i++) {
+            const double d = (double)x[axis ? k * columns + i : i * columns + k] - sum / (double)count;
+            squares += d * d;
+        }
+        worst = fmax(worst, fabs(got[k] * (double)(count - 1) / squares - 1));
+    }
+    CHECK(worst <= 1e-6, "v%d: var of (%lld, %lld) over axis %d about %g: relative error %.3g", cr_cpu_isa(),
+          (long long)rows, (long long)columns, axis, mean, worst);
+    cr_scope_end();
+    free(x); free(got);
+    test_ran_on(cr_cpu());
+}
+
+TEST(variance_far_from_0) {
+    const int best = cr_cpu_isa();
+    for (int isa = 0; isa <= best; isa++) {
+        if (!test_use_isa(isa)) continue;
+        for (double mean = 1; mean < 1e7; mean *= 1000) {
+            check_variance(31, 1009, 1, mean);
+            check_variance(1009, 131, 0, mean);
+            check_variance(5003, 3, 0, mean);
+            check_variance(1, 300007, 1, mean);
+        }
+    }
+    test_use_isa(-1);
 }

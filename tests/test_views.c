@@ -209,7 +209,7 @@ TEST(refused) {
         CHECK(cr_fill_(line(x, 0), 2) != NULL, "a view of a leaf under no-grad: %s", cr_error());
         cr_set_grad_enabled(mode);
         FAILS(CR_RUNTIME, "[copy_] a view that was made while the gradient mode was off", cr_copy_(late, line(y, 1)));
-        CHECK(cr_fill_(blind, 2) != NULL, "what is no part of a graph may be written: %s", cr_error());
+        FAILS(CR_RUNTIME, "[fill_] a view that was made while the gradient mode was off", cr_fill_(blind, 2));
         cr_tensor *e = cr_exp(x);
         cr_fill_(line(e, 0), 0);
         FAILS(CR_RUNTIME, "[exp] its result", cr_backward(cr_sum(e, CR_ALL, false), CR_NONE, NULL));

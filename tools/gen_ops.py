@@ -335,6 +335,11 @@ def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Ke
                 return ("const", number(x))
             case ast.Call(func=ast.Name(id="POLY"), args=[x, *coefficients]) if coefficients:
                 return polynomial(go(x), [number(c) for c in coefficients])
+            case ast.Call(func=ast.Name(id="D"), args=[ast.Name(id=f), x]) if f in DEFINES:
+                match DEFINES[f].body:
+                    case ast.Call(func=ast.Name(id="POLY"), args=[_, _, *rest]):
+                        return polynomial(go(x), [i * number(c) for i, c in enumerate(rest, 1)])
+                raise BadRow(n, f"{f} is not a polynomial")
             case ast.Call(func=ast.Name(id=f), args=args) if f in DEFINES:
                 if len(args) != len(DEFINES[f].inputs):
                     raise BadRow(n, f"{f} takes {len(DEFINES[f].inputs)} operands")

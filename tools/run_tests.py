@@ -580,6 +580,12 @@ def stage_mpi() -> Total:
     return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
 
 
+def stage_libraries() -> Total:
+    return without_extension("libraries") or run(
+        "tests/torch_libraries.py", [sys.executable, "tests/torch_libraries.py"], plain_environment()
+    )
+
+
 def stage_docs() -> Total:
     return without_extension("docs") or run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
@@ -677,6 +683,13 @@ STAGES: dict[str, Stage] = {
         8,
         r"src/dist/|src/cli/|src/optim/|core/pending|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|"
         r"tools/requirements-mpi",
+    ),
+    "libraries": Stage(
+        stage_libraries,
+        "programs of packages beside PyTorch print the same on chainrule.torch (make build/.for-libraries)",
+        6,
+        r"python/chainrule/(torch|nn|optim|data|vision|autograd)|python/src/|tests/torch_libraries|"
+        r"tools/requirements-(libraries|oracle)",
     ),
     "docs": Stage(
         stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"

@@ -478,6 +478,12 @@ cr_status   cr_training_load(const char *dir, cr_training *t);
 cr_status   cr_training_copy(const char *from, const char *to);
                             /* later saves into `from` do not change the copy; hard links where
                                possible; from = to: completes an interrupted save */
+cr_status   cr_training_check(const char *dir);
+                            /* CR_IO names the first thing in it that no save of a checkpoint wrote;
+                               CR_OK where it is not there, or empty */
+cr_status   cr_training_remove(const char *dir);
+                            /* the files of a checkpoint and the folder; CR_IO names what is not of
+                               one, which stays */
 cr_status   cr_training_merge(const char *dir); /* parts that ranks wrote become single files */
 char       *cr_training_weights(const char *dir);
                             /* path of the safetensors file of weights, or of the index of the

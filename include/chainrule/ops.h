@@ -531,4 +531,21 @@ cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal); /* (..., M, N); 0 belo
 cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal);
 cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal);
 
+/* ---- ops of your own: written with the functions of this library ----------------------------- */
+typedef struct cr_custom_call {
+    int n; const cr_tensor *const *in;              /* borrowed; in backward: the forward inputs */
+    const cr_tensor *out;                           /* in backward: the result */
+    const void *params;                             /* copy of cr_custom_apply's params */
+} cr_custom_call;
+typedef struct cr_custom_op {
+    const char *name; int arity;                    /* arity -1: any number of inputs */
+    size_t params_bytes;                            /* <= 128 */
+    cr_tensor *(*forward)(const cr_custom_call *c); /* returns a new tensor (owned) */
+    cr_status (*backward)(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx);
+                            /* sets dx[i] (owned; CR_NONE: no gradient); NULL: not differentiable */
+} cr_custom_op;
+cr_status   cr_custom_register(const cr_custom_op *op); /* copied; the name must be new */
+cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
+                            const void *params);
+
 #endif

@@ -1,5 +1,6 @@
 """Tensors, automatic differentiation and neural networks: PyTorch's names over a small C library."""
 
+from . import _subclass as _subclass
 from . import autograd as autograd
 from ._core import *
 from ._core import __version__ as __version__

@@ -72,6 +72,7 @@ class _Ready:
     def __init__(self, plan: Any, outputs: int, result: Any, walk: _guards.Walk) -> None:
         self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
         self.guards = walk.capsule
+        _core._guards_plan(self.guards, plan, outputs)
         self.single = type(result) is _Made
         self.replayed = False
 
@@ -128,14 +129,14 @@ class Compiled:
             return self.f(*args, **kwargs)
         for ready in found.ready:
             if self.check:
-                trial = _core._plan_trial(ready.plan, tensors, ready.guards)
+                trial = _core._plan_trial(ready.guards, tensors)
                 if trial is None:
                     continue
                 ready.replayed = True
                 result = self.f(*args, **kwargs)
                 _core._trial_compare(trial, ready.made_in(result))
                 return result
-            made = _core._plan_run(ready.plan, tensors, ready.outputs, ready.guards)
+            made = _core._plan_run(ready.guards, tensors)
             if made is not None:
                 ready.replayed = True
                 return made[0] if ready.single else ready.results(made, tensors)

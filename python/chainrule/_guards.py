@@ -176,9 +176,9 @@ class Walk:
     def __init__(self, trace: Trace, roots: Iterable[tuple[str, Any]]) -> None:
         from ._compile import Compiled
         from .nn.module import Module
-        from .optim.optimizer import Optimizer
+        from .optim.fused import Fused
 
-        self._compiled, self._module, self._optimizer = Compiled, Module, Optimizer
+        self._compiled, self._module, self._optimizer = Compiled, Module, Fused
         self.codes = trace.codes
         if trace.refused:
             raise Refused(trace.refused)
@@ -397,8 +397,11 @@ class Walk:
         self._guard(TYPE, x, None, kind, path)
         for owner in kind.__mro__[:-1]:
             theirs = vars(owner)
+            own = _origin_of(owner) == OWN
             for name in self.names.intersection(theirs):
                 value = theirs[name]
+                if own and name[0] == "_" and name not in ("_hooked", "__call__"):
+                    continue  # of the library, for itself
                 if isinstance(value, types.MemberDescriptorType):  # of __slots__
                     if hasattr(x, name):
                         self._guard(ATTRIBUTE, x, name, getattr(x, name), f"{path}.{name}")

@@ -82,7 +82,7 @@ def _counted(
 
 def histogram(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor | None = None,
     range: Sequence[float] | None = None,  # noqa: A002, as PyTorch's
     weight: Tensor | None = None,
     density: bool = False,
@@ -92,7 +92,7 @@ def histogram(
         raise Error(f"[histogram] a weight for each element is needed: {tuple(weight.shape)} for {tuple(input.shape)}")
     x = input.detach().reshape(-1, 1)
     w = None if weight is None else weight.detach().reshape(-1)
-    hist, edges = _counted("histogram", x, [bins], range, w, density)
+    hist, edges = _counted("histogram", x, [100 if bins is None else bins], range, w, density)
     return _Histogram(hist, edges[0])
 
 

@@ -37,6 +37,39 @@ __all__ = [
 # ---- modes ----
 
 
+def _turns(mode: _Mode, generator: Any) -> Any:
+    """A generator whose code runs in the mode, and whose caller does not, from one yield to the next."""
+    try:
+        with mode.again():
+            given = generator.send(None)
+        while True:
+            try:
+                answer = yield given
+            except GeneratorExit:
+                with mode.again():
+                    generator.close()
+                raise
+            except BaseException as problem:
+                with mode.again():
+                    given = generator.throw(problem)
+            else:
+                with mode.again():
+                    given = generator.send(answer)
+    except StopIteration as end:
+        return end.value
+
+
+class _Turns:
+    """The same for a coroutine: what ``await`` asks for."""
+
+    def __init__(self, mode: _Mode, coroutine: Any) -> None:
+        self._mode = mode
+        self._coroutine = coroutine
+
+    def __await__(self) -> Any:
+        return _turns(self._mode, self._coroutine)
+
+
 class _Mode:
     """A setting of this thread, put back at the end: ``with mode:``, or a decorator."""
 
@@ -51,21 +84,50 @@ class _Mode:
     def __exit__(self, *exception: object) -> None:
         self._setter(self._before.pop())
 
+    def again(self) -> _Mode:
+        """The same setting for one block."""
+        return _Mode(self._setter, self._value)
+
     def __call__(self, function: _F) -> _F:
+        """The function, generator function or coroutine function, whose code runs in this mode."""
         from functools import wraps
 
-        setter, value = self._setter, self._value
+        mode: Any = self.again()
+        call: Any = function
 
         @wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(setter, value):
-                return function(*args, **kwargs)
+            with mode.again():
+                return call(*args, **kwargs)
 
-        return inside  # type: ignore[return-value]
+        @wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            return (yield from _turns(mode, call(*args, **kwargs)))
+
+        @wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _Turns(mode, call(*args, **kwargs))
+
+        @wraps(function)
+        async def stream(*args: Any, **kwargs: Any) -> Any:
+            steps = call(*args, **kwargs)
+            try:
+                while True:
+                    try:
+                        given = await _Turns(mode, steps.__anext__())
+                    except StopAsyncIteration:
+                        return
+                    yield given
+            finally:
+                await _Turns(mode, steps.aclose())
+
+        flags = getattr(getattr(function, "__code__", None), "co_flags", 0)  # importing inspect takes milliseconds
+        kinds: Any = ((0x20, generator), (0x80, coroutine), (0x200, stream))
+        return next((made for flag, made in kinds if flags & flag), inside)  # type: ignore[return-value]
 
 
 class _ModeFromNow(_Mode):
-    """Set when it is made; ``with`` only says where it ends."""
+    """Set when it is made; ``with`` only says where it ends, and a decorator puts it back at once."""
 
     def __init__(self, setter: Callable[[bool], bool], value: bool) -> None:
         super().__init__(setter, value)
@@ -74,6 +136,11 @@ class _ModeFromNow(_Mode):
     def __enter__(self) -> None:
         if not self._before:
             super().__enter__()
+
+    def __call__(self, function: _F) -> _F:
+        if self._before:
+            self.__exit__()
+        return super().__call__(function)
 
 
 @overload
@@ -207,15 +274,44 @@ class _Context:
     """What ``forward`` leaves for ``backward``: saved tensors, and any attribute."""
 
     def __init__(self) -> None:
-        self.saved_tensors: tuple[Tensor | None, ...] = ()
         self.needs_input_grad: tuple[bool, ...] = ()
+        self._given: tuple[Tensor | None, ...] | None = ()  # None: freed
+        self._versions: list[int] = []
         self._materialize = True
         self._constant: tuple[Tensor, ...] = ()
+        self._written: tuple[Tensor, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for backward, where ``saved_tensors`` gives them back; one that was
-        overwritten in between is an error there."""
-        self.saved_tensors = tensors
+        """Keeps tensors for backward, where ``saved_tensors`` gives them back as they are: inputs are the same
+        objects.  One that was written in place in between is an error there."""
+        for x in tensors:
+            if x is not None and not isinstance(x, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but got {type(x).__name__}")
+        self._given = tensors
+        self._versions = [0 if x is None else x._version for x in tensors]
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What save_for_backward kept."""
+        if self._given is None:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have"
+                " already been freed). Specify retain_graph=True if you need to backward through the graph a second"
+                " time."
+            )
+        for x, version in zip(self._given, self._versions, strict=True):
+            if x is not None and x._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation:"
+                    f" [{x.dtype} {list(x.shape)}] is at version {x._version}; expected version {version} instead"
+                )
+        return self._given
+
+    saved_variables = saved_tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """These inputs were written in place, and are among the results."""
+        self._written = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """These results do not require gradients."""
@@ -224,6 +320,10 @@ class _Context:
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward sees None, not zeros, for results that no gradient reached."""
         self._materialize = value
+
+
+def _is_one_of(x: object, those: Sequence[object]) -> bool:
+    return any(x is y for y in those)
 
 
 class Function:
@@ -263,8 +363,15 @@ class Function:
         )
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Computes ``forward(ctx, *args)`` and records it."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Computes ``forward(ctx, *args)`` and records it; arguments by name take their places in args."""
+        if kwargs:
+            from inspect import signature
+
+            first = (None,) if cls.setup_context is Function.setup_context else ()
+            bound = signature(cls.forward).bind(*first, *args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args[len(first) :]
         ctx = _Context()
         at = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
@@ -278,46 +385,62 @@ class Function:
         results = [output] if single else list(output)
         if _core.is_grad_enabled() and any(ctx.needs_input_grad):
             results = cls._record(ctx, args, at, results)
+        else:  # an input that was not written is a result of its own
+            given = [args[i] for i in at if not _is_one_of(args[i], ctx._written)]
+            results = [_core.detach(y) if _is_one_of(y, given) else y for y in results]
         return results[0] if single else tuple(results)
 
     @classmethod
     def _record(cls, ctx: _Context, args: tuple[Any, ...], at: list[int], results: list[Any]) -> list[Any]:
         """The results as results of this function: a result that is no tensor, or is marked as
-        constant, stays as it is."""
-        mine = [k for k, y in enumerate(results) if isinstance(y, Tensor) and not any(y is c for c in ctx._constant)]
-        kept = [s for s in ctx.saved_tensors if s is not None]
-        places = [s is not None for s in ctx.saved_tensors]
-        ctx.saved_tensors = ()  # the graph keeps them: a context that held a result would keep the graph alive for ever
-        ctx._constant = ()
-        shapes = [(results[k].shape, results[k].dtype, results[k].device) for k in mine]
-        count = len(results)
+        constant, stays as it is; an input that was written stays the same object."""
+        if not all(_is_one_of(x, results) for x in ctx._written):
+            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")
+        mine = [k for k, y in enumerate(results) if isinstance(y, Tensor) and not _is_one_of(y, ctx._constant)]
+        written = tuple(_is_one_of(results[k], ctx._written) for k in mine)
+        kinds = [(y.shape, y.dtype, y.device) if isinstance(y, Tensor) else None for y in results]
+        # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
+        given = list(ctx._given or ())
+        places = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
+        saved = [x for x in (given[i] for i in places) if x is not None]
+        for i in places:
+            given[i] = None
+        ctx._constant = ctx._written = ()
+        ctx._given = tuple(given)
 
-        def walk(grads: tuple[Tensor | None, ...], needs: tuple[bool, ...], saved: tuple[Tensor, ...]) -> list[Any]:
-            if ctx._materialize:
-                grads = tuple(
-                    _core.zeros(*shape, dtype=dtype, device=device) if g is None else g
-                    for g, (shape, dtype, device) in zip(grads, shapes, strict=True)
-                )
-            each: list[Any] = [None] * count
+        def walk(
+            grads: tuple[Tensor | None, ...], needs: tuple[bool, ...], found: tuple[Tensor, ...], frees: bool
+        ) -> list[Any]:
+            each: list[Any] = [None] * len(kinds)
             for k, g in zip(mine, grads, strict=True):
                 each[k] = g
-            given = iter(saved)
-            ctx.saved_tensors = tuple(next(given) if there else None for there in places)
+            if ctx._materialize:
+                for k, kind in enumerate(kinds):
+                    if each[k] is None and kind is not None:
+                        each[k] = _core.zeros(*kind[0], dtype=kind[1], device=kind[2])
+            kept = ctx._given
+            if kept is not None:
+                now = list(kept)
+                for i, x in zip(places, found, strict=True):
+                    now[i], ctx._versions[i] = x, x._version  # the graph has checked its version
+                ctx._given = tuple(now)
             try:
-                found = cls.backward(ctx, *each)
+                dx = cls.backward(ctx, *each)
             finally:
-                ctx.saved_tensors = ()
-            found = found if isinstance(found, tuple) else (found,)
-            if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
+                ctx._given = None if frees and kept else kept
+            dx = dx if isinstance(dx, tuple) else (dx,)
+            if len(dx) < len(args) or any(d is not None for d in dx[len(args) :]):
                 raise RuntimeError(
                     f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)},"
-                    f" got {len(found)})"
+                    f" got {len(dx)})"
                 )
-            return [found[i] for i in at]
+            return [dx[i] for i in at]
 
-        recorded = _core._record(cls.__name__, [args[i] for i in at], [results[k] for k in mine], kept, walk)
-        for k, y in zip(mine, recorded, strict=True):
-            results[k] = y
+        outputs = [results[k] for k in mine]
+        recorded = _core._record(cls.__name__, [args[i] for i in at], outputs, saved, walk, written)
+        for k, y, stays in zip(mine, recorded, written, strict=True):
+            if not stays:
+                results[k] = y
         return results
 
 

@@ -419,15 +419,11 @@ def _leads(scores: list[float]) -> list[float]:
 
 
 def _scores_at_once(model: Any, points: list[list[float]]) -> list[list[float]]:
+    from .nn.evaluating import evaluating
+
     like = next(iter(model.parameters()), _core.zeros(0))
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with no_grad():
-            out = model(_core.tensor(points, dtype=like.dtype, device=like.device))
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with evaluating(model), no_grad():
+        out = model(_core.tensor(points, dtype=like.dtype, device=like.device))
     if out.ndim not in (1, 2) or len(out) != len(points):
         raise ValueError(
             f"boundary(): for {len(points)} points a model gives ({len(points)}) scores or ({len(points)}, K), not"

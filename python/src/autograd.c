@@ -119,6 +119,9 @@ static PyObject *handle_remove(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *handle_enter(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
+static PyObject *handle_exit(PyObject *self, PyObject *exception) { (void)exception; return handle_remove(self, NULL); }
+
 static void handle_free(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(((Handle *)(void *)self)->tensor);
@@ -127,7 +130,11 @@ static void handle_free(PyObject *self) {
 }
 
 static PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."}, {0}};
+    {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."},
+    {"__enter__", handle_enter, METH_NOARGS,
+     "__enter__($self, /)\n--\n\nThe handle: the end of the block removes the hook."},
+    {"__exit__", handle_exit, METH_VARARGS, "__exit__($self, /, *exception)\n--\n\nremove()"},
+    {0}};
 static PyType_Slot handle_slots[] = {{Py_tp_dealloc, (void *)handle_free},
                                      {Py_tp_methods, handle_methods},
                                      {Py_tp_doc, "What register_hook returns: remove() ends the hook."},
@@ -317,15 +324,9 @@ bool make_autograd_types(PyObject *module) {
 cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
 
 PyObject *api_detach_(const arg *a) {
-    Tensor *self = (Tensor *)(void *)a[0].from;
-    cr_tensor *t = cr_detach(self->t);
-    if (!t) return raise_error();
-    cr_tensor *old = self->t;
-    self->t = unscoped(t);
-    cr_drop(old);
-    forget_grad(a[0].from);
-    Py_INCREF(a[0].from);
-    return a[0].from;
+    const bool ok = cr_is_leaf(a[0].t) ? cr_requires_grad_(a[0].t, false) || raise_error()
+                                       : become(a[0].from, cr_detach(a[0].t));
+    return ok ? Py_NewRef(a[0].from) : NULL;
 }
 
 /* (input, name): the names live for ever, each once */
@@ -400,9 +401,10 @@ end:
 static cr_status call_backward(const cr_function_call *c, cr_tensor **dx) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *grads = tuple_of(c->n_out, c->grads), *saved = tuple_of(c->n_saved, c->saved),
-             *needs = PyTuple_New(c->n_in), *result = NULL, *each = NULL;
+             *needs = PyTuple_New(c->n_in), *frees = PyBool_FromLong(c->frees), *result = NULL, *each = NULL;
     for (int i = 0; needs && i < c->n_in; i++) PyTuple_SetItem(needs, i, PyBool_FromLong(c->needs[i]));
-    if (grads && saved && needs) result = PyObject_CallFunctionObjArgs((PyObject *)c->ctx, grads, needs, saved, NULL);
+    if (grads && saved && needs)
+        result = PyObject_CallFunctionObjArgs((PyObject *)c->ctx, grads, needs, saved, frees, NULL);
     if (result) each = PySequence_Tuple(result);
     bool ok = each && PyTuple_Size(each) == c->n_in;
     if (each && !ok)
@@ -411,31 +413,26 @@ static cr_status call_backward(const cr_function_call *c, cr_tensor **dx) {
     Py_XDECREF(grads);
     Py_XDECREF(saved);
     Py_XDECREF(needs);
+    Py_DECREF(frees);
     Py_XDECREF(result);
     Py_XDECREF(each);
     PyGILState_Release(state);
     return ok ? CR_OK : CR_RUNTIME;
 }
 
-/* (name, inputs, outputs, saved, backward) */
-PyObject *api__record(const arg *a) {
-    int n = a[2].list.n;
+/* The results of a use: as inputs of older nodes where a mark is given. */
+static PyObject *recorded(cr_function_use *use, PyObject *backward, const int64_t *mark) {
+    const int n = use->n_out;
     cr_tensor **results = PyMem_Calloc((size_t)n + 1, sizeof *results);
     if (!results) return PyErr_NoMemory();
-    cr_function_use use = {.name = a[0].s,
-                           .n_in = a[1].list.n,
-                           .in = a[1].list.v,
-                           .n_out = n,
-                           .out = a[2].list.v,
-                           .n_saved = a[3].list.n,
-                           .saved = a[3].list.v,
-                           .backward = call_backward,
-                           .ctx = a[4].o,
-                           .done = forget};
-    Py_INCREF(a[4].o);
+    use->backward = call_backward;
+    use->ctx = Py_NewRef(backward);
+    use->done = forget;
     PyObject *tuple = NULL;
-    if (cr_function_record(&use, results) == CR_OK) tuple = PyTuple_New(n);
-    else { Py_DECREF(a[4].o); raise_error(); }
+    const cr_status status = mark ? cr_recompute_record(use, (uint64_t)*mark, results)
+                                  : cr_function_record(use, results);
+    if (status == CR_OK) tuple = PyTuple_New(n);
+    else { Py_DECREF(backward); raise_error(); }
     for (int i = 0; i < n && results[i]; i++) {
         PyObject *y = wrap(results[i]);
         if (tuple && y) PyTuple_SetItem(tuple, i, y);
@@ -444,6 +441,35 @@ PyObject *api__record(const arg *a) {
     PyMem_Free(results);
     return tuple;
 }
+
+/* (name, inputs, outputs, saved, backward, written: a bool for each output) */
+PyObject *api__record(const arg *a) {
+    const int n = a[2].list.n;
+    bool *written = PyMem_Calloc((size_t)n + 1, sizeof *written);
+    if (!written) return PyErr_NoMemory();
+    for (int i = 0; i < n && i < PyTuple_Size(a[5].o); i++) written[i] = PyTuple_GetItem(a[5].o, i) == Py_True;
+    cr_function_use use = {.name = a[0].s,
+                           .n_in = a[1].list.n,
+                           .in = a[1].list.v,
+                           .n_out = n,
+                           .out = a[2].list.v,
+                           .n_saved = a[3].list.n,
+                           .saved = a[3].list.v,
+                           .written = written};
+    PyObject *results = recorded(&use, a[4].o, NULL);
+    PyMem_Free(written);
+    return results;
+}
+
+PyObject *api__graph_mark(const arg *a) { (void)a; return PyLong_FromUnsignedLongLong(cr_graph_mark()); }
+
+/* (name, mark, outputs, backward) */
+PyObject *api__record_again(const arg *a) {
+    cr_function_use use = {.name = a[0].s, .n_out = a[2].list.n, .out = a[2].list.v};
+    return recorded(&use, a[3].o, &a[1].i);
+}
+
+PyObject *api__graft(const arg *a) { return done(cr_graft(a[0].t, a[1].t)); }
 
 /* ---- checks */
 static cr_tensor *call_function(int n, const cr_tensor *const *in, void *function) {

@@ -137,6 +137,7 @@ static bool to_tensors(PyObject *o, arg *a) {
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *item = PyTuple_GetItem(items, i);
         ok = is_tensor(item);
+        if (ok) notice(item);
         if (ok) a->list.v[a->list.n++] = cr_retain(handle(item));
         else raise_type(item, "expected Tensor as element %zd, got", i);
     }
@@ -172,6 +173,7 @@ static bool convert(const param *p, PyObject *o, arg *a) {
             }                                        /* fall through */
         case TENSOR:
             if (!is_tensor(o)) return false;
+            notice(o);
             a->t = hold(o);
             return true;
         case NUMBER: return number_of(o, &a->x);
@@ -192,7 +194,10 @@ static bool convert(const param *p, PyObject *o, arg *a) {
             if (Py_TYPE(o) != generator_type) return false;
             a->g = ((Generator *)(void *)o)->g;
             return true;
-        case OBJECT: a->o = o; return true;
+        case OBJECT:
+            seen_subclass |= (p->flags & VARIADIC) != 0;
+            a->o = o;
+            return true;
     }
     return false;
 }
@@ -423,6 +428,17 @@ static void rename_nodes(const entry *e, const arg *a, PyObject *result) {
     }
 }
 
+/* After a call that failed: asks a class with a __torch_function__, or names the call in the message. */
+static PyObject *failed(const entry *e, PyObject *const *from, bool refused, PyObject *self, PyObject *const *args,
+                        Py_ssize_t n, PyObject *names) {
+    PyObject *result = NULL;
+    if (refused && PyErr_ExceptionMatches(PyExc_TypeError) &&
+        call_special(e, from, true, self, args, n, names, &result))
+        return result;
+    if (e->called) name_error(e->called);
+    return NULL;
+}
+
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL, *out = NULL;
     arg a[MAX_ARGS];
@@ -430,7 +446,12 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     bool numpys = false, suspended = false;
     const bool bound = bind(e, self, args, n, names, from, &rest, &out, &numpys);
     if (numpys && e->numpys) e = e->numpys;
-    if (bound && convert_all(e, from, rest, a, &done) && (!cr_autocasting() || mixed_begin(e, a, &suspended))) {
+    const bool seen_before = seen_subclass;          /* by a call whose conversion of an argument makes this one */
+    seen_subclass = false;
+    const bool converted = bound && convert_all(e, from, rest, a, &done), seen = seen_subclass;
+    seen_subclass = seen_before;
+    if (converted && seen && call_special(e, from, false, self, args, n, names, &result)) out = NULL;
+    else if (converted && (!cr_autocasting() || mixed_begin(e, a, &suspended))) {
         if (e->run) {
             result = e->run(a);
         } else {
@@ -445,7 +466,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     }
     if (result && out && out != Py_None) result = into(e, result, out);
     release_args(done, a, e->params);
+    if (!result) result = failed(e, from, bound && !converted, self, args, n, names);
     Py_XDECREF(rest);
-    if (!result && e->called) name_error(e->called);
     return result;
 }

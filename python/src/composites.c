@@ -123,10 +123,9 @@ cr_tensor *api_slice_scatter(const arg *a) { return with_part(a[0].t, a[1].t, sl
 cr_tensor *api_diagonal_scatter(const arg *a) { return with_part(a[0].t, a[1].t, on_diagonal, a); }
 
 /* ---- elementwise */
-cr_tensor *api_positive(const arg *a) {
-    if (cr_dtype_of(a[0].t) != CR_BOOL) return alias(a[0].t);
-    set_error(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
-    return NULL;
+PyObject *api_positive(const arg *a) {
+    if (cr_dtype_of(a[0].t) != CR_BOOL) return Py_NewRef(a[0].from);
+    return PyErr_Format(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
 }
 cr_tensor *api_float_power(const arg *a) {
     cr_scope_begin();
@@ -494,10 +493,13 @@ cr_tensor *api_renorm(const arg *a) {
     for (int i = 0, k = 0; i < n; i++)
         if (i != at) others[k++] = i;
     cr_scope_begin();
-    cr_tensor *norm = cr_norm(x, a[1].x.d, n - 1, others, true);
-    const cr_tensor *most = cr_full(0, NULL, a[3].x.d, cr_dtype_of(x), cr_device_of(x)),
-                    *one = cr_ones(0, NULL, cr_dtype_of(x), cr_device_of(x));
-    return leave(cr_mul(x, cr_where(cr_gt(norm, most), cr_div(most, cr_add_scalar(norm, 1e-7)), one)));
+    /* the norm of half precision may be beyond its range: in f32 */
+    const cr_dtype own = cr_dtype_of(x), wide = own == CR_F16 || own == CR_BF16 ? CR_F32 : own;
+    cr_tensor *norm = cr_norm(cr_to(x, wide, cr_device_of(x)), a[1].x.d, n - 1, others, true);
+    const cr_tensor *most = cr_full(0, NULL, a[3].x.d, wide, cr_device_of(x)),
+                    *one = cr_ones(0, NULL, wide, cr_device_of(x)),
+                    *scale = cr_where(cr_gt(norm, most), cr_div(most, cr_add_scalar(norm, 1e-7)), one);
+    return leave(cr_to(cr_mul(cr_to(x, wide, cr_device_of(x)), scale), own, cr_device_of(x)));
 }
 cr_tensor *api_renorm_(const arg *a) { return in_place("renorm_", a, 4, api_renorm); }
 

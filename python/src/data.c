@@ -122,10 +122,11 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
     cr_tensor *t;
     Py_BEGIN_ALLOW_THREADS
     cr_dtype held = f->integral ? CR_I64 : CR_F64;
-    t = cr_empty(f->ndim, f->shape, dt, dev);
-    if (t && cr_write(t, held, f->cells, f->count * sizeof *f->cells) != CR_OK) {
-        cr_release(t);
-        t = NULL;
+    t = cr_from(f->cells, f->ndim, f->shape, held, held == dt ? dev : cr_cpu());
+    if (t && held != dt) {
+        cr_tensor *values = t;
+        t = cr_to(values, dt, dev);
+        cr_release(values);
     }
     Py_END_ALLOW_THREADS
     if (!t) raise_error();

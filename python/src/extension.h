@@ -18,6 +18,7 @@ typedef struct Tensor {
     cr_tensor *t;                                   /* owned */
     PyObject *grad;                                 /* the object that the last x.grad returned, so that x.grad is
                                                      * x.grad; or NULL */
+    struct Tensor *owner;                           /* whose .grad this object is, borrowed; or NULL */
     PyObject *weak;                                 /* list of weak references */
     PyObject *dict;                                 /* attributes that were set; NULL before the first */
     bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without
@@ -43,9 +44,12 @@ PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL
 PyObject *tuple_with(cr_tensor *first, int n, cr_tensor **more);
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
+PyObject *retyped(PyObject *o, PyTypeObject *type); /* another object of the same tensor */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 void forget_grad(PyObject *self);                   /* after the gradient of a Tensor changed */
-bool become(PyObject *self, cr_tensor *t);          /* the object is t, taken, from now on; NULL: raises cr_error() */
+/* the object is t, taken, from now on; t NULL: raises cr_error().  The second keeps its gradient. */
+bool become(PyObject *self, cr_tensor *t);
+bool become_data(PyObject *self, const cr_tensor *data);
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not
                                                      * cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
@@ -150,6 +154,35 @@ static inline cr_tensor *leave(cr_tensor *y) {      /* ends the scope of a compo
     cr_scope_end();
     return y;
 }
+
+/* ---- subclasses of Tensor (subclass.c) */
+enum { MOST_TYPES = 8 };
+/* types among the arguments that decide about the result, subclasses first, and an object of each */
+typedef struct overloads {
+    PyTypeObject *type[MOST_TYPES];
+    PyObject *object[MOST_TYPES];
+    int count;
+    bool asked;                                     /* one of them has a __torch_function__ of its own */
+} overloads;
+extern bool seen_subclass;                          /* an argument was of a type that may be one of these */
+extern PyTypeObject *plain_type;                    /* one that is none: Parameter, once it was met */
+static inline bool is_plain(PyObject *o) { return Py_TYPE(o) == tensor_type || Py_TYPE(o) == plain_type; }
+static inline void notice(PyObject *o) {
+    if (!is_plain(o)) seen_subclass = true;
+}
+void consider(overloads *s, PyObject *o);             /* adds the type of an object that is not exactly a Tensor */
+/* The call for which objects were bound to the parameters, if a subclass among them decides, or with `other` another
+ * class that has a __torch_function__; else false. */
+bool call_special(const entry *e, PyObject *const *from, bool other, PyObject *self, PyObject *const *args,
+                  Py_ssize_t n, PyObject *names, PyObject **result);
+PyObject *as_class(PyObject *result, PyTypeObject *type);       /* the result, taken, its tensors of a subclass */
+PyObject *as_special(const overloads *s, const char *name, PyObject *result);    /* as_class of the common type */
+PyObject *ask_types(const overloads *s, PyObject *function, PyObject *args, PyObject *kwargs);
+PyObject *answered(const overloads *s, const char *name, PyObject *answer);    /* TypeError for NotImplemented */
+PyObject *ask_method(const overloads *s, const char *name, PyObject *a, PyObject *b);    /* b NULL: of one argument */
+void plain_begin(void);                             /* until plain_end results are Tensors */
+void plain_end(void);
+PyObject *api__alias(const arg *a);
 
 /* ---- memory of other libraries (interop.c, dlpack.c) */
 typedef enum copying { COPY_IF_NEEDED, COPY_NEVER, COPY_ALWAYS } copying;

@@ -86,7 +86,12 @@ PyObject *api_int(const arg *a) { return as(a, CR_I32); }
 PyObject *api_long(const arg *a) { return as(a, CR_I64); }
 PyObject *api_short(const arg *a) { return as(a, CR_I16); }
 PyObject *api_bool(const arg *a) { return as(a, CR_BOOL); }
-cr_tensor *api_contiguous(const arg *a) { return cr_contiguous(a[0].t); }
+PyObject *api_contiguous(const arg *a) {
+    if (cr_is_contiguous(a[0].t)) return Py_NewRef(a[0].from);
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_contiguous(a[0].t));
+    return wrap(y);
+}
 cr_tensor *api_clone(const arg *a) { return cr_clone(a[0].t); }
 cr_tensor *api_detach(const arg *a) { return cr_detach(a[0].t); }
 

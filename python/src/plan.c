@@ -167,12 +167,17 @@ PyObject *api__signature(const arg *a) {
  * all objects, and the garbage collector sees them there; the capsule owns handles of tensors only. */
 enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE };       /* as in _guards.py */
 typedef struct guard { int kind; PyObject *of, *key, *was; Py_ssize_t n; cr_tensor *t; } guard;
-typedef struct guards { Py_ssize_t n; guard at[]; } guards;
+typedef struct guards {
+    PyObject *plan; int outputs;                    /* whose guards they are, and how many results it has; owned */
+    Py_ssize_t n;
+    guard at[];
+} guards;
 static const char guards_name[] = "chainrule.guards";
 
 static void free_guards(PyObject *capsule) {
     guards *g = PyCapsule_GetPointer(capsule, guards_name);
     for (Py_ssize_t i = 0; i < g->n; i++) cr_drop(g->at[i].t);
+    Py_XDECREF(g->plan);
     free(g);
 }
 
@@ -238,6 +243,24 @@ PyObject *api__guards(const arg *a) {
     return NULL;
 }
 
+PyObject *api__guards_plan(const arg *a) {
+    guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
+    if (!g || !plan_of(a[1].o)) return NULL;
+    g->plan = Py_NewRef(a[1].o);
+    g->outputs = axis(a[2].i);
+    Py_RETURN_NONE;
+}
+
+/* The plan where all its guards hold, else NULL; an exception is set if it has none. */
+static cr_plan *guarded(PyObject *capsule, int *outputs) {
+    const guards *g = PyCapsule_GetPointer(capsule, guards_name);
+    cr_plan *p = g && g->plan ? plan_of(g->plan) : NULL;
+    if (g && !g->plan) PyErr_SetString(PyExc_RuntimeError, "guards without a plan");
+    if (!p || first_failure(g) >= 0) return NULL;
+    *outputs = g->outputs;
+    return p;
+}
+
 PyObject *api__guards_fail(const arg *a) {
     const guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
     return g ? PyLong_FromSsize_t(first_failure(g)) : NULL;
@@ -245,11 +268,9 @@ PyObject *api__guards_fail(const arg *a) {
 
 /* ---- plans */
 PyObject *api__plan_run(const arg *a) {
-    cr_plan *p = plan_of(a[0].o);
-    const guards *g = p ? PyCapsule_GetPointer(a[3].o, guards_name) : NULL;
-    const int n = axis(a[2].i);
-    if (!g) return NULL;
-    if (first_failure(g) >= 0) Py_RETURN_NONE;
+    int n;
+    cr_plan *p = guarded(a[0].o, &n);
+    if (!p) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     cr_tensor **out = calloc((size_t)n + 1, sizeof *out);
     if (!out) return PyErr_NoMemory();
     cr_status status;
@@ -276,12 +297,11 @@ static const char trial_name[] = "chainrule.trial";
 static void free_trial(PyObject *capsule) { cr_trial_free(PyCapsule_GetPointer(capsule, trial_name)); }
 
 PyObject *api__plan_trial(const arg *a) {
-    cr_plan *p = plan_of(a[0].o);
-    const guards *g = p ? PyCapsule_GetPointer(a[2].o, guards_name) : NULL;
+    int n;
+    cr_plan *p = guarded(a[0].o, &n);
     cr_trial *t;
     bool fit;
-    if (!g) return NULL;
-    if (first_failure(g) >= 0) Py_RETURN_NONE;
+    if (!p) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     misfit = false;
     WITHOUT_GIL(t = cr_plan_trial(p, a[1].list.v, &fit));
     if (PyErr_Occurred()) return NULL;

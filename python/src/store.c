@@ -96,6 +96,38 @@ static bool remember_copy(PyObject *self, PyObject *copy, PyObject *memo) {
     return ok;
 }
 
+/* The memory of x in one deepcopy: a tensor over a copy of all of it, which is made once, so that what shared memory
+ * shares its copy.  NULL with an exception. */
+static PyObject *twin_memory(const cr_tensor *x, PyObject *memo) {
+    PyObject *key = Py_BuildValue("(sNi)", "storage", PyLong_FromVoidPtr((void *)(uintptr_t)cr_storage_id(x)),
+                                  (int)cr_dtype_of(x));
+    PyObject *known = key ? PyObject_GetItem(memo, key) : NULL;
+    if (key && !known && PyErr_ExceptionMatches(PyExc_KeyError)) {
+        PyErr_Clear();
+        const int64_t n = cr_storage_bytes(x) / (int64_t)cr_dtype_size(cr_dtype_of(x)), step = 1;
+        cr_tensor *whole = cr_storage_view(x, cr_dtype_of(x), 1, &n, &step, 0), *y = NULL;
+        if (whole) WITHOUT_GIL(y = cr_clone(whole));
+        cr_release(whole);
+        known = wrap(y);
+        if (known && PyObject_SetItem(memo, key, known) < 0) Py_CLEAR(known);
+    }
+    Py_XDECREF(key);
+    return known;
+}
+
+/* Negative strides, which storage_view does not take, come out in order and alone. */
+static cr_tensor *twin(const cr_tensor *x, PyObject *memo) {
+    const int64_t *strides = cr_strides(x);
+    for (int i = 0; i < cr_ndim(x); i++)
+        if (strides[i] < 0) return cr_clone(x);
+    PyObject *memory = twin_memory(x, memo);
+    if (!memory) return NULL;
+    cr_tensor *y = cr_storage_view(handle(memory), cr_dtype_of(x), cr_ndim(x), cr_shape(x), strides,
+                                   cr_storage_offset(x));
+    Py_DECREF(memory);
+    return y;
+}
+
 /* (input, memo) */
 PyObject *api___deepcopy__(const arg *a) {
     PyObject *self = a[0].o, *memo = a[1].o, *known = known_copy(self, memo);
@@ -106,17 +138,15 @@ PyObject *api___deepcopy__(const arg *a) {
         return NULL;
     }
     const bool requires_grad = cr_requires_grad(handle(self));
-    cr_tensor *x = cr_detach(handle(self)), *y;
-    WITHOUT_GIL(y = cr_clone(x));
+    cr_tensor *x = cr_detach(handle(self)), *y = twin(x, memo);
     cr_release(x);
+    if (!y && PyErr_Occurred()) return NULL;
     PyObject *copy = leaf_as(y, Py_TYPE(self), requires_grad, ((Tensor *)(void *)self)->from_data);
     PyObject *grad = copy ? PyObject_GetAttrString(self, "grad") : NULL;
     if (grad && grad != Py_None) {
-        cr_tensor *g = cr_detach(handle(grad)), *h;
-        WITHOUT_GIL(h = cr_clone(g));
-        cr_release(g);
-        if (!h || cr_set_grad(handle(copy), h) != CR_OK) { raise_error(); Py_CLEAR(copy); }
-        cr_release(h);
+        PyObject *other = PyObject_CallMethod(grad, "__deepcopy__", "O", memo);
+        if (!other || PyObject_SetAttrString(copy, "grad", other) < 0) Py_CLEAR(copy);
+        Py_XDECREF(other);
     }
     /* before its attributes, which may lead back to it */
     if (!grad || (copy && !remember_copy(self, copy, memo))) Py_CLEAR(copy);

@@ -96,6 +96,7 @@ static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes
     if (!self) { cr_drop(t); return NULL; }
     self->t = t;
     self->grad = self->weak = self->dict = NULL;
+    self->owner = NULL;
     self->from_data = false;
     return (PyObject *)self;
 }
@@ -110,9 +111,23 @@ cr_tensor *unscoped(cr_tensor *t) {
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(unscoped(t), type) : raise_error(); }
 PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
 
+PyObject *retyped(PyObject *o, PyTypeObject *type) { return object_of(hold(o), type); }
+
 PyObject *wrap_borrowed(const cr_tensor *t) {
     if (!t || t == CR_NONE) Py_RETURN_NONE;
     return object_of(cr_retain(t), tensor_type);
+}
+
+/* The object that x.grad returns from now on, taken; NULL: none yet. */
+static void keep_grad(Tensor *s, PyObject *grad) {
+    PyObject *before = s->grad;
+    if (before && ((Tensor *)(void *)before)->owner == s) ((Tensor *)(void *)before)->owner = NULL;
+    s->grad = grad;
+    if (grad) {
+        ((Tensor *)(void *)grad)->owner = s;
+        track((PyObject *)s);
+    }
+    Py_XDECREF(before);
 }
 
 static void tensor_free(PyObject *self) {
@@ -120,7 +135,7 @@ static void tensor_free(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (s->weak) PyObject_ClearWeakRefs(self);
-    Py_XDECREF(s->grad);
+    keep_grad(s, NULL);
     Py_XDECREF(s->dict);
     cr_drop(s->t);
     if (type != tensor_type) ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -139,7 +154,7 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *context) {
 
 static int tensor_clear(PyObject *self) {
     Tensor *s = (Tensor *)(void *)self;
-    Py_CLEAR(s->grad);
+    keep_grad(s, NULL);
     Py_CLEAR(s->dict);
     return 0;
 }
@@ -219,7 +234,7 @@ static bool is_long(const cr_tensor *a, const cr_tensor *b) {
     return n > LONG || m > LONG || n * m > LONG * 32;
 }
 
-static PyObject *apply(PyObject *a, PyObject *b, binary f) {
+static PyObject *apply_plain(PyObject *a, PyObject *b, binary f) {
     cr_tensor *x = operand(a), *z = x ? operand(b) : NULL, *y = NULL;
     if (z && is_long(x, z)) WITHOUT_GIL(y = f(x, z));
     else if (z) y = f(x, z);
@@ -228,6 +243,41 @@ static PyObject *apply(PyObject *a, PyObject *b, binary f) {
     if (z) return wrap(y);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* name: the method that a subclass is asked for; reflected: the same with the operands exchanged */
+static PyObject *apply_special(PyObject *a, PyObject *b, binary f, const char *name, const char *reflected) {
+    overloads s = {.count = 0};
+    consider(&s, a);
+    consider(&s, b);
+    if (!s.count) return apply_plain(a, b, f);
+    if (s.asked) return is_tensor(a) ? ask_method(&s, name, a, b) : ask_method(&s, reflected, b, a);
+    PyObject *result = apply_plain(a, b, f);
+    return result == Py_NotImplemented ? result : as_special(&s, name, result);
+}
+
+static inline PyObject *apply(PyObject *a, PyObject *b, binary f, const char *name, const char *reflected) {
+    if (is_plain(a) && (is_plain(b) || PyFloat_CheckExact(b) || PyLong_CheckExact(b))) return apply_plain(a, b, f);
+    return apply_special(a, b, f, name, reflected);
+}
+
+/* A result of one tensor in its class. */
+static PyObject *like_special(PyObject *self, PyObject *result) {
+    overloads s = {.count = 0};
+    consider(&s, self);
+    return s.count ? as_class(result, s.type[0]) : result;
+}
+
+static inline PyObject *like(PyObject *self, PyObject *result) {
+    return is_plain(self) ? result : like_special(self, result);
+}
+
+/* A call of one tensor, or of one and a key: is its class asked? */
+static bool asked(PyObject *self, const char *name, PyObject *key, PyObject **answer) {
+    overloads s = {.count = 0};
+    consider(&s, self);
+    if (s.asked) *answer = answered(&s, name, ask_method(&s, name, self, key));
+    return s.asked;
 }
 
 static PyObject *apply_inplace(PyObject *a, PyObject *b, binary f) {
@@ -243,23 +293,24 @@ static PyObject *apply_inplace(PyObject *a, PyObject *b, binary f) {
     return result;
 }
 
-#define OPERATOR(slot, f) static PyObject *slot(PyObject *a, PyObject *b) { return apply(a, b, f); }
+#define OPERATOR(slot, f, name, reflected)                                                         \
+    static PyObject *slot(PyObject *a, PyObject *b) { return apply(a, b, f, name, "__r" reflected "__"); }
 #define INPLACE(slot, name) static cr_tensor *slot##_into(const cr_tensor *x, const cr_tensor *y) { \
                                 return cr_program_apply_(cr_program_find(name), (cr_tensor *)(uintptr_t)x, 2, \
                                     (const cr_tensor *const[]){x, y}, NULL); } \
                             static PyObject *slot(PyObject *a, PyObject *b) { return apply_inplace(a, b, slot##_into); }
 
-OPERATOR(op_add, cr_add)
-OPERATOR(op_sub, cr_sub)
-OPERATOR(op_mul, cr_mul)
-OPERATOR(op_div, cr_div)
-OPERATOR(op_floordiv, cr_floor_divide)
-OPERATOR(op_mod, cr_remainder)
-OPERATOR(op_and, cr_bitwise_and)
-OPERATOR(op_or, cr_bitwise_or)
-OPERATOR(op_xor, cr_bitwise_xor)
-OPERATOR(op_lshift, cr_left_shift)
-OPERATOR(op_rshift, cr_right_shift)
+OPERATOR(op_add, cr_add, "add", "add")
+OPERATOR(op_sub, cr_sub, "sub", "sub")
+OPERATOR(op_mul, cr_mul, "mul", "mul")
+OPERATOR(op_div, cr_div, "div", "truediv")
+OPERATOR(op_floordiv, cr_floor_divide, "floor_divide", "floordiv")
+OPERATOR(op_mod, cr_remainder, "remainder", "mod")
+OPERATOR(op_and, cr_bitwise_and, "bitwise_and", "and")
+OPERATOR(op_or, cr_bitwise_or, "bitwise_or", "or")
+OPERATOR(op_xor, cr_bitwise_xor, "bitwise_xor", "xor")
+OPERATOR(op_lshift, cr_left_shift, "__lshift__", "lshift")
+OPERATOR(op_rshift, cr_right_shift, "__rshift__", "rshift")
 INPLACE(op_iadd, "add")
 INPLACE(op_isub, "sub")
 INPLACE(op_imul, "mul")
@@ -277,31 +328,36 @@ static cr_tensor *power_of_number(const cr_tensor *x, const cr_tensor *y) { retu
 
 static PyObject *op_pow(PyObject *a, PyObject *b, PyObject *modulus) {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-    return apply(a, b, is_tensor(a) && !is_tensor(b) ? power_of_number : cr_pow);
+    return apply(a, b, is_tensor(a) && !is_tensor(b) ? power_of_number : cr_pow, "pow", "__rpow__");
 }
 static PyObject *op_ipow(PyObject *a, PyObject *b, PyObject *unused) { (void)unused; return op_ipow_binary(a, b); }
 
 static PyObject *op_matmul(PyObject *a, PyObject *b) {
     if (!(is_tensor(a) || is_ndarray(a)) || !(is_tensor(b) || is_ndarray(b))) Py_RETURN_NOTIMPLEMENTED;
-    return apply(a, b, cr_matmul);
+    return apply(a, b, cr_matmul, "matmul", "__rmatmul__");
 }
 
-static PyObject *unary(PyObject *x, cr_tensor *(*f)(const cr_tensor *)) {
+static PyObject *unary(PyObject *x, cr_tensor *(*f)(const cr_tensor *), const char *name) {
+    PyObject *answer;
+    if (!is_plain(x) && asked(x, name, NULL, &answer)) return answer;
     cr_tensor *t = hold(x), *y;
     if (cr_numel(t) > LONG) WITHOUT_GIL(y = f(t));
     else y = f(t);
     cr_drop(t);
-    return wrap(y);
+    return like(x, wrap(y));
 }
-static PyObject *op_neg(PyObject *x) { return unary(x, cr_neg); }
-static PyObject *op_abs(PyObject *x) { return unary(x, cr_abs); }
-static PyObject *op_invert(PyObject *x) { return unary(x, cr_bitwise_not); }
+static PyObject *op_neg(PyObject *x) { return unary(x, cr_neg, "neg"); }
+static PyObject *op_abs(PyObject *x) { return unary(x, cr_abs, "abs"); }
+static PyObject *op_invert(PyObject *x) { return unary(x, cr_bitwise_not, "bitwise_not"); }
 static PyObject *op_pos(PyObject *x) { Py_INCREF(x); return x; }
 
 static PyObject *op_compare(PyObject *a, PyObject *b, int op) {
     static const binary of[] = {
         [Py_LT] = cr_lt, [Py_LE] = cr_le, [Py_EQ] = cr_eq, [Py_NE] = cr_ne, [Py_GT] = cr_gt, [Py_GE] = cr_ge};
-    return apply(a, b, of[op]);
+    static const char *const names[] = {
+        [Py_LT] = "__lt__", [Py_LE] = "__le__", [Py_EQ] = "__eq__",
+        [Py_NE] = "__ne__", [Py_GT] = "__gt__", [Py_GE] = "__ge__"};
+    return apply(a, b, of[op], names[op], names[op]);
 }
 
 /* of the object: == is elementwise */
@@ -417,7 +473,7 @@ static PyObject *op_iter(PyObject *self) {
     Py_ssize_t n = (Py_ssize_t)cr_size(t, 0);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {
-        PyObject *x = wrap(cr_select(t, 0, i));
+        PyObject *x = like(self, wrap(cr_select(t, 0, i)));
         if (x) PyList_SetItem(list, i, x);
         else Py_CLEAR(list);
     }
@@ -428,7 +484,7 @@ static PyObject *op_iter(PyObject *self) {
 }
 
 static int op_contains(PyObject *self, PyObject *x) {
-    PyObject *same = apply(self, x, cr_eq);
+    PyObject *same = apply_plain(self, x, cr_eq);
     if (!same) return -1;
     int found = -1;
     if (same == Py_NotImplemented) raise_type(x, "in: a Tensor holds numbers, not");
@@ -444,12 +500,17 @@ static int op_contains(PyObject *self, PyObject *x) {
 
 static PyObject *op_repr(PyObject *self) {
     PyObject *f = python_function("_print", "tensor_repr");
-    return f ? PyObject_CallFunctionObjArgs(f, self, NULL) : NULL;
+    plain_begin();
+    PyObject *text = f ? PyObject_CallFunctionObjArgs(f, self, NULL) : NULL;
+    plain_end();
+    return text;
 }
 
-static PyObject *op_get(PyObject *self, PyObject *key) { 
+static PyObject *op_get(PyObject *self, PyObject *key) {
+    PyObject *answer;
+    if (!is_plain(self) && asked(self, "__getitem__", key, &answer)) return answer;
     cr_tensor *t = get_item(self, key);
-    return t ? wrap(t) : NULL;
+    return t ? like(self, wrap(t)) : NULL;
 }
 
 /* ---- properties */
@@ -490,59 +551,72 @@ static PyObject *get_is_leaf(PyObject *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(cr_is_leaf(handle(self)));
 }
+static PyObject *get_retains_grad(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(cr_retains_grad(handle(self)));
+}
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
     (void)unused;
     if (cr_is_leaf(handle(self))) Py_RETURN_NONE;
     return node_object(cr_node_of(handle(self)));
 }
-static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
-static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
+static PyObject *get_version(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLong(cr_tensor_version(handle(self)));
+}
+static PyObject *get_data(PyObject *self, void *unused) {
+    (void)unused;
+    return like(self, wrap(cr_variable_data(handle(self))));
+}
+static PyObject *get_mT(PyObject *self, void *unused) {
+    (void)unused;
+    return like(self, wrap(cr_transpose(handle(self), -2, -1)));
+}
 static PyObject *get_T(PyObject *self, void *unused) {
     (void)unused;
     int64_t axes[CR_MAX_DIMS];
     int n = cr_ndim(handle(self));
     for (int i = 0; i < n; i++) axes[i] = n - 1 - i;
-    return wrap(cr_permute(handle(self), n, axes));
-}
-
-static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
-    return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
+    return like(self, wrap(cr_permute(handle(self), n, axes)));
 }
 
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
-void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
+void forget_grad(PyObject *self) { keep_grad((Tensor *)(void *)self, NULL); }
 
-bool become(PyObject *self, cr_tensor *t) {
-    Tensor *s = (Tensor *)(void *)self;
-    if (!t) return raise_error();
-    cr_tensor *old = s->t;
-    s->t = unscoped(t);
-    cr_drop(old);
-    forget_grad(self);
-    return true;
+/* Where the object is the gradient of another one, that one gets the new handle too. */
+static bool become_grad(Tensor *s, cr_tensor *t) {
+    cr_tensor *g = s->owner ? cr_grad_retain(s->owner->t) : NULL;
+    const bool ok = !g || g != s->t || cr_set_grad(s->owner->t, t) == CR_OK;
+    cr_drop(g);
+    return ok;
 }
 
-/* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
-static int set_data(PyObject *self, PyObject *value, void *unused) {
-    (void)unused;
-    Tensor *s = (Tensor *)(void *)self;
-    if (!value || !is_tensor(value)) { raise_type(value ? value : Py_None, "data must be a Tensor, not"); return -1; }
-    cr_tensor *t = cr_detach(handle(value)), *g = cr_grad_retain(s->t);
-    bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) &&
-                same_shape(g, t);
-    const bool failed = !t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) ||
-                        (fits && cr_set_grad(t, g) != CR_OK);
-    cr_drop(g);
-    if (failed) {
+static bool replace(Tensor *s, cr_tensor *t) {
+    if (!t || !become_grad(s, t)) {
         cr_release(t);
-        raise_error();
-        return -1;
+        return raise_error();
     }
     cr_tensor *old = s->t;
     s->t = unscoped(t);
     cr_drop(old);
-    if (!fits) forget_grad(self);
-    return 0;
+    return true;
+}
+
+bool become(PyObject *self, cr_tensor *t) {
+    if (!replace((Tensor *)(void *)self, t)) return false;
+    forget_grad(self);
+    return true;
+}
+
+bool become_data(PyObject *self, const cr_tensor *data) {
+    return replace((Tensor *)(void *)self, cr_with_data(handle(self), data));
+}
+
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    if (value && is_tensor(value)) return become_data(self, handle(value)) ? 0 : -1;
+    raise_type(value ? value : Py_None, "data must be a Tensor, not");
+    return -1;
 }
 
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
@@ -562,9 +636,7 @@ static PyObject *get_grad(PyObject *self, void *unused) {
         Py_INCREF(grad);
     } else {
         grad = wrap_borrowed(g);
-        s->grad = g && g != CR_NONE ? Py_XNewRef(grad) : NULL;
-        if (s->grad) track(self);
-        Py_XDECREF(before);
+        keep_grad(s, g && g != CR_NONE ? Py_XNewRef(grad) : NULL);
     }
     cr_drop(g);
     return grad;
@@ -581,7 +653,7 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         raise_error();
         return -1;
     }
-    forget_grad(self);
+    keep_grad((Tensor *)(void *)self, g == CR_NONE ? NULL : Py_NewRef(value));
     return 0;
 }
 
@@ -597,11 +669,13 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
+    {"retains_grad", get_retains_grad, NULL, "Does it keep a gradient though it is no leaf?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
     {"data", get_data, set_data,
-     "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of "
-     "another shape, dtype or device goes.",
+     "The same storage outside the graph, with a version counter of its own.  Assigning a tensor puts this one over "
+     "its memory; hooks, graphs recorded before and the gradient stay.",
      NULL},
+    {"_version", get_version, NULL, "How often it was written in place: all views count together.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
     {"__dict__", get_dict, set_dict, "The attributes that were set on this object.", NULL},

@@ -66,23 +66,30 @@ cr_tensor *api_squeeze(const arg *a) {
     return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
 }
 
-/* ---- in place: the object itself becomes the view */
-static PyObject *reshaped(const arg *a, const char *name, cr_tensor *y) {
+/* ---- in place: the object itself becomes the view.  A leaf stays the leaf that it is; a result of the graph gets the
+ * node of the view in every mode, since its values are the same. */
+static PyObject *reshaped(const arg *a, const char *name, cr_tensor *(*view)(const arg *)) {
     PyObject *self = a[0].from;
-    const bool leaf = cr_is_leaf(a[0].t) && cr_requires_grad(a[0].t);
-    if (y && leaf && cr_grad_enabled()) {
-        cr_release(y);
+    const bool in_graph = cr_requires_grad(a[0].t), leaf = cr_is_leaf(a[0].t), retains = cr_retains_grad(a[0].t);
+    if (in_graph && leaf && cr_grad_enabled())
         return PyErr_Format(PyExc_RuntimeError, "[%s] a leaf Variable that requires grad is being used in an in-place "
                             "operation.", name);
+    const bool mode = cr_set_grad_enabled(cr_grad_enabled() || !leaf);
+    cr_tensor *y = view(a);
+    const bool recorded = cr_set_grad_enabled(mode);
+    if (!y || recorded) {
+        if (!become(self, y)) return NULL;
+        if (retains) cr_retain_grad(handle(self));
+        return Py_NewRef(self);
     }
-    if (!become(self, y)) return NULL;
-    if (leaf) cr_requires_grad_(handle(self), true);
-    return Py_NewRef(self);
+    const bool ok = become_data(self, y);
+    cr_release(y);
+    return ok ? Py_NewRef(self) : NULL;
 }
-PyObject *api_unsqueeze_(const arg *a) { return reshaped(a, "unsqueeze_", api_unsqueeze(a)); }
-PyObject *api_squeeze_(const arg *a) { return reshaped(a, "squeeze_", api_squeeze(a)); }
-PyObject *api_transpose_(const arg *a) { return reshaped(a, "transpose_", api_transpose(a)); }
-PyObject *api_t_(const arg *a) { return reshaped(a, "t_", api_t(a)); }
+PyObject *api_unsqueeze_(const arg *a) { return reshaped(a, "unsqueeze_", api_unsqueeze); }
+PyObject *api_squeeze_(const arg *a) { return reshaped(a, "squeeze_", api_squeeze); }
+PyObject *api_transpose_(const arg *a) { return reshaped(a, "transpose_", api_transpose); }
+PyObject *api_t_(const arg *a) { return reshaped(a, "t_", api_t); }
 
 /* ---- as_strided: a view outside of a graph, else a copy by indices, whose gradient adds up what elements share */
 static void let_go(void *t) { cr_drop(t); }
@@ -284,13 +291,17 @@ static cr_tensor *grown(const cr_tensor *x, int ndim) {
     return n < ndim ? cr_view(x, ndim, shape) : cr_view(x, n, cr_shape(x));
 }
 
+static PyObject *grown_object(PyObject *x, int ndim) {
+    return cr_ndim(handle(x)) < ndim ? wrap(grown(handle(x), ndim)) : Py_NewRef(x);
+}
+
 static PyObject *at_least(const char *name, const arg *a, int ndim) {
-    if (is_tensor(a[0].o)) return wrap(grown(handle(a[0].o), ndim));
+    if (is_tensor(a[0].o)) return grown_object(a[0].o, ndim);
     PyObject *items = tensors_of(name, a[0].o);
     Py_ssize_t n = items ? PyTuple_Size(items) : 0;
     PyObject *result = items ? PyTuple_New(n) : NULL;
     for (Py_ssize_t i = 0; result && i < n; i++) {
-        PyObject *y = wrap(grown(handle(PyTuple_GetItem(items, i)), ndim));
+        PyObject *y = grown_object(PyTuple_GetItem(items, i), ndim);
         if (y) PyTuple_SetItem(result, i, y);
         else Py_CLEAR(result);
     }

@@ -51,41 +51,90 @@ bool run_lock(const run *r) {
     return cr_os_lock_folder(r->s->out) || (cli_fail("another process trains in '%s'", r->s->out), false);
 }
 
-/* Renames the checkpoint first, so no reader sees half of it.  It contains folders if a save was interrupted. */
-static bool remove_checkpoint(const run *r, const char *name) {
-    char from[4096], to[4096], inside[4096];
-    if (!run_path(r, name, from) || !run_path(r, ".chainrule-old", to)) return false;
-    if (strcmp(name, ".chainrule-old") && !cr_os_rename(from, to)) return false;
-    static const char *const folders[] = {".chainrule-new", ".chainrule-commit", ""};
-    for (int i = 0; i < 3; i++)
-        if (join(to, folders[i], inside) && cr_os_exists(inside)) (void)cr_os_remove_folder(inside);
-    return true;
+static const char removed[] = ".chainrule-old";
+
+/* Renames the checkpoint first, so no reader sees half of it. */
+static cr_status remove_checkpoint(const run *r, const char *name) {
+    char from[4096], to[4096];
+    if (!run_path(r, name, from) || !run_path(r, removed, to)) return CR_IO;
+    cr_status status = cr_training_check(from);
+    if (status == CR_OK) status = cr_training_remove(to);             /* of a process that was killed */
+    if (status != CR_OK) return status;
+    if (!cr_os_rename(from, to))
+        return cr_fail(CR_IO, "train", "cannot move '%s' to '%s': %s", from, to, cr_os_error());
+    return cr_training_remove(to);
 }
 
 /* Completes an interrupted save, or removes its files. */
-static void settle_checkpoint(const char *dir) {
-    char new[4096], commit[4096];
-    if (!join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit)) return;
+static cr_status settle_checkpoint(const run *r, const char *name) {
+    char dir[4096], new[4096], commit[4096];
+    if (!run_path(r, name, dir) || !join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit))
+        return CR_IO;
     if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
+    return CR_OK;
 }
 
-/* An earlier run leaves "checkpoint" and "checkpoint-..."; a killed run also ".chainrule-old" and
- * ".chainrule-....tmp". */
-static void remove_rest(const char *name, void *ctx) {
+/* The N of checkpoint-N; -1: another name. */
+static int64_t step_of(const char *name) {
+    char *end = NULL;
+    if (strncmp(name, "checkpoint-", 11) || name[11] < '0' || name[11] > '9') return -1;
+    const int64_t step = strtoll(name + 11, &end, 10);
+    return *end ? -1 : step;
+}
+
+typedef struct earlier { const run *r; cr_status (*fn)(const run *r, const char *name); cr_status status; } earlier;
+
+static void of_checkpoint(const char *name, void *ctx) {
+    earlier *e = ctx;
+    const bool is = !strcmp(name, "checkpoint") || !strcmp(name, "checkpoint-best") || step_of(name) >= 0;
+    if (is && e->status == CR_OK) e->status = e->fn(e->r, name);
+}
+
+static cr_status each_checkpoint(const run *r, cr_status (*fn)(const run *r, const char *name)) {
+    earlier e = {r, fn, CR_OK};
+    cr_os_each_entry(r->s->out, of_checkpoint, &e);
+    return e.status;
+}
+
+static cr_status check_checkpoint(const run *r, const char *name) {
     char path[4096];
-    const run *r = ctx;
-    const char *end = strrchr(name, '.');
-    if (!strncmp(name, ".chainrule-", 11) && !strcmp(end, ".tmp") && run_path(r, name, path)) (void)cr_os_remove(path);
-    if (!strcmp(name, ".chainrule-old")) (void)remove_checkpoint(r, name);
-    if (strncmp(name, "checkpoint", 10) || (name[10] && name[10] != '-')) return;
-    if (!r->s->resume) (void)remove_checkpoint(r, name);
-    else if (run_path(r, name, path)) settle_checkpoint(path);
+    return run_path(r, name, path) ? cr_training_check(path) : CR_IO;
+}
+
+/* Does the file begin as the log of a run? */
+static bool is_log(const char *path) {
+    static const char first[] = "{\"event\":";
+    cr_mapping m;
+    if (!cr_os_map(path, &m)) return false;
+    const bool is = !m.bytes || (m.bytes >= sizeof first && !memcmp(m.data, first, sizeof first - 1));
+    cr_os_unmap(&m);
+    return is;
+}
+
+/* Files that the run will write are there, and no earlier run wrote them: it names the first. */
+static bool check_files(const run *r, const char *const *names) {
+    char log[4096], path[4096];
+    if (run_exists(r->s->out) || !run_path(r, "run.jsonl", log)) return true;
+    if (cr_os_is_plain(log) && is_log(log)) return true;
+    for (; *names; names++) {
+        if (!run_path(r, *names, path)) return false;
+        if (cr_os_exists(path) || cr_os_is_link(path))
+            return cli_fail("'%s' is of no earlier run: move it away, or choose another --out", path), false;
+    }
+    return true;
 }
 
 bool run_clear(const run *r) {
-    cr_os_each_entry(r->s->out, remove_rest, (void *)(uintptr_t)r);
-    if (r->s->resume || !run_exists(r->s->out)) return true;
-    return cli_fail("cannot remove the checkpoint in '%s': %s", r->s->out, cr_os_error()), false;
+    static const char *const of_train[] = {"run.jsonl", "tokenizer.json", "curve.svg", NULL};
+    char old[4096];
+    cr_status status = run_path(r, removed, old) ? cr_training_remove(old) : CR_IO;
+    if (status == CR_OK && r->s->resume) status = each_checkpoint(r, settle_checkpoint);
+    if (status == CR_OK && !r->s->resume) {
+        if (!check_files(r, of_train) || (r->s->model && !check_files(r, model_files))) return false;
+        status = each_checkpoint(r, check_checkpoint);          /* all, before one is removed */
+        if (status == CR_OK) status = each_checkpoint(r, remove_checkpoint);
+    }
+    return status == CR_OK || (cli_fail_library(), false);
 }
 
 /* ---- --keep: checkpoint-STEP */
@@ -93,10 +142,8 @@ typedef struct numbered { int64_t lowest, count; } numbered;
 
 static void count_numbered(const char *name, void *ctx) {
     numbered *all = ctx;
-    char *end = NULL;
-    if (strncmp(name, "checkpoint-", 11) || name[11] < '0' || name[11] > '9') return;
-    const int64_t step = strtoll(name + 11, &end, 10);
-    if (*end) return;
+    const int64_t step = step_of(name);
+    if (step < 0) return;
     if (!all->count++ || step < all->lowest) all->lowest = step;
 }
 
@@ -110,12 +157,14 @@ static cr_status keep_previous(const run *r) {
     return cr_training_copy(now, to);
 }
 
-static void remove_surplus(const run *r) {
+static cr_status remove_surplus(const run *r) {
     for (numbered all = {0};; all = (numbered){0}) {
         char name[40];
         cr_os_each_entry(r->s->out, count_numbered, &all);
         snprintf(name, sizeof name, "checkpoint-%lld", (long long)all.lowest);
-        if (all.count < r->s->keep || !remove_checkpoint(r, name)) return;
+        if (all.count < r->s->keep) return CR_OK;
+        cr_status status = remove_checkpoint(r, name);
+        if (status != CR_OK) return status;
     }
 }
 
@@ -224,7 +273,10 @@ void run_save(run *r, progress *bar) {
     }
     r->unsaved = save(r, "checkpoint", t, NULL) != CR_OK;
     if (r->unsaved) say_unsaved(r, bar, "the checkpoint");
-    else if (run_first(r)) remove_surplus(r);
+    else if (run_first(r) && remove_surplus(r)) {   /* not fatal either */
+        progress_end(bar);
+        cli_fail_library();
+    }
 }
 
 void run_save_best(run *r, progress *bar, double loss) {

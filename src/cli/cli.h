@@ -78,6 +78,7 @@ uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recogni
                                                      * beyond the vocabulary */
 
 /* ---- convert.c: the files beside a model's weights */
+extern const char *const model_files[];                /* in a model's folder; NULL ends them */
 /* The tokenizer in a model's folder, in that of a GGUF file, or in the file itself; home: which one. */
 cr_tokenizer *tokenizer_near(const char *model, char home[4096]);
 /* links or copies the files of a model's tokenizer, in place of older ones, or writes a GGUF file's; false: message

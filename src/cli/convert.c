@@ -1,6 +1,6 @@
 /* convert.c - chainrule import and export: a pretrained model in a folder of Hugging Face or a GGUF file
  * to a folder that chainrule uses, and back. */
-#include "cli.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,15 @@
 #include "../core/os.h"
 #include "../io/json.h"
 
-/* What else belongs to a model: the files of its tokenizer, and how to generate. */
-static const char *const companions[] = {
+/* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
+enum { COMPANIONS = 5 };                            /* the first of these */
+const char *const model_files[] = {
+    "config.json",             "model.safetensors",  "model.safetensors.index.json",
+    "adapter_config.json",     "adapter_model.safetensors",
     "tokenizer.json",          "tokenizer.model",    "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json",       "vocab.json",         "merges.txt",            "encoder.json",
     "vocab.bpe",               "vocab.txt",          "chat_template.jinja",   "generation_config.json",
+    NULL,
 };
 
 static bool join(const char *dir, const char *name, char out[4096]) {
@@ -40,10 +44,10 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
 }
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
-    char path[4096];
-    FILE *f = join(to, name, path) ? fopen(path, "wb") : NULL;
-    bool good = f && fwrite(text, 1, bytes, f) == bytes;
-    if (f && fclose(f)) good = false;
+    char path[4096], temporary[4096];
+    FILE *f = join(to, name, path) ? cr_os_create_beside(path, temporary, sizeof temporary) : NULL;
+    if (f) (void)fwrite(text, 1, bytes, f);                    /* a failure is found by the commit */
+    const bool good = f && cr_os_commit(f, temporary, path);
     if (!good) cli_fail("cannot write '%s/%s': %s", to, name, cr_os_error());
     return good;
 }
@@ -90,9 +94,9 @@ bool copy_companions(const char *model, const char *to) {
     cr_error_clear();
     if (own) return write_tokenizer(model, to);
     folder_of(model, from);
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+    for (const char *const *name = model_files + COMPANIONS; *name; name++) {
         char source[4096], copy[4096];
-        if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
+        if (!join(from, *name, source) || !join(to, *name, copy) || !cr_os_exists(source)) continue;
         if (!cr_os_copy(source, copy))
             return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
     }
@@ -118,9 +122,43 @@ static char *tokenizer_entries(const cr_lm *m, const char *from) {
     return entries;
 }
 
+typedef struct first_weights { char name[64]; } first_weights;
+
+static void find_weights(const char *name, void *ctx) {
+    first_weights *w = ctx;
+    if (!strcmp(name, "model.safetensors") || !strncmp(name, "model-00001-of-", 15))
+        snprintf(w->name, sizeof w->name, "%.63s", name);
+}
+
+/* Did the program write the model in this folder? */
+static bool is_written(const char *dir) {
+    char path[4096];
+    first_weights w = {""};
+    if (run_exists(dir)) return true;
+    cr_os_each_entry(dir, find_weights, &w);
+    char *by = *w.name && join(dir, w.name, path) ? cr_load_metadata(path, "written_by") : NULL;
+    const bool is = by && !strcmp(by, "chainrule");
+    cr_free(by);
+    cr_error_clear();
+    return is;
+}
+
+/* Only files that the program wrote are replaced.  False: there is another one, message printed. */
+static bool may_write(const char *out, bool checkpoint) {
+    char path[4096];
+    if (checkpoint && join(out, "checkpoint", path) && cr_training_check(path))
+        return cli_fail_library(), false;
+    if (is_written(out)) return true;
+    for (const char *const *name = model_files; *name; name++)
+        if (join(out, *name, path) && (cr_os_exists(path) || cr_os_is_link(path)))
+            return cli_fail("'%s' was not written by chainrule: move it away, or choose another --out", path), false;
+    return true;
+}
+
 /* from: the weights of a model; adapter: merged into them, or NULL. */
 static int convert(const char *from, const char *adapter, const char *model, const char *to, const char *format,
                    const char *type) {
+    if (strcmp(format, "gguf") && !may_write(to, !strcmp(format, "checkpoint"))) return CLI_FAILED;
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
         return cr_lm_free(m), cli_fail_library();
@@ -177,6 +215,7 @@ int cli_quantize(int argc, char **argv) {
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    if (!may_write(out, false)) return CLI_FAILED;
     const file_list files = {&text, 1};
     uint32_t *ids = text ? calibration(from, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());

@@ -77,9 +77,10 @@ bool run_folder(run *r) {
     /* a resumed run was locked before its checkpoint was read */
     if (!r->s->resume && !run_lock(r)) return false;
     if (!run_clear(r)) return false;
+    /* first the log, by which a folder is known as that of a run */
+    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->step)) return false;
     if (!run_path(r, "tokenizer.json", path)) return false;
-    if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
-    return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
+    return r->s->resume || !cr_tokenizer_save(r->tokenizer, path) || (cli_fail_library(), false);
 }
 
 void run_close(run *r) {

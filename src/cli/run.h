@@ -126,7 +126,7 @@ bool run_path(const run *r, const char *name, char out[4096]);
 bool run_exists(const char *dir);                                          /* does it hold a checkpoint of any kind? */
 /* false: another process trains in it, message printed */
 bool run_lock(const run *r);
-/* removes checkpoints of an earlier run, and temporary files */
+/* removes checkpoints of an earlier run; false: there is something that no run wrote, message printed */
 bool run_clear(const run *r);
 /* sets options that were not given from the run in s->resume */
 bool run_restore_settings(run *r, int *code);

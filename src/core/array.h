@@ -18,6 +18,8 @@ typedef struct cr_storage {
     atomic_uint version;                            /* raised by every in-place write */
     bool inside;                                    /* this struct lies in the memory that `free` returns */
     atomic_uchar pending;                           /* not 0: its bytes are on their way (pending.h) */
+    atomic_ushort aside;                            /* raised instead of version by writes through a handle that has a
+                                                     * version counter of its own (links.h) */
     unsigned born;                                  /* number of the recording that saw it begin; 0: none was active;
                                                      * from CR_ELSEWHERE on: it began on another thread (watch.h) */
     void *data;                                     /* an address, or what the device uses as one */
@@ -30,6 +32,9 @@ typedef struct cr_storage {
 cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void (*free)(cr_storage *));
 /* the struct at `memory`, which `free` returns with the data */
 cr_storage *cr_storage_place(void *memory, void *data, size_t bytes, const cr_device *dev, void (*free)(cr_storage *));
+static inline unsigned cr_storage_writes(const cr_storage *s) {        /* a stamp: differs after any write */
+    return atomic_load(&s->version) + ((unsigned)atomic_load(&s->aside) << 16);
+}
 cr_storage *cr_storage_retain(cr_storage *s);
 void        cr_storage_release(cr_storage *s);
 

@@ -30,6 +30,7 @@ void cr_quarantine(cr_tensor *t) {
     t->storage = NULL;
     t->node = NULL;
     t->grad = NULL;
+    t->counter = NULL;
     atomic_init(&t->base, NULL);
     t->ndim = 1;
     t->flags = 0;

@@ -17,6 +17,9 @@ typedef struct cr_node_head {                       /* the first member of a nod
                                                      * released */
 } cr_node_head;
 
+/* A version counter of its own: that of x.data, and of x after x.data = y.  Views share it. */
+typedef struct cr_counter { atomic_int refs; atomic_uint version; } cr_counter;
+
 /* A base: a tensor that is not a view, shared with all views of it.  A recorded in-place write to one
  * of them changes the node of the base, and the others update their nodes (grad/rewrite.c). */
 typedef struct cr_base {

@@ -40,7 +40,7 @@
 
 /* ---- threads ---- */
 struct cr_thread { pthread_t id; pid_t process; void (*fn)(void *); void *arg; };
-struct cr_mutex { pthread_mutex_t m; };
+struct cr_mutex { pthread_mutex_t m; int process; };      /* process: which m was made in */
 struct cr_cond { pthread_cond_t c; };
 
 static void *thread_main(void *p) {
@@ -100,9 +100,20 @@ void cr_thread_join(cr_thread *t) {
     free(t);
 }
 
+/* Locks and forks.  The child of a fork has only the thread that forked: a lock that another thread held stays held.
+ * Every lock therefore knows the process that took it, and the child takes a lock of its parent as if it were free.
+ * The processes of a line of forks count from 1; a held lock is twice the number, plus 1 where threads may sleep. */
+static volatile int generation = 1;
+static void count_fork(void) { generation++; }
+__attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(count_fork); }
+
+static int held(void) { return 2 * __atomic_load_n(&generation, __ATOMIC_RELAXED); }
+static bool is_held(int word, int by) { return word >> 1 == by >> 1; }
+
 cr_mutex *cr_mutex_new(void) {
     cr_mutex *m = malloc(sizeof *m);
     if (m && pthread_mutex_init(&m->m, NULL)) { free(m); return NULL; }
+    if (m) m->process = held();
     return m;
 }
 
@@ -112,7 +123,20 @@ void cr_mutex_free(cr_mutex *m) {
     free(m);
 }
 
-void cr_mutex_lock(cr_mutex *m) { pthread_mutex_lock(&m->m); }
+static void renew(cr_mutex *m) {
+    static cr_spinlock one;
+    cr_spin_lock(&one);
+    if (m->process != held()) {
+        pthread_mutex_init(&m->m, NULL);
+        __atomic_store_n(&m->process, held(), __ATOMIC_RELEASE);
+    }
+    cr_spin_unlock(&one);
+}
+
+void cr_mutex_lock(cr_mutex *m) {
+    if (__atomic_load_n(&m->process, __ATOMIC_ACQUIRE) != held()) renew(m);
+    pthread_mutex_lock(&m->m);
+}
 void cr_mutex_unlock(cr_mutex *m) { pthread_mutex_unlock(&m->m); }
 
 cr_cond *cr_cond_new(void) {
@@ -140,25 +164,37 @@ void cr_os_relax(void) {
 
 /* The holder may have lost its processor: after a while the waiting thread yields. */
 void cr_spin_lock(cr_spinlock *l) {
-    for (int tries = 0; __atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE); ) {
-        while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
+    const int ours = held();
+    int seen = 0;
+    int tries = 0;
+    while (!__atomic_compare_exchange_n(&l->held, &seen, ours, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        for (; is_held(seen, ours); seen = __atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
             if (++tries < 100) cr_os_relax();
             else sched_yield();
         }
-    }
 }
 
 void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
 
-/* 0: free; 1: held; 2: held, and threads may sleep */
 void cr_word_lock(volatile int *word) {
-    int seen = 0;
-    if (__atomic_compare_exchange_n(word, &seen, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
-    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE)) cr_os_sleep_on(word, 2, 0);
+    const int ours = held();
+    int seen = 0, wanted = ours;
+    for (;;) {
+        if (!is_held(seen, ours)) {                 /* free, or the parent's */
+            if (__atomic_compare_exchange_n(word, &seen, wanted, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+            continue;
+        }
+        wanted = ours + 1;                          /* from here on other threads may sleep too */
+        if (seen == wanted ||
+            __atomic_compare_exchange_n(word, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            cr_os_sleep_on(word, wanted, 0);
+            seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 void cr_word_unlock(volatile int *word) {
-    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) cr_os_wake(word, 1);
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & 1) cr_os_wake(word, 1);
 }
 
 void cr_os_sleep_on(volatile int *word, int value, double seconds) {
@@ -401,7 +437,7 @@ void cr_os_sleep(double seconds) {
 }
 
 /* ---- files ---- */
-static _Thread_local char error_text[128];
+static _Thread_local char error_text[384];
 
 enum { NOT_REGULAR = -1 };                          /* in addition to errno's codes */
 
@@ -421,9 +457,73 @@ static int kind_error(const struct stat *st) {
 
 const char *cr_os_error(void) { return error_text; }
 
+/* The library's own names: folders of a save under way, and temporary files, ".chainrule-PROCESS-NUMBER.tmp". */
+bool cr_os_is_temporary(const char *name) {
+    int end = 0;
+    return sscanf(name, ".chainrule-%*[0-9]-%*[0-9].tmp%n", &end) == 0 && end && !name[end];
+}
+
+static bool is_own(const char *name) {
+    static const char *const folders[] = {"new", "ready", "commit", "old"};
+    if (strncmp(name, ".chainrule-", 11)) return false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) if (!strcmp(name + 11, folders[i])) return true;
+    return cr_os_is_temporary(name);
+}
+
+/* Where a path leads: `name` in `folder`.  A folder of the user's may be a link.  From the first name of the library's
+ * own on nothing is followed, since a link there was not made by a save. */
+typedef struct place { int folder; const char *name; bool own; } place;
+
+static int open_folder(int at, const char *from, const char *to, int flags) {
+    char part[PATH_MAX];
+    if (to - from >= PATH_MAX) return errno = ENAMETOOLONG, -1;
+    snprintf(part, sizeof part, "%.*s", (int)(to - from), from);
+    return openat(at, from == to ? "." : part, O_PATH | O_DIRECTORY | O_CLOEXEC | flags);
+}
+
+/* False: errno says why. */
+static bool place_of(const char *path, place *p) {
+    *p = (place){AT_FDCWD, path, false};
+    for (const char *from = path, *to; *from; from = to + (*to == '/')) {
+        char name[NAME_MAX + 1];
+        to = from + strcspn(from, "/");
+        if (to - from > NAME_MAX) return errno = ENAMETOOLONG, false;
+        snprintf(name, sizeof name, "%.*s", (int)(to - from), from);
+        if (!p->own && !is_own(name)) continue;
+        if (!p->own && (p->folder = open_folder(AT_FDCWD, path, from, 0)) < 0) return false;
+        *p = (place){p->folder, from, true};
+        if (!*to) return true;
+        const int inner = open_folder(p->folder, from, to, O_NOFOLLOW), code = errno;
+        close(p->folder);
+        if (inner < 0) return errno = code, false;
+        *p = (place){inner, ".", true};             /* the path may end in a slash */
+    }
+    return true;
+}
+
+/* Closes the place; keeps errno. */
+static int leave(place *p, int result) {
+    const int code = errno;
+    if (p->folder >= 0) close(p->folder);
+    errno = code;
+    return result;
+}
+
+static int open_at(const char *path, int flags) {
+    place p;
+    if (!place_of(path, &p)) return -1;
+    if (!p.own) return open(path, flags | O_CLOEXEC);
+    return leave(&p, openat(p.folder, p.name, flags | O_CLOEXEC | O_NOFOLLOW));
+}
+
+static bool stat_at(const char *path, struct stat *st) {
+    place p;
+    return place_of(path, &p) && !leave(&p, fstatat(p.folder, p.name, st, p.own ? AT_SYMLINK_NOFOLLOW : 0));
+}
+
 static bool map_file(const char *path, int protection, int flags, cr_mapping *m) {
     *m = (cr_mapping){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);    /* a pipe without a writer must not hang */
+    int fd = open_at(path, O_RDONLY | O_NONBLOCK);             /* a pipe without a writer must not hang */
     if (fd < 0) return failed(errno);
     struct stat st;
     int code = fstat(fd, &st) ? errno : kind_error(&st);
@@ -437,7 +537,7 @@ static bool map_file(const char *path, int protection, int flags, cr_mapping *m)
 
 cr_file_id cr_os_file_id(const char *path) {
     struct stat st;
-    return stat(path, &st) ? (cr_file_id){0} : (cr_file_id){st.st_dev, st.st_ino};
+    return stat_at(path, &st) ? (cr_file_id){st.st_dev, st.st_ino} : (cr_file_id){0};
 }
 
 bool cr_os_map(const char *path, cr_mapping *m) { return map_file(path, PROT_READ, 0, m); }
@@ -456,24 +556,71 @@ static int folder_length(const char *path) {
     return slash ? (int)(slash - path) + 1 : 0;
 }
 
+/* The folder that is open as `held`, for readdir. */
+static DIR *again(int held) {
+    const int fd = openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
+/* Removes temporary files of processes that were killed: each is locked as long as its writer lives. */
+static void remove_stale(int folder) {
+    DIR *d = again(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (!cr_os_is_temporary(e->d_name)) continue;
+        const int fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+            (void)unlinkat(folder, e->d_name, 0);
+        close(fd);
+    }
+    if (d) closedir(d);
+}
+
+/* A locked, empty file; -1: errno says why, EEXIST: another name is needed. */
+static int create_locked(int folder, const char *name, mode_t mode) {
+    struct stat st;
+    const int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd < 0) return -1;
+    /* another process may take it for a stale one before it is locked */
+    const bool lost = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (!lost && !fstat(fd, &st) && st.st_nlink) return fd;
+    close(fd);
+    return errno = EEXIST, -1;
+}
+
+/* The new file gets the owner and the mode of the one that it replaces. */
+static void take_mode(int fd, const struct stat *old) {
+    if (fchown(fd, old->st_uid, old->st_gid) && fchown(fd, (uid_t)-1, old->st_gid)) { /* only root may */ }
+    (void)fchmod(fd, old->st_mode & 0777);
+}
+
 FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     static atomic_uint counter;
     struct stat st;
+    place p;
     if (!*path || path[strlen(path) - 1] == '/') return failed(EISDIR), NULL;
+    const bool old = stat_at(path, &st);
     /* a rename would replace a device by a file */
-    if (!stat(path, &st) && kind_error(&st)) return failed(kind_error(&st)), NULL;
+    if (old && kind_error(&st)) return failed(kind_error(&st)), NULL;
+    if (old && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) return failed(errno), NULL;
     for (int tries = 0; tries < 100; tries++) {
         int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(),
                          atomic_fetch_add(&counter, 1));
         if (n < 0 || (size_t)n >= room) return failed(ENAMETOOLONG), NULL;
-        int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (!place_of(temporary, &p)) return failed(errno), NULL;
+        if (!tries) remove_stale(p.folder);
+        int fd = leave(&p, create_locked(p.folder, p.name, old ? 0600 : 0666));
         if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) return failed(errno), NULL;
+        if (old) take_mode(fd, &st);
         FILE *f = fdopen(fd, "w+b");
         if (f) return f;
         int code = errno;
+        cr_os_remove(temporary);
         close(fd);
-        unlink(temporary);
         return failed(code), NULL;
     }
     return failed(EEXIST), NULL;
@@ -484,36 +631,55 @@ static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     int n = folder_length(path);
     if (snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? path : ".") >= (int)sizeof folder) return;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_at(folder, O_RDONLY | O_DIRECTORY);
     if (fd < 0) return;
     (void)fsync(fd);                                           /* some file systems refuse; the data itself is safe */
     close(fd);
+}
+
+static bool move(const char *from, const char *to) {
+    place a, b;
+    if (!place_of(from, &a)) return false;
+    if (!place_of(to, &b)) return leave(&a, false);
+    const bool moved = !renameat(a.folder, a.name, b.folder, b.name);
+    return leave(&a, leave(&b, moved));
 }
 
 bool cr_os_commit(FILE *f, const char *temporary, const char *path) {
     int code = 0;
     if (ferror(f)) code = EIO;
     if (fflush(f) || fsync(fileno(f))) code = errno;
-    if (fclose(f) && !code) code = errno;
-    if (!code && rename(temporary, path)) code = errno;
-    if (code) { unlink(temporary); return failed(code); }
+    if (!code && !move(temporary, path)) code = errno;
+    if (code) cr_os_remove(temporary);
+    (void)fclose(f);                                           /* only now: closing ends the lock */
+    if (code) return failed(code);
     sync_folder(path);
     return true;
 }
 
 void cr_os_abandon(FILE *f, const char *temporary) {
+    cr_os_remove(temporary);
     if (f) fclose(f);
-    unlink(temporary);
 }
 
 bool cr_os_is_directory(const char *path) {
     struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
+    return stat_at(path, &st) && S_ISDIR(st.st_mode);
 }
+
+static mode_t own_kind(const char *path) {          /* not of what a link leads to; 0: not there */
+    struct stat st;
+    place p;
+    const bool there = place_of(path, &p) && !leave(&p, fstatat(p.folder, p.name, &st, AT_SYMLINK_NOFOLLOW));
+    return there ? st.st_mode & S_IFMT : 0;
+}
+
+bool cr_os_is_link(const char *path) { return own_kind(path) == S_IFLNK; }
+bool cr_os_is_plain(const char *path) { return own_kind(path) == S_IFREG; }
 
 bool cr_os_exists(const char *path) {
     struct stat st;
-    return !stat(path, &st);
+    return stat_at(path, &st);
 }
 
 bool cr_os_make_directory(const char *path) {
@@ -525,7 +691,10 @@ bool cr_os_make_directory(const char *path) {
     for (size_t i = 1; i <= n; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        int code = mkdir(part, 0777) ? errno : 0;
+        place p;
+        if (!place_of(part, &p)) return failed(errno);
+        int code = mkdirat(p.folder, p.name, p.own ? 0700 : 0777) ? errno : 0;
+        (void)leave(&p, 0);
         if (!code) sync_folder(part);
         if (code && !cr_os_is_directory(part)) return failed(code == EEXIST ? ENOTDIR : code);
         part[i] = path[i];
@@ -533,16 +702,41 @@ bool cr_os_make_directory(const char *path) {
     return true;
 }
 
-bool cr_os_remove(const char *path) { return remove(path) ? failed(errno) : true; }
+bool cr_os_remove(const char *path) {
+    place p;
+    if (!place_of(path, &p)) return failed(errno);
+    int code = unlinkat(p.folder, p.name, 0) ? errno : 0;
+    if (code == EISDIR || code == EPERM) code = unlinkat(p.folder, p.name, AT_REMOVEDIR) ? errno : 0;
+    (void)leave(&p, 0);
+    return code ? failed(code) : true;
+}
+
+/* A file that replaces another one gets its mode. */
+static void keep_mode(const char *from, const char *to) {
+    struct stat st, old;
+    place p;
+    if (!place_of(to, &p) || leave(&p, fstatat(p.folder, p.name, &old, AT_SYMLINK_NOFOLLOW)) || !S_ISREG(old.st_mode))
+        return;
+    const int fd = open_at(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    /* not of a file that has other names */
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_nlink == 1) take_mode(fd, &old);
+    close(fd);
+}
 
 bool cr_os_rename(const char *from, const char *to) {
-    if (rename(from, to)) return failed(errno);
+    keep_mode(from, to);
+    if (!move(from, to)) return failed(errno);
     sync_folder(to);
     return true;
 }
 
 bool cr_os_share(const char *from, const char *to) {
-    if (link(from, to)) return cr_os_copy(from, to);
+    place a, b;
+    if (!place_of(from, &a)) return failed(errno);
+    if (!place_of(to, &b)) return leave(&a, failed(errno));
+    const bool linked = !linkat(a.folder, a.name, b.folder, b.name, a.own ? 0 : AT_SYMLINK_FOLLOW);
+    if (!leave(&a, leave(&b, linked))) return cr_os_copy(from, to);
     sync_folder(to);
     return true;
 }
@@ -557,10 +751,23 @@ bool cr_os_copy(const char *from, const char *to) {
     return f && cr_os_commit(f, temporary, to);
 }
 
+static DIR *open_directory(const char *path) {
+    const int fd = open_at(path, O_RDONLY | O_DIRECTORY);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
+static const char *next_entry(DIR *d) {
+    struct dirent *e;
+    do e = readdir(d);
+    while (e && (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")));
+    return e ? e->d_name : NULL;
+}
+
 void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx) {
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) fn(e->d_name, ctx);
+    DIR *d = open_directory(path);
+    for (const char *name; d && (name = next_entry(d));) fn(name, ctx);
     if (d) closedir(d);
 }
 
@@ -571,11 +778,41 @@ bool cr_os_lock_folder(const char *path) {
     return false;
 }
 
-bool cr_os_remove_folder(const char *path) {
-    DIR *d = opendir(path);
+int cr_os_hold(const char *path) {
+    struct stat mine, now;
+    const int fd = open_at(path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return failed(errno), -1;
+    bool held = !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;         /* a file system may have no locks */
+    /* it may have been renamed or removed before it was locked */
+    held = held && !fstat(fd, &mine) && stat_at(path, &now) && mine.st_ino == now.st_ino && mine.st_dev == now.st_dev;
+    if (held) return fd;
+    close(fd);
+    return -2;
+}
+
+void cr_os_let_go(int held) { if (held >= 0) close(held); }
+
+bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
+    struct stat st;
+    const char *name;
+    DIR *d = again(held);
     if (!d) return failed(errno);
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    bool good = true;
+    while (good && (name = next_entry(d))) {
+        good = (ours(name) || cr_os_is_temporary(name)) && !fstatat(held, name, &st, AT_SYMLINK_NOFOLLOW) &&
+               S_ISREG(st.st_mode);
+        if (!good) snprintf(error_text, sizeof error_text, "'%s' in it is no file of a save: move it away", name);
+    }
+    rewinddir(d);
+    while (good && (name = next_entry(d))) (void)unlinkat(held, name, 0);
+    closedir(d);
+    return good;
+}
+
+bool cr_os_remove_folder(const char *path) {
+    DIR *d = open_directory(path);
+    if (!d) return failed(errno);
+    for (const char *name; (name = next_entry(d));) (void)unlinkat(dirfd(d), name, 0);
     closedir(d);
     return cr_os_remove(path);                                 /* fails, with the reason, if anything is left */
 }

@@ -82,7 +82,9 @@ bool    cr_os_send(int socket, const void *data, size_t n);             /* never
 int64_t cr_os_receive(int socket, void *data, size_t n);                /* never waits; 0: nothing yet, -1: the end */
 void    cr_os_close_socket(int socket);                                 /* -1 is allowed */
 
-/* files; paths are UTF-8.  After a failure cr_os_error() has the reason as text. */
+/* files; paths are UTF-8.  After a failure cr_os_error() has the reason as text.  A folder may be a link.  The
+ * library's own names (.chainrule-new, -ready, -commit, -old, .chainrule-1-2.tmp) and what they hold are never followed
+ * as links: such a link exists, and is neither a folder nor a file. */
 const char *cr_os_error(void);                                          /* reason of this thread's last failure */
 /* equal: the same file; a mapped file keeps its id */
 typedef struct cr_file_id { uint64_t device, inode; } cr_file_id;
@@ -93,9 +95,10 @@ bool  cr_os_map(const char *path, cr_mapping *m);
 bool  cr_os_map_private(const char *path, cr_mapping *m);
 void  cr_os_unmap(cr_mapping *m);
 cr_file_id cr_os_file_id(const char *path);                             /* {0, 0}: the file does not exist */
-/* a new file in the folder of path, for cr_os_commit */
+/* A new file in the folder of path, for cr_os_commit; with the mode of the file that it replaces.  Temporary files of
+ * processes that were killed are removed from the folder. */
 FILE *cr_os_create_beside(const char *path, char *temporary, size_t room);
-/* flush, sync, close, rename; removes the temporary on failure */
+/* flush, sync, rename, close; removes the temporary on failure; a link is replaced */
 bool  cr_os_commit(FILE *f, const char *temporary, const char *path);
 void  cr_os_abandon(FILE *f, const char *temporary);                    /* close and delete */
 /* with parents; true when it exists afterwards */
@@ -103,15 +106,26 @@ bool  cr_os_make_directory(const char *path);
 bool  cr_os_remove(const char *path);
 /* a folder and the files in it; refuses when folders are in it */
 bool  cr_os_remove_folder(const char *path);
-bool  cr_os_rename(const char *from, const char *to);                   /* and syncs the folder */
+/* syncs the folder; a file gets the mode of the one that it replaces */
+bool  cr_os_rename(const char *from, const char *to);
 bool  cr_os_copy(const char *from, const char *to);
 bool  cr_os_share(const char *from, const char *to);                    /* a hard link if possible, else a copy */
 /* names in a folder, in any order */
 void  cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx);
 /* until this process ends; false: another process holds it */
 bool  cr_os_lock_folder(const char *path);
+/* Locks a folder until cr_os_let_go, or the end of this process; -1: a failure; -2: another thread or process holds it,
+ * or has just moved it */
+int   cr_os_hold(const char *path);
+void  cr_os_let_go(int held);                                           /* -1 is allowed */
+/* removes the files in it; false, and nothing is removed: not all are regular files whose names are `ours`, or
+ * temporary files */
+bool  cr_os_clear_held(int held, bool (*ours)(const char *name));
 bool  cr_os_exists(const char *path);
 bool  cr_os_is_directory(const char *path);
+bool  cr_os_is_link(const char *path);
+bool  cr_os_is_plain(const char *path);                                 /* a regular file, and no link */
+bool  cr_os_is_temporary(const char *name);                             /* the name of a temporary file of ours */
 
 /* terminal and signals, for programs */
 bool  cr_os_is_terminal(FILE *f);

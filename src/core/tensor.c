@@ -113,8 +113,23 @@ static void base_release(cr_base *b) {
     cr_small_give(b, sizeof *b);
 }
 
+void cr_counter_release(cr_counter *c) {
+    if (c && cr_unref(&c->refs)) cr_small_give(c, sizeof *c);
+}
+
+bool cr_counter_begin(cr_tensor *t, unsigned version) {
+    cr_counter *c = cr_small_take(sizeof *c);
+    if (!c) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
+    atomic_init(&c->refs, 1);
+    atomic_init(&c->version, version);
+    cr_counter_release(t->counter);
+    t->counter = c;
+    return true;
+}
+
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
+    cr_counter_release(t->counter);
     cr_node_release(t->node);
     cr_unhold(atomic_load_explicit(&t->grad, memory_order_relaxed));
     base_release(atomic_load_explicit(&t->base, memory_order_relaxed));
@@ -212,6 +227,7 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     t->offset = 0;
     t->numel = numel;
     t->node = NULL;
+    t->counter = NULL;
     atomic_init(&t->grad, NULL);
     atomic_init(&t->base, NULL);
     atomic_init(&t->graph_version, 0);
@@ -261,8 +277,11 @@ cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, in
 
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
     cr_storage *s = t->storage ? cr_storage_retain(t->storage) : NULL;
-    if (m) return cr_tensor_new(s, t->dev, m);
-    return cr_tensor_placed(s, t->dev, t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->contiguous);
+    cr_tensor *y = m ? cr_tensor_new(s, t->dev, m)
+                     : cr_tensor_placed(s, t->dev, t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel,
+                                        t->contiguous);
+    if (y) y->counter = cr_counter_retain(t->counter);
+    return y;
 }
 
 bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {

@@ -13,6 +13,7 @@ typedef struct cr_scope {
 } cr_scope;
 
 enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4,
+       CR_FLAG_APART = 16,                          /* a view made with the gradient mode off: in no graph */
        CR_FLAG_KNOWN = 8 };                         /* its node points to it: the last reference is dropped under the
                                                      * node's lock */
 
@@ -24,6 +25,7 @@ struct cr_tensor {
     cr_node *node;                                  /* the op that computed it, or its leaf node; NULL: outside any
                                                      * graph */
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
+    cr_counter *counter;                            /* NULL: the version of the storage counts */
     _Atomic(cr_base *) base;                        /* shared by a base and its views; NULL: the tensor has no views */
     atomic_uint graph_version;                      /* the graph version of the base for which `node` is current */
     atomic_int held;                                /* references of objects that lend the tensor (cr_hold); part of
@@ -57,6 +59,24 @@ static inline cr_meta cr_meta_of(const cr_tensor *t) { /* dtype and shape, conti
     m.dtype = t->dtype, m.ndim = t->ndim, m.offset = 0, m.strided = false;
     for (int i = 0; i < t->ndim; i++) m.shape[i] = t->shape[i];
     return m;
+}
+/* A new version counter for a new handle.  False: out of memory. */
+bool       cr_counter_begin(cr_tensor *t, unsigned version);
+void       cr_counter_release(cr_counter *c);       /* NULL is allowed */
+static inline cr_counter *cr_counter_retain(cr_counter *c) {
+    if (c) atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+static inline unsigned cr_version_of(const cr_storage *s, const cr_counter *c) {
+    return c ? atomic_load(&c->version) : atomic_load(&s->version);
+}
+static inline void cr_count_write(const cr_tensor *t) {        /* t was written in place */
+    if (t->counter) {
+        atomic_fetch_add(&t->counter->version, 1);
+        atomic_fetch_add(&t->storage->aside, 1);
+    } else {
+        atomic_fetch_add(&t->storage->version, 1);
+    }
 }
 /* the same memory in the same order */
 bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);

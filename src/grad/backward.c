@@ -139,12 +139,12 @@ static bool exclusive(const cr_tensor *t) {
 /* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns
  * an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
-    if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
-        if (cr_add_(sum, d)) return sum;
-        cr_drop(sum);
-        return NULL;
-    }
-    cr_tensor *total = cr_unscope(cr_add(sum, d));
+    cr_tensor *total = NULL;
+    if (!cr_shape_equal(sum->ndim, sum->shape, d->ndim, d->shape))         /* a leaf before and after cr_with_data */
+        cr_fail(CR_RUNTIME, "backward", "gradients of %s and %s meet", cr_shape_text(sum->ndim, sum->shape).s,
+                cr_shape_text(d->ndim, d->shape).s);
+    else if (differentiable || !exclusive(sum) || sum->dtype != d->dtype) total = cr_unscope(cr_add(sum, d));
+    else if (cr_add_(sum, d)) return sum;
     cr_drop(sum);
     return total;
 }
@@ -225,15 +225,29 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
+/* The gradient of an earlier use of a leaf that was given other memory since (cr_with_data). */
+static cr_tensor *fitted(const cr_tensor *t, cr_tensor *g) {
+    if (!cr_shape_equal(t->ndim, t->shape, g->ndim, g->shape))
+        return cr_fail(CR_RUNTIME, "backward", "a leaf was used with shape %s and has shape %s now",
+                       cr_shape_text(g->ndim, g->shape).s, cr_shape_text(t->ndim, t->shape).s), NULL;
+    return g->dtype == t->dtype && g->dev == t->dev ? g : cr_to(g, t->dtype, t->dev);
+}
+
 /* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
  * else references it. */
-static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
+static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *given, bool only_ours) {
+    cr_tensor *g = fitted(t, given);
+    if (!g) return cr_error_status();
     const bool graph = w->o.create_graph,
                keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     const cr_watch *watch = cr_watching();
-    const cr_status status = watch ? watch->collects(t) : CR_OK;
+    cr_status status = watch ? watch->collects(t) : CR_OK;
     cr_tensor *before = cr_grad_hold(t), *sum;
+    if (status == CR_OK && before != CR_NONE && !cr_shape_equal(before->ndim, before->shape, g->ndim, g->shape))
+        status = cr_fail(CR_RUNTIME, "backward",
+                         "a gradient of %s cannot be added to one of %s: the leaf had another shape",
+                         cr_shape_text(g->ndim, g->shape).s, cr_shape_text(before->ndim, before->shape).s);
     if (status != CR_OK) sum = NULL;
     else if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
@@ -292,13 +306,14 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
+    const bool placed = graph || n->op->grafts;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !n->in[i].storage;
-        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
+        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, placed ? n->edges[i] : NULL);
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph ? n : NULL);
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, placed ? n : NULL);
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
@@ -512,6 +527,18 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     return status == CR_OK ? deliver(current, y->node, cotangent) : status;
 }
 
+bool cr_walk_frees(void) { return !current->o.create_graph && !current->o.retain_graph; }
+
+cr_status cr_graft(const cr_tensor *y, const cr_tensor *g) {
+    static const char op[] = "graft";
+    if (cr_missing(op, "the result", y) || cr_missing(op, "the cotangent", g)) return cr_error_status();
+    if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread");
+    if (cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) && y->dtype == g->dtype) return cr_walk_graft(y, g);
+    return cr_fail(CR_RUNTIME, op, "the result is %s %s, the cotangent %s %s: was it %s the first time?",
+                   cr_dtype_name(y->dtype), cr_shape_text(y->ndim, y->shape).s, cr_dtype_name(g->dtype),
+                   cr_shape_text(g->ndim, g->shape).s, cr_shape_text(g->ndim, g->shape).s);
+}
+
 cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
@@ -550,12 +577,13 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
                            cr_shape_text(y->ndim, y->shape).s);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
-    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dtype != y->dtype ||
-               cotangent->dev != y->dev) {
+    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dev != y->dev) {
         return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
                        cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
                        cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),
                        cr_shape_text(y->ndim, y->shape).s, y->dev->name);
+    } else if (cotangent->dtype != y->dtype && !(cotangent = cr_to(cotangent, y->dtype, y->dev))) {
+        return cr_error_status();
     }
     return deliver(w, y->node, cotangent);
 }
@@ -634,6 +662,24 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     *whole = found && !freed;
     free(seen.items);
     table_free(&w.known);
+    return status;
+}
+
+cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_found, cr_node ***found) {
+    table known = {0};
+    list seen = {0};
+    cr_status status = CR_OK;
+    for (int i = 0; i < n && status == CR_OK; i++) status = list_add(&seen, roots[i], &known);
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
+        const cr_node *at = seen.items[i];
+        for (int k = 0; k < at->n && status == CR_OK && at->seq >= since; k++)
+            if (at->edges[k]) status = list_add(&seen, at->edges[k], &known);
+    }
+    *n_found = 0;
+    *found = seen.items;
+    for (size_t i = 0; i < seen.n; i++)
+        if (seen.items[i]->seq < since) seen.items[(*n_found)++] = seen.items[i];
+    table_free(&known);
     return status;
 }
 

@@ -149,3 +149,36 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
     notes_end(&m);
     return y;
 }
+
+/* ---- checkpoints whose first run is recorded, so that hooks and modes are those of the second */
+static cr_status record_older(const cr_function_use *u, int n, cr_node *const *older, cr_tensor **results) {
+    const cr_tensor **in = malloc(sizeof *in * ((size_t)n + 1));
+    cr_status status = in ? CR_OK : cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph");
+    for (int i = 0; i < n && status == CR_OK; i++)
+        if (!(in[i] = cr_node_handle(older[i]))) status = cr_error_status();
+    cr_function_use use = *u;
+    use.n_in = n;
+    use.in = in;
+    if (status == CR_OK) status = cr_function_record(&use, results);
+    for (int k = 0; k < u->n_out && status == CR_OK; k++) cr_keep(results[k]);
+    free(in);
+    return status;
+}
+
+cr_status cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results) {
+    if (!u || !u->name || !u->out || !results)
+        return cr_fail_null("recompute_record", "the function, its name or an array");
+    cr_node **roots = malloc(sizeof *roots * ((size_t)u->n_out + 1)), **older = NULL;
+    if (!roots) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph");
+    int n = 0;
+    for (int k = 0; k < u->n_out; k++)
+        if (u->out[k] && u->out[k] != CR_NONE && cr_in_graph(u->out[k])) roots[n++] = u->out[k]->node;
+    cr_status status = cr_graph_older(n, roots, mark, &n, &older);
+    if (status == CR_OK && !n) status = cr_fail(CR_RUNTIME, u->name, "no result depends on a node of before the mark");
+    cr_scope_begin();
+    if (status == CR_OK) status = record_older(u, n, older, results);
+    cr_scope_end();
+    free(older);
+    free(roots);
+    return status;
+}

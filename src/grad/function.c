@@ -58,11 +58,11 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
     return CR_OK;
 }
 
-/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the
- * function must not own it, so it gets a new one. */
+/* A saved result is in the graph.  Its own node may be gone, and the node of the function must not own it, so it gets
+ * a new one. */
 static cr_status open_saved(const cr_call *c, const function *f) {
     cr_status status = CR_OK;
-    for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
+    for (int i = f->n_in; i < c->n && status == CR_OK; i++)
         if (f->result_of[i - f->n_in] >= 0)
             status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
     return status;
@@ -94,6 +94,7 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
                                        .needs = c->needs,
                                        .n_saved = c->n - f->n_in,
                                        .saved = c->in + f->n_in,
+                                       .frees = cr_walk_frees(),
                                        .ctx = f->ctx};
         status = f->backward(&call, dx);
         if (status != CR_OK) cr_fail(status, f->name, "its gradient failed without a message");
@@ -111,6 +112,7 @@ static const cr_op op_function = {
     .name_of = name_of,
     .arity = -1,
     .params_bytes = sizeof(function_params),
+    .grafts = true,
     .grad = function_grad,
     .hold = hold,
 };
@@ -164,6 +166,9 @@ static cr_tensor *token_new(const cr_function_use *u, function **made) {
     return NULL;
 }
 
+/* Is result k an input that the function wrote in place? */
+static bool is_written(const cr_function_use *u, int k) { return u->written && u->written[k]; }
+
 static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
     if (!u || !u->name || !u->backward || !u->in || !u->out || !results || (u->n_saved && !u->saved))
         return cr_fail_null("function_record", "the function, its name, its gradient or an array");
@@ -173,11 +178,13 @@ static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
     for (int i = 0; i < u->n_in; i++) if (cr_missing(u->name, "an input", u->in[i])) return cr_error_status();
     for (int j = 0; j < u->n_saved; j++)
         if (cr_missing(u->name, "a saved tensor", u->saved[j])) return cr_error_status();
-    for (int k = 0; k < u->n_out; k++) {
+    cr_status status = CR_OK;
+    for (int k = 0; k < u->n_out && status == CR_OK; k++) {
         if (cr_missing(u->name, "a result", u->out[k])) return cr_error_status();
         if (u->out[k] == CR_NONE) return cr_fail(CR_BAD_VALUE, u->name, "result %d is CR_NONE", k);
+        if (is_written(u, k)) status = cr_check_writable(u->name, u->out[k], true);
     }
-    return CR_OK;
+    return status;
 }
 
 static bool records(const cr_function_use *u) {
@@ -185,6 +192,19 @@ static bool records(const cr_function_use *u) {
     for (int i = 0; i < u->n_in; i++) wanted |= cr_in_graph(u->in[i]);
     for (int k = 0; k < u->n_out; k++) can |= cr_dtype_is_float(u->out[k]->dtype);
     return wanted && can && cr_grad_enabled();
+}
+
+static cr_status make_result(const cr_function_use *u, const function *f, const cr_tensor *token, int k,
+                             cr_tensor **results) {
+    cr_tensor *y = (cr_tensor *)(uintptr_t)u->out[k];
+    const bool recorded = token && cr_dtype_is_float(y->dtype), written = is_written(u, k);
+    cr_status status = CR_OK;
+    if (!written && !(y = results[k] = cr_tensor_alias(y, NULL))) return cr_error_status();
+    if (recorded) status = attach_result(f, token, k, y);
+    if (!written || status != CR_OK) return status;
+    if (recorded) status = cr_base_update(y);
+    results[k] = status == CR_OK ? cr_new_handle(y) : NULL;
+    return results[k] ? CR_OK : cr_error_status();
 }
 
 cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
@@ -196,9 +216,7 @@ cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
     if (records(u) && !token) return cr_error_status();
     for (int k = 0; k < u->n_out; k++) results[k] = NULL;
     for (int k = 0; k < u->n_out && status == CR_OK; k++) {
-        results[k] = cr_tensor_alias(u->out[k], NULL);
-        if (!results[k]) status = cr_error_status();
-        else if (token && cr_dtype_is_float(results[k]->dtype)) status = attach_result(f, token, k, results[k]);
+        status = make_result(u, f, token, k, results);
     }
     for (int k = 0; k < u->n_out && status != CR_OK; k++) {
         cr_release(results[k]);

@@ -17,7 +17,8 @@
 typedef struct cr_saved {
     const cr_device *dev;
     cr_storage *storage;                            /* owned; NULL: not saved, or freed */
-    unsigned version;                               /* of the storage when it was saved */
+    cr_counter *counter;                            /* owned, as the handle had it, while storage is set */
+    unsigned version;                               /* when it was saved */
     cr_dtype dtype; int ndim;
     bool absent, contiguous, weak;                  /* absent: the input was CR_NONE; weak: a plain number */
     int64_t offset, numel, *dims;                   /* ndim sizes, ndim strides; inside the node's own allocation */
@@ -72,7 +73,9 @@ static inline cr_tensor *cr_grad_now(const cr_tensor *t) {
 
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
+bool     cr_node_points_to(const cr_node *n, const cr_tensor *t);      /* the leaf, or a result that retains */
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* n becomes the node of out */
+void     cr_node_move(const cr_tensor *from, cr_tensor *to);  /* to takes the place of from in the graph */
 /* saves the data of input i, which is t, in addition to what the op saves */
 void     cr_node_save(cr_node *n, int i, const cr_tensor *t);
 /* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no
@@ -99,6 +102,12 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
 /* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent
  * in y's graph. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
+bool      cr_walk_frees(void);                      /* does the walk free what nodes saved? */
+
+/* The nodes with seq < since that n roots depend on, and that younger ones lead to: borrowed, in an owned list. */
+cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_found, cr_node ***found);
+/* A handle without data on the result of n. */
+cr_tensor *cr_node_handle(cr_node *n);
 
 /* checkpoint.c: remembers which tensors of graphs the first run of a checkpoint's function reads. */
 void cr_checkpoint_note(int n, const cr_tensor *const *in);

@@ -44,14 +44,6 @@ static cr_hook_entry *unlinked(cr_node *n, int64_t id) {
     return h;
 }
 
-static void end_hooks(cr_node *n) {
-    for (cr_hook_entry *h; (h = cr_hook_after(n, 0, false)) || (h = cr_hook_after(n, 0, true)); ) {
-        cr_hook_entry *gone = unlinked(n, h->id);
-        cr_hook_release(h);
-        if (gone) cr_hook_release(gone);
-    }
-}
-
 /* ---- leaves */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
@@ -70,10 +62,9 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         if (!cr_leaf_node(t)) return NULL;
         cr_node_point(t->node, t);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
-    } else {                                        /* the node is kept: another thread may be about to record a use
-                                                     * of t */
+    } else {                                        /* the node is kept with its hooks: t may be switched on again, and
+                                                     * another thread may be about to record a use of t */
         cr_node_unpoint(t->node, t);
-        end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
     if (t->flags & CR_FLAG_VIEW) cr_base_leave(t);        /* it becomes a leaf */
@@ -151,9 +142,62 @@ cr_status cr_retain_grad(cr_tensor *t) {
     return CR_OK;
 }
 
+bool cr_retains_grad(const cr_tensor *t) {
+    return check("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
+}
+
 cr_tensor *cr_detach(const cr_tensor *t) {
     if (check("detach", t) != CR_OK) return NULL;
     return cr_tensor_alias(t, NULL);
+}
+
+cr_tensor *cr_variable_data(const cr_tensor *t) {
+    cr_tensor *y = cr_detach(t);
+    if (!y || cr_counter_begin(y, 0)) return y;
+    cr_release(y);
+    return NULL;
+}
+
+unsigned cr_tensor_version(const cr_tensor *t) {
+    return check("tensor_version", t) == CR_OK && t->storage ? cr_version_of(t->storage, t->counter) : 0;
+}
+
+static cr_status check_data(const cr_tensor *t, const cr_tensor *data) {
+    static const char op[] = "with_data";
+    if (check(op, t) != CR_OK || check(op, data) != CR_OK) return cr_error_status();
+    if (!cr_in_graph(t)) return CR_OK;
+    if (!cr_dtype_is_float(data->dtype))
+        return cr_fail(CR_RUNTIME, op, "data of a tensor that requires a gradient must be floating point: %s",
+                       cr_dtype_name(data->dtype));
+    if (t->node->head.leaf || (cr_shape_equal(t->ndim, t->shape, data->ndim, data->shape) && t->dtype == data->dtype &&
+                               t->dev == data->dev))
+        return CR_OK;
+    return cr_fail(CR_RUNTIME, op, "data of a result of %s must be as that, %s %s on %s: %s %s on %s",
+                   cr_node_op(t->node), cr_dtype_name(t->dtype), cr_shape_text(t->ndim, t->shape).s, t->dev->name,
+                   cr_dtype_name(data->dtype), cr_shape_text(data->ndim, data->shape).s, data->dev->name);
+}
+
+/* y is over the memory of t: their versions are one, and views of t are views of y's base. */
+static bool same_memory(cr_tensor *y, const cr_tensor *t) {
+    cr_counter_release(y->counter);
+    y->counter = cr_counter_retain(t->counter);
+    if (!atomic_load(&t->base)) return true;
+    y->flags |= CR_FLAG_VIEW;
+    return cr_base_join(y, t);
+}
+
+cr_tensor *cr_with_data(cr_tensor *t, const cr_tensor *data) {
+    if (check_data(t, data) != CR_OK) return NULL;
+    cr_tensor *y = cr_tensor_alias(data, NULL);
+    if (!y) return NULL;
+    if (t->storage != data->storage ? !cr_counter_begin(y, cr_tensor_version(t)) : !same_memory(y, t)) {
+        cr_release(y);
+        return NULL;
+    }
+    cr_tensor *g = cr_grad_retain(t);
+    if (g != CR_NONE) cr_grad_put(y, g);
+    if (cr_in_graph(t)) cr_node_move(t, y);
+    return y;
 }
 
 /* ---- hooks of a tensor */

@@ -27,14 +27,17 @@ static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
 static void save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
     if (!t->storage) return;
     k->storage = cr_storage_retain(t->storage);
-    k->version = atomic_load(&t->storage->version) + version_ahead;
+    k->counter = cr_counter_retain(t->counter);
+    k->version = cr_version_of(t->storage, t->counter) + version_ahead;
     k->offset = t->offset;
     n->head.saved = true;
 }
 
 static void release_saved(cr_saved *k) {
     if (k->storage) cr_storage_release(k->storage);
+    cr_counter_release(k->counter);
     k->storage = NULL;
+    k->counter = NULL;
 }
 
 static void free_saved(cr_node *n) {
@@ -81,13 +84,34 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     return node;
 }
 
+/* With room for the sizes that cr_with_data may give it. */
 cr_node *cr_leaf_node(cr_tensor *t) {
     int64_t *dims;
-    if (!t->node && (t->node = node_allocate(NULL, 0, 2 * t->ndim, &dims))) {
+    if (!t->node && (t->node = node_allocate(NULL, 0, 2 * CR_MAX_DIMS, &dims))) {
         save_meta(&t->node->out, t, &dims);
         t->node->head.leaf = true;
     }
     return t->node;
+}
+
+void cr_node_move(const cr_tensor *from, cr_tensor *to) {
+    cr_node *n = from->node;
+    const bool pointed = cr_node_points_to(n, from);
+    cr_node_attach(cr_node_retain(n), to);
+    if (n->head.leaf) {                             /* cr_node_look shows what the leaf is now */
+        int64_t *dims = n->out.dims;
+        cr_spin_lock(&n->head.lock);
+        save_meta(&n->out, to, &dims);
+        cr_spin_unlock(&n->head.lock);
+    }
+    if (pointed) cr_node_point(n, to);
+}
+
+/* Input i has no current node: a message, where cr_sync_node left none. */
+static void stale(const cr_call *c, int i) {
+    if (c->in[i]->flags & CR_FLAG_APART)
+        cr_fail(CR_RUNTIME, cr_call_name(c), "input %d is a view that was made while the gradient mode was off, of a "
+                "tensor that was written in place since while it was on: take it again", i);
 }
 
 static uint32_t saves(const cr_call *c) { return c->op->saves_for ? c->op->saves_for(c) : c->op->saves; }
@@ -101,7 +125,7 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     for (int i = 0; i < c->n; i++) {
         needs[i] = cr_in_graph(c->in[i]);
         n_dims += 2 * saved[i]->ndim;
-        if (cr_node_is_stale(c->in[i])) goto done;      /* and could not be synchronized */
+        if (cr_node_is_stale(c->in[i])) { stale(c, i); goto done; }
     }
     for (int k = 0; k < c->op->n_aux; k++) n_dims += 2 * c->aux[k]->ndim;
 
@@ -128,11 +152,18 @@ done:
     return node;
 }
 
+bool cr_node_points_to(const cr_node *n, const cr_tensor *t) {
+    return n && atomic_load_explicit(&n->head.handle, memory_order_relaxed) == t;
+}
+
+/* A result that retains its gradient does so with its next node too: behind an in-place op. */
 void cr_node_attach(cr_node *n, cr_tensor *out) {
+    const bool retains = cr_node_points_to(out->node, out);
     cr_node_unpoint(out->node, out);
     cr_node_release(out->node);
     out->node = n;
     out->flags |= CR_FLAG_REQUIRES_GRAD;
+    if (retains) cr_node_point(n, out);
 }
 
 void cr_node_save(cr_node *n, int i, const cr_tensor *t) { save_data(n, &n->in[i], t, 0); }
@@ -156,14 +187,14 @@ cr_tensor *cr_adopt(cr_tensor *t) {
 
 /* input: k's number, -1 for a result */
 static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
-    if (!k->storage || atomic_load(&k->storage->version) == k->version) return CR_OK;
+    if (!k->storage || cr_version_of(k->storage, k->counter) == k->version) return CR_OK;
     cr_call c = {.op = n->op, .params = n->params};
     char what[32] = "its result";
     if (input >= 0) snprintf(what, sizeof what, "input %d", input);
     return cr_fail(
         CR_RUNTIME, cr_call_name(&c),
         "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)", what,
-        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
+        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, cr_version_of(k->storage, k->counter), k->version);
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
@@ -183,16 +214,33 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
     cr_storage *s = k->storage;
-    if (s && take) k->storage = NULL;
-    else if (s) cr_storage_retain(s);
+    cr_counter *counter = k->counter;
+    if (s && take) {
+        k->storage = NULL;
+        k->counter = NULL;
+    } else if (s) {
+        cr_storage_retain(s);
+        cr_counter_retain(counter);
+    }
     cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
-    if (t && k->weak) t->flags |= CR_FLAG_WEAK;
-    if (t && as) {
+    if (!t) return cr_counter_release(counter), NULL;
+    t->counter = s ? counter : NULL;
+    if (k->weak) t->flags |= CR_FLAG_WEAK;
+    if (as) {
         t->node = cr_node_retain(as);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
     }
     return t;
 }
+
+cr_tensor *cr_node_handle(cr_node *n) {
+    cr_saved k = n->out;
+    k.storage = NULL;
+    k.counter = NULL;
+    return cr_saved_unpack(&k, false, n);
+}
+
+uint64_t cr_graph_mark(void) { return atomic_load(&next_seq); }
 
 /* ---- the seam to ops/apply.c */
 /* In place the node is made before the version counts the write: saved inputs that were overwritten

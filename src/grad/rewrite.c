@@ -115,6 +115,7 @@ static cr_node *view_node(const cr_base *b, const cr_tensor *view) {
 
 cr_status cr_sync_from_base(cr_tensor *t) {
     const cr_base *b = atomic_load_explicit(&t->base, memory_order_relaxed);
+    if (t->flags & CR_FLAG_APART) return CR_RUNTIME;      /* cr_node_new says why, where it matters */
     cr_node *n = t->flags & CR_FLAG_VIEW ? view_node(b, t) : cr_node_retain(b->node);
     if (!n) return cr_error_status();
     cr_spin_lock(&t->lock);                         /* several threads that read t may arrive here: the first one
@@ -128,6 +129,7 @@ cr_status cr_sync_from_base(cr_tensor *t) {
         atomic_store_explicit(&t->graph_version, b->graph_version, memory_order_release);
     }
     cr_spin_unlock(&t->lock);
+    if (other != n && cr_node_points_to(other, t)) cr_node_point(n, t);
     cr_node_unpoint(other, t);
     cr_node_release(other);
     return CR_OK;

@@ -1,6 +1,6 @@
 /* file.h - shared by readers and writers of files: read and write whole files, build JSON text.
  * Messages name the path and the reason.  A new file is written under a temporary name and renamed, so
- * a reader sees the old file or the new one. */
+ * a reader sees the old file or the new one, and a link is replaced, not followed. */
 #ifndef CR_FILE_H
 #define CR_FILE_H
 

@@ -2,10 +2,8 @@
  * DIR/model-00001-of-00002.safetensors ... with DIR/model.safetensors.index.json, which says the file
  * of each tensor.
  *
- * Saving writes all files into DIR/.chainrule-new first: a full disk leaves the old files as they
- * were.  That folder becomes DIR/.chainrule-ready, its files are renamed into DIR, and weights of an
- * earlier save that the new one has not are removed.  A process that ends before leaves the old set;
- * after it, the next reader or writer of DIR completes the new one.  Other files in DIR stay untouched. */
+ * Saving is all or nothing (stage.h): the complete set is DIR/.chainrule-ready, which readers complete too.
+ * Weights of an earlier save that the new one has not are removed.  Other files in DIR stay untouched. */
 #include "folder.h"
 
 #include <stdlib.h>
@@ -14,9 +12,9 @@
 #include "../core/status.h"
 #include "json.h"
 #include "safetensors.h"
+#include "stage.h"
 
-static const char fresh[] = ".chainrule-new", ready[] = ".chainrule-ready", shards[] = "shards",
-                  single[] = "model.safetensors",
+static const char shards[] = "shards", single[] = "model.safetensors",
                   index_name[] = "model.safetensors.index.json", config_name[] = "config.json";
 
 cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *out) {
@@ -157,7 +155,7 @@ static cr_status save_shard(const char *op, const char *dir, const cr_params *p,
     cr_status status = of ? cr_join(op, dir, name, &at) : cr_error_status();
     for (int64_t k = 0; k < cr_params_count(p); k++)
         if (status == CR_OK && shard[k] == i) status = cr_params_add(of, cr_params_name(p, k), cr_params_at(p, k));
-    if (status == CR_OK) status = cr_save(at.s, of, "{\"format\":\"pt\"}");
+    if (status == CR_OK) status = cr_save(at.s, of, "{\"format\":\"pt\",\"written_by\":\"chainrule\"}");
     cr_params_free(of);
     return status;
 }
@@ -205,52 +203,73 @@ static cr_status put(const char *op, const char *dir, const char *stage, const c
     return cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
 }
 
+/* Is it the name of a shard?  *of: how many there are. */
+static bool shard_of(const char *name, long long *of) {
+    int end = 0;
+    return sscanf(name, "model-%*5[0-9]-of-%5lld.safetensors%n", of, &end) == 1 && end && !name[end];
+}
+
+static bool ours(const char *name) {
+    static const char *const names[] = {single, index_name, config_name, shards};
+    long long of;
+    for (int i = 0; i < 4; i++) if (!strcmp(name, names[i])) return true;
+    return shard_of(name, &of);
+}
+
 typedef struct sweep { const char *op, *dir; int64_t count; } sweep;
 
 /* Removes weights that the new set of `count` shards has not. */
 static void remove_stale(const char *name, void *ctx) {
     const sweep *s = ctx;
-    long long i, of;
-    int end = 0;
+    long long of;
     cr_path at;
-    const bool shard = sscanf(name, "model-%5lld-of-%5lld.safetensors%n", &i, &of, &end) == 2 && end && !name[end];
-    const bool stale = (shard && (s->count == 1 || of != s->count)) || (!strcmp(name, single) && s->count > 1) ||
-                       (!strcmp(name, index_name) && s->count == 1);
+    const bool stale = (shard_of(name, &of) && (s->count == 1 || of != s->count)) ||
+                       (!strcmp(name, single) && s->count > 1) || (!strcmp(name, index_name) && s->count == 1);
     if (stale && !cr_join(s->op, s->dir, name, &at)) (void)cr_os_remove(at.s);
 }
 
-static cr_status put_all(const char *op, const char *dir, const char *stage, int64_t count) {
+/* fn for each file of a set of `count` shards. */
+static cr_status each_of(const char *op, const char *dir, const char *stage, int64_t count,
+                         cr_status (*fn)(const char *op, const char *dir, const char *stage, const char *name)) {
     cr_status status = CR_OK;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         char name[64];
         shard_name(i, count, name);
-        status = put(op, dir, stage, name);
+        status = fn(op, dir, stage, name);
     }
-    if (status == CR_OK && count > 1) status = put(op, dir, stage, index_name);
-    if (status == CR_OK) status = put(op, dir, stage, config_name);
+    if (status == CR_OK && count > 1) status = fn(op, dir, stage, index_name);
+    return status == CR_OK ? fn(op, dir, stage, config_name) : status;
+}
+
+static cr_status need(const char *op, const char *dir, const char *stage, const char *name) {
+    cr_path from, to;
+    if (cr_join(op, stage, name, &from) || cr_join(op, dir, name, &to)) return cr_error_status();
+    if (cr_os_exists(from.s) || cr_os_exists(to.s)) return CR_OK;
+    return cr_fail(CR_IO, op, "'%s' of an interrupted save lacks %s: remove it", stage, name);
+}
+
+/* The file named shards, moved last by being removed, says that files may be missing in DIR. */
+static cr_status finish(const char *op, const char *dir, const char *stage) {
+    cr_path at;
+    cr_mapping m;
+    if (cr_join(op, stage, shards, &at)) return cr_error_status();
+    if (!cr_os_exists(at.s)) return CR_OK;
+    if (cr_file_map(op, at.s, false, &m)) return cr_error_status();
+    char text[32] = "";
+    memcpy(text, m.data, m.bytes < sizeof text ? m.bytes : sizeof text - 1);
+    cr_os_unmap(&m);
+    const long long count = strtoll(text, NULL, 10);
+    if (count < 1 || count > 99999)
+        return cr_fail(CR_IO, op, "'%s' of an interrupted save is damaged: remove '%s'", at.s, stage);
+    cr_status status = each_of(op, dir, stage, count, need);
+    if (status == CR_OK) status = each_of(op, dir, stage, count, put);
     if (status == CR_OK) cr_os_each_entry(dir, remove_stale, &(sweep){op, dir, count});
     return status;
 }
 
-cr_status cr_folder_complete(const char *op, const char *dir) {
-    cr_path stage, at;
-    cr_mapping m;
-    if (cr_join(op, dir, ready, &stage) || cr_join(op, stage.s, shards, &at)) return cr_error_status();
-    if (!cr_os_exists(stage.s)) return CR_OK;
-    cr_status status = CR_OK;
-    if (cr_os_exists(at.s)) {                       /* else all files are in DIR */
-        if (cr_file_map(op, at.s, false, &m)) return cr_error_status();
-        char text[32] = "";
-        memcpy(text, m.data, m.bytes < sizeof text ? m.bytes : sizeof text - 1);
-        cr_os_unmap(&m);
-        const long long count = strtoll(text, NULL, 10);
-        if (count < 1 || count > 99999)
-            return cr_fail(CR_IO, op, "'%s' of an interrupted save is damaged: remove '%s'", at.s, stage.s);
-        status = put_all(op, dir, stage.s, count);
-    }
-    if (status == CR_OK) (void)cr_os_remove_folder(stage.s);
-    return status;
-}
+static const cr_stage_kind saved = {".chainrule-ready", ours, finish};
+
+cr_status cr_folder_complete(const char *op, const char *dir) { return cr_stage_complete(op, dir, &saved, true); }
 
 cr_status cr_complete_folder(const char *dir) {
     static const char op[] = "complete_folder";
@@ -273,22 +292,15 @@ cr_status cr_save_folder(const char *dir, const cr_params *tensors, const char *
     if (shard_bytes < 0)
         return cr_fail(CR_BAD_VALUE, op, "shard_bytes must be at least 0, not %lld", (long long)shard_bytes);
     cr_status status = check_config(op, config);
-    cr_path stage, whole;
-    if (status == CR_OK) status = cr_folder_complete(op, dir);
-    if (status == CR_OK) status = cr_join(op, dir, fresh, &stage);
-    if (status == CR_OK) status = cr_join(op, dir, ready, &whole);
+    cr_path stage;
+    int lock = -1;
+    if (status == CR_OK) status = cr_join(op, dir, cr_stage_new, &stage);
     if (status != CR_OK) return status;
     int64_t *shard = calloc((size_t)cr_params_count(tensors) + 1, sizeof *shard);
     if (!shard) return cr_fail(CR_NO_MEMORY, op, "no memory for the names of '%s'", dir);
     const int64_t count = cut(tensors, shard_bytes ? (size_t)shard_bytes : (size_t)5000000000, shard);
-    if (cr_os_exists(stage.s)) (void)cr_os_remove_folder(stage.s);      /* of an interrupted save */
-    if (!cr_os_make_directory(stage.s))
-        status = cr_fail(CR_IO, op, "cannot create '%s': %s", stage.s, cr_os_error());
+    status = cr_stage_begin(op, dir, &saved, &lock);
     if (status == CR_OK) status = save_files(op, stage.s, tensors, config, shard, count);
-    if (status == CR_OK && !cr_os_rename(stage.s, whole.s))
-        status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", stage.s, whole.s, cr_os_error());
-    if (status != CR_OK) (void)cr_os_remove_folder(stage.s);
-    else status = cr_folder_complete(op, dir);
     free(shard);
-    return status;
+    return cr_stage_end(op, dir, &saved, lock, status);
 }

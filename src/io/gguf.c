@@ -114,6 +114,16 @@ static text string(reader *r) {
 }
 
 /* ---- entries, as JSON ---- */
+/* Which entries become text: with this key, or whose keys begin so; NULL: all.  Arrays of more elements are left out:
+ * whoever builds a tree of them needs many times the bytes of the file. */
+typedef struct wish { const char *key; bool exact; uint64_t most; } wish;
+enum { MOST_FOR_MODELS = 4096, MOST_TOKENS = 1 << 22 };
+
+static bool is_wanted(const wish *w, text key) {
+    const size_t n = w->key ? strlen(w->key) : 0;
+    return n <= key.n && (!w->exact || n == key.n) && !memcmp(key.s, w->key ? w->key : "", n);
+}
+
 static void put_text(cr_out *o, text t) {           /* what is not UTF-8 becomes U+FFFD */
     if (cr_utf8_valid(t.s, t.n) == t.n) { cr_out_string(o, t.s, t.n); return; }
     cr_out clean = {0};
@@ -151,38 +161,52 @@ static void put_scalar(reader *r, cr_out *o, uint32_t kind) {
     }
 }
 
-static void put_array(reader *r, cr_out *o) {
+static void skip(reader *r, uint32_t kind, uint64_t n) {
+    if (kind != STRING) r->p += n * kind_size[kind];
+    for (uint64_t i = 0; kind == STRING && i < n && !r->failed; i++) (void)string(r);
+}
+
+static void put_array(reader *r, cr_out *o, uint64_t most) {
     const uint64_t kind = number(r, 4), n = number(r, 8);
     if (r->failed) return;
     if (kind >= KINDS || kind == ARRAY) { fail(r, "an array of an unknown kind"); return; }
     const size_t least = kind == STRING ? 8 : kind_size[kind];
     if (n > left(r) / least) { fail(r, "an array is longer than the file"); return; }
+    if (n > most) {
+        skip(r, (uint32_t)kind, n);
+        cr_out_put(o, "null", 4);
+        return;
+    }
     cr_out_put(o, "[", 1);
     for (uint64_t i = 0; i < n && !r->failed; i++) {
-        if (i) cr_out_put(o, ",", 1);
+        if (i) cr_out_put(o, ", ", 2);
         put_scalar(r, o, (uint32_t)kind);
     }
     cr_out_put(o, "]", 1);
 }
 
-static cr_status read_entries(reader *r, uint64_t n, cr_out *o, uint64_t *align) {
+static cr_status read_entries(reader *r, uint64_t n, const wish *w, cr_out *o, uint64_t *align) {
+    cr_out ignored = {0};
     cr_out_put(o, "{", 1);
     for (uint64_t i = 0; i < n && !r->failed; i++) {
         const text key = string(r);
         const uint64_t kind = number(r, 4);
         if (r->failed) break;
         if (kind >= KINDS) { fail(r, "an entry of an unknown kind"); break; }
-        if (i) cr_out_put(o, ",\n", 2);
-        put_text(o, key);
-        cr_out_put(o, ":", 1);
+        const bool take = is_wanted(w, key);
+        if (take && o->bytes > 1) cr_out_put(o, ",\n", 2);
+        if (take) put_text(o, key);
+        if (take) cr_out_put(o, ": ", 2);
         if (key.n == 17 && !memcmp(key.s, "general.alignment", 17) && kind == U32) {
             const reader here = *r;
             *align = number(r, 4);
             *r = here;
         }
-        if (kind == ARRAY) put_array(r, o);
-        else put_scalar(r, o, (uint32_t)kind);
+        ignored.bytes = 0;
+        if (kind == ARRAY) put_array(r, take ? o : &ignored, take ? w->most : 0);
+        else put_scalar(r, take ? o : &ignored, (uint32_t)kind);
     }
+    cr_out_free(&ignored);
     cr_out_put(o, "}", 1);
     if (r->failed) return cr_error_status();
     if (!*align || *align & (*align - 1) || *align > 1u << 20)
@@ -272,7 +296,8 @@ static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, 
 
 bool cr_gguf_is(const unsigned char *file, size_t bytes) { return bytes >= 4 && !memcmp(file, "GGUF", 4); }
 
-cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_gguf *g) {
+static cr_status parse(const char *op, const char *path, const unsigned char *file, size_t bytes, const wish *w,
+                       cr_gguf *g) {
     *g = (cr_gguf){0};
     reader r = {file, file + bytes, op, path, false};
     if (!cr_gguf_is(file, bytes) || bytes < HEADER)
@@ -282,10 +307,14 @@ cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *f
     uint64_t align = ALIGN;
     if (version != 2 && version != 3)
         return cr_fail(CR_IO, op, "'%s' is GGUF of version %llu: 2 and 3 are known", path, (unsigned long long)version);
-    cr_status status = read_entries(&r, entries, &g->metadata, &align);
+    cr_status status = read_entries(&r, entries, w, &g->metadata, &align);
     if (status == CR_OK) status = read_tensors(&r, g, file, tensors, align);
     if (status != CR_OK) cr_gguf_free(g);
     return status;
+}
+
+cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_gguf *g) {
+    return parse(op, path, file, bytes, &(wish){.most = UINT64_MAX}, g);
 }
 
 void cr_gguf_free(cr_gguf *g) {
@@ -295,21 +324,34 @@ void cr_gguf_free(cr_gguf *g) {
     *g = (cr_gguf){0};
 }
 
-char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key) {
+/* The wanted entries as a JSON object. */
+static char *entries_of(const char *op, const char *path, const cr_mapping *m, const wish *w) {
     cr_gguf g;
-    cr_out o = {0};
-    if (cr_gguf_parse(op, path, m->data, m->bytes, &g)) return NULL;
-    cr_json *root = key ? cr_json_parse(op, path, g.metadata.text, g.metadata.bytes) : NULL;
-    const cr_json *v = root ? cr_json_get(root, key) : NULL;
-    if (!key) {
-        o = g.metadata;
-        g.metadata = (cr_out){0};
-    } else if (v && v->kind == CR_JSON_STRING) {
-        cr_out_put(&o, v->text, v->bytes);
-        cr_out_put(&o, "", 1);
-    } else if (v) cr_put_json(&o, v);
-    cr_json_free(root);
+    if (parse(op, path, m->data, m->bytes, w, &g)) return NULL;
+    char *all = g.metadata.text;
+    g.metadata = (cr_out){0};
     cr_gguf_free(&g);
+    return all;
+}
+
+char *cr_gguf_section(const char *op, const char *path, const cr_mapping *m, const char *prefix) {
+    return entries_of(op, path, m, &(wish){.key = prefix, .most = MOST_TOKENS});
+}
+
+char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key) {
+    char *all = entries_of(op, path, m, &(wish){.key = key, .exact = key, .most = UINT64_MAX});
+    if (!all || !key) return all;
+    cr_out o = {0};
+    const char *value = strstr(all, "\": ");         /* {"KEY": VALUE}, where KEY may hold no quote */
+    const size_t n = value ? strlen(value += 3) - 1 : 0;
+    if (value && *value != '"') {
+        cr_out_put(&o, value, n);
+    } else if (value) {
+        cr_json *root = cr_json_parse(op, path, all, strlen(all));
+        if (root) cr_out_put(&o, root->first->text, root->first->bytes + 1);
+        cr_json_free(root);
+    }
+    free(all);
     if (!cr_out_check(&o, op, path)) return o.text;
     cr_out_free(&o);
     return NULL;
@@ -332,7 +374,7 @@ cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const c
     cr_shared_mapping *s = cr_mapping_share(op, path, m);
     if (!s) return NULL;
     cr_status status = *(const unsigned char *)&(const uint16_t){1} == 1
-                           ? cr_gguf_parse(op, path, s->m.data, s->m.bytes, &g)
+                           ? parse(op, path, s->m.data, s->m.bytes, &(wish){.most = MOST_FOR_MODELS}, &g)
                            : cr_fail(CR_RUNTIME, op, "GGUF files are little-endian, this machine is not");
     if (status == CR_OK && !(p = cr_params_new())) status = cr_error_status();
     const bool recording = cr_set_grad_enabled(false);

@@ -22,10 +22,13 @@ typedef struct cr_gguf {
 bool      cr_gguf_is(const unsigned char *file, size_t bytes);             /* by its first bytes */
 cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_gguf *g);
 void      cr_gguf_free(cr_gguf *g);
-/* takes the mapping, private and writable; path: for messages; metadata: NULL, or the JSON object, owned */
+/* takes the mapping, private and writable; path: for messages; metadata: NULL, or the JSON object without long
+ * arrays, owned */
 cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata);
 /* an entry: the text of a string, else JSON; key NULL: all, a JSON object; owned; NULL without an error: no such key */
 char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key);
+/* the entries whose keys begin so, a JSON object without arrays of millions; owned */
+char     *cr_gguf_section(const char *op, const char *path, const cr_mapping *m, const char *prefix);
 /* metadata: JSON object.  type: "f32", "f16", "bf16", "q8_0" or "q4_0", of matrices; with q4_0 the token table and
  * the head are q8_0; other tensors, and those named position_embd, are f32 */
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *tensors, const char *metadata,

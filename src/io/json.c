@@ -12,17 +12,27 @@
 /* `room` bytes follow, aligned to 16 */
 typedef struct chunk { struct chunk *next; size_t used, room, unused; } chunk;
 typedef struct document { cr_json root; chunk *chunks; } document;
-typedef struct reader { const unsigned char *p, *end; document *doc; const char *wrong; int depth; } reader;
+typedef struct reader {
+    const unsigned char *p, *end;
+    document *doc;
+    size_t taken, most;                             /* bytes of the arena */
+    int64_t longest;                                /* elements of an array */
+    const char *wrong;
+    int depth;
+} reader;
 
 static bool value(reader *r, cr_json *v);
 static bool fail(reader *r, const char *wrong) { r->wrong = wrong; return false; }
 static const char no_memory[] = "no memory";
 
+enum { LARGE = 1 << 24 };
+
 static void *take(reader *r, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
+    if ((r->taken += bytes) > r->most) return fail(r, "too many values for so few bytes"), NULL;
     chunk *c = r->doc->chunks;
     if (!c || c->room - c->used < bytes) {
-        const size_t twice = c ? 2 * c->room : 1024, room = twice > bytes ? twice : bytes;
+        const size_t twice = !c ? 1024 : c->room < LARGE ? 2 * c->room : LARGE, room = twice > bytes ? twice : bytes;
         if (!(c = malloc(sizeof *c + room))) return fail(r, no_memory), NULL;
         *c = (chunk){.next = r->doc->chunks, .room = room};
         r->doc->chunks = c;
@@ -66,7 +76,7 @@ static bool number(reader *r, cr_json *v) {
         if (!digits(r)) return fail(r, "expected digits of an exponent");
     }
     const size_t n = (size_t)(r->p - from);
-    char *text = take(r, n + 32);
+    char few[96], *text = n + 32 <= sizeof few ? few : take(r, n + 32);
     if (!text) return false;
     memcpy(text, from, n), text[n] = 0;
     long long e = mark ? strtoll(text + mark, NULL, 10) : 0, most = INT64_C(1) << 60;
@@ -165,7 +175,8 @@ static bool container(reader *r, cr_json *v, int close) {
             r->p++;
         }
         if (!value(r, m)) return false;
-        *link = m, link = &m->next, v->count++;
+        *link = m, link = &m->next;
+        if (++v->count > r->longest && close == ']') return fail(r, "an array is too long");
         if (peek_token(r) != ',') break;
         r->p++;
     }
@@ -189,7 +200,13 @@ static bool value(reader *r, cr_json *v) {
 }
 
 cr_json *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes) {
-    reader r = {.p = text, .end = (const unsigned char *)text + bytes, .doc = calloc(1, sizeof(document))};
+    return cr_json_parse_short(op, path, text, bytes, INT64_MAX);
+}
+
+cr_json *cr_json_parse_short(const char *op, const char *path, const void *text, size_t bytes, int64_t most) {
+    reader r = {.p = text, .end = (const unsigned char *)text + bytes, .doc = calloc(1, sizeof(document)),
+                .most = most < INT64_MAX || bytes > SIZE_MAX / 16 ? SIZE_MAX : ((size_t)256 << 20) + 8 * bytes,
+                .longest = most};
     if (!r.doc) fail(&r, no_memory);
     else if (value(&r, &r.doc->root) && peek_token(&r) >= 0) fail(&r, "something follows the value");
     if (!r.wrong) return &r.doc->root;

@@ -1,6 +1,7 @@
 /* json.h - a strict reader of JSON (RFC 8259): the whole text becomes a small tree in one arena.
  * Refused: anything after the value, duplicate keys, invalid UTF-8, lone surrogates, control
- * characters in strings, numbers beyond a double, nesting deeper than CR_JSON_DEPTH.  Writing JSON:
+ * characters in strings, numbers beyond a double, nesting deeper than CR_JSON_DEPTH, and a tree
+ * of more than 256 MB and eight times the bytes of the text.  Writing JSON:
  * cr_out in file.h. */
 #ifndef CR_JSON_H
 #define CR_JSON_H
@@ -31,6 +32,8 @@ typedef struct cr_json {
 
 /* path: for messages */
 cr_json       *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes);
+/* for a text whose arrays are short: one of more elements is refused when they have been read */
+cr_json       *cr_json_parse_short(const char *op, const char *path, const void *text, size_t bytes, int64_t most);
 void           cr_json_free(cr_json *root);
 struct cr_out;
 void           cr_put_json(struct cr_out *o, const cr_json *v);        /* the value as text, on one line */

@@ -16,7 +16,7 @@
 #include "gguf.h"
 #include "training.h"
 
-enum { PREFIX = 8, ALIGN = 64 };
+enum { PREFIX = 8, ALIGN = 64, MOST_AXES = 1024 };             /* of a shape that is named in a message */
 static const size_t MOST_HEADER = 100000000;        /* as the reference implementation */
 
 static const struct { const char *name; cr_dtype dtype;
@@ -168,7 +168,7 @@ cr_status cr_st_parse(const char *op, const char *path, const unsigned char *fil
     if (!n || file[PREFIX] != '{')
         return cr_fail(CR_IO, op, "'%s' is not a safetensors file: its header does not start with '{'", path);
     h->data = file + PREFIX + n;
-    h->json = cr_json_parse(op, path, file + PREFIX, (size_t)n);
+    h->json = cr_json_parse_short(op, path, file + PREFIX, (size_t)n, MOST_AXES);
     if (!h->json) return cr_error_status();
     cr_status status = read_tensors(op, path, h->json, bytes - PREFIX - (size_t)n, h);
     if (status != CR_OK) cr_st_free(h);

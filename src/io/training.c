@@ -8,10 +8,8 @@
  *   weights.safetensors.index.json, Hugging Face's index: the file of each tensor
  *   optimizer-00001-of-0000N.safetensors ..., whose entries may be pieces, "NAME@FIRST:ROWSxCOLUMNS"
  *
- * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to
- * .chainrule-commit.  The rename commits the new checkpoint.  Its files are then moved into DIR one by
- * one; a reader takes a file from .chainrule-commit as long as it is there.  Other files in DIR stay
- * untouched.
+ * Saving is all or nothing (stage.h): the complete set is DIR/.chainrule-commit.  A reader takes a file from
+ * there as long as it is there, and moves nothing.  Other files in DIR stay untouched.
  *
  * A reader maps the files and then checks that each path still names the mapped file.  If so,
  * all belonged to one checkpoint when the last was mapped.  If not, a save happened in between,
@@ -24,11 +22,12 @@
 #include "../core/status.h"
 #include "file.h"
 #include "safetensors.h"
+#include "stage.h"
 #include "training.h"
 
 /* The files of N ranks by number: the state, the index, N files of weights, N files of moments. */
 enum { STATE, INDEX, WEIGHTS, MOST_RANKS = 99999 };
-static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
+static const char committed[] = ".chainrule-commit";
 
 typedef cr_path path;
 typedef struct file_name { char s[64]; } file_name;
@@ -100,13 +99,13 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
 
 static cr_status save_file(const char *op, const char *dir, file_name name, const cr_params *p, const char *metadata) {
     path to;
-    cr_status status = join(op, dir, fresh, name.s, &to);
+    cr_status status = join(op, dir, cr_stage_new, name.s, &to);
     return status == CR_OK ? cr_save(to.s, p, metadata) : status;
 }
 
 static cr_status save_state_file(const char *op, const char *dir, const cr_training *t, int ranks) {
     path to;
-    cr_status status = join(op, dir, fresh, name_of(STATE, ranks).s, &to);
+    cr_status status = join(op, dir, cr_stage_new, name_of(STATE, ranks).s, &to);
     return status == CR_OK ? save_state(op, to.s, t, ranks) : status;
 }
 
@@ -121,87 +120,17 @@ static cr_status save_files(const char *op, const char *dir, const cr_training *
     return status == CR_OK ? save_state_file(op, dir, t, 1) : status;
 }
 
-typedef struct moving { const char *op, *dir; cr_status status; } moving;
-
-static void move_file(const char *file, void *ctx) {
-    moving *m = ctx;
-    path from, to;
-    if (m->status != CR_OK || file[0] == '.') return;
-    if ((m->status = join(m->op, m->dir, committed, file, &from)) || (m->status = join(m->op, m->dir, "", file, &to)))
-        return;
-    if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s))
-        m->status = cr_fail(CR_IO, m->op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
-}
-
-/* Moves the files of a committed save from .chainrule-commit into DIR; does nothing if there are none. */
-static cr_status finish(const char *op, const char *dir) {
-    path from;
-    moving m = {op, dir, join(op, dir, committed, "", &from)};
-    if (m.status != CR_OK || !cr_os_exists(from.s)) return m.status;
-    move_file(name_of(WEIGHTS, 1).s, &m);
-    cr_os_each_entry(from.s, move_file, &m);
-    if (m.status == CR_OK && !cr_os_remove_folder(from.s))
-        m.status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
-    return m.status;
-}
-
-/* Prepares DIR: completes or removes interrupted saves and creates an empty .chainrule-new. */
-static cr_status begin(const char *op, const char *dir) {
-    path new, commit;
-    cr_status status = join(op, dir, fresh, "", &new);
-    if (status == CR_OK) status = join(op, dir, committed, "", &commit);        /* checks the length of that path too */
-    if (status == CR_OK && !cr_os_make_directory(dir))
-        status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
-    if (status == CR_OK) status = finish(op, dir);
-    if (status == CR_OK && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
-    if (status == CR_OK && !cr_os_make_directory(new.s))
-        status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
-    return status;
-}
-
-/* Is it a file that a checkpoint may have? */
+/* Is it a file of a checkpoint? */
 static bool is_ours(const char *file) {
-    static const char *const begins[] = {"optimizer-", "weights-"};
-    for (int i = 0; i < 2; i++)
-        if (!strncmp(file, begins[i], strlen(begins[i])) && strstr(file, "-of-") && strstr(file, ".safetensors"))
-            return true;
-    for (int i = INDEX; i < count_of_files(1); i++)
+    int end = 0;
+    for (int i = STATE; i < count_of_files(1); i++)
         if (!strcmp(file, name_of(i, 1).s)) return true;
-    return false;
+    return (sscanf(file, "weights-%*5[0-9]-of-%*5[0-9].safetensors%n", &end) == 0 && end && !file[end]) ||
+           (sscanf(file, "optimizer-%*5[0-9]-of-%*5[0-9].safetensors%n", &end) == 0 && end && !file[end]);
 }
 
-typedef struct names { const char *op, *dir; file_name *at; int n, room; bool failed; } names;
-
-/* Lists files of DIR that the new state does not have. */
-static void list_old(const char *file, void *ctx) {
-    names *l = ctx;
-    path new;
-    if (!is_ours(file) || strlen(file) >= sizeof(file_name) || join(l->op, l->dir, fresh, file, &new)) return;
-    if (l->failed || cr_os_exists(new.s)) return;
-    if (l->n == l->room) {
-        file_name *more = realloc(l->at, (size_t)(l->room = 2 * l->room + 8) * sizeof *more);
-        if (!more) { l->failed = true; return; }
-        l->at = more;
-    }
-    strcpy(l->at[l->n++].s, file);
-}
-
-/* Commits the files in .chainrule-new if status is CR_OK; else removes them. */
-static cr_status end(const char *op, const char *dir, cr_status status) {
-    path new, commit, old;
-    names surplus = {op, dir, NULL, 0, 0, false};
-    if (join(op, dir, fresh, "", &new) || join(op, dir, committed, "", &commit)) return cr_error_status();
-    if (status == CR_OK) cr_os_each_entry(dir, list_old, &surplus);
-    if (surplus.failed) status = cr_fail(CR_NO_MEMORY, op, "no memory for the names in '%s'", dir);
-    if (status == CR_OK && !cr_os_rename(new.s, commit.s))
-        status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
-    if (status != CR_OK) (void)cr_os_remove_folder(new.s);
-    else status = finish(op, dir);
-    for (int i = 0; i < surplus.n && status == CR_OK; i++)
-        if (join(op, dir, "", surplus.at[i].s, &old) == CR_OK) (void)cr_os_remove(old.s);
-    free(surplus.at);
-    return status;
-}
+static cr_status finish(const char *op, const char *dir, const char *from);
+static const cr_stage_kind saved = {committed, is_ours, finish};
 
 /* ---- many processes: each writes its parts, rank 0 index and state too; rank 0 commits when all are done */
 static cr_status agree(const char *op, cr_world *w, cr_status status) {
@@ -248,7 +177,7 @@ static cr_status save_weights(const char *op, const char *dir, const cr_training
     for (int64_t i = 0; i < cr_params_count(t->params) && status == CR_OK; i++)
         if (of[i] == rank) status = cr_params_add(mine, cr_params_name(t->params, i), cr_params_at(t->params, i));
     if (status == CR_OK) status = save_file(op, dir, name_of(WEIGHTS + rank, ranks), mine, rank ? NULL : t->metadata);
-    if (status == CR_OK && !rank) status = join(op, dir, fresh, name_of(INDEX, ranks).s, &to);
+    if (status == CR_OK && !rank) status = join(op, dir, cr_stage_new, name_of(INDEX, ranks).s, &to);
     if (status == CR_OK && !rank) status = cr_index_save(op, to.s, t->params, of, ranks, weights_name);
     cr_params_free(mine);
     free(of);
@@ -259,13 +188,14 @@ static cr_status save_together(const char *op, const char *dir, const cr_trainin
     cr_world *w = cr_parallel_world(t->parallel);
     const int rank = cr_world_rank(w), ranks = cr_world_size(w);
     if (ranks > MOST_RANKS) return cr_fail(CR_BAD_VALUE, op, "%d ranks: at most %d", ranks, MOST_RANKS);
-    cr_status status = agree(op, w, rank ? CR_OK : begin(op, dir));
-    if (status != CR_OK) return status;
+    int lock = -1;
+    cr_status status = agree(op, w, rank ? CR_OK : cr_stage_begin(op, dir, &saved, &lock));
+    if (status != CR_OK) return rank ? status : cr_stage_end(op, dir, &saved, lock, status);
     status = save_file(op, dir, name_of(moments_of(rank, ranks), ranks), moments, NULL);
     if (status == CR_OK && t->params) status = save_weights(op, dir, t, rank, ranks);
     if (status == CR_OK && !rank) status = save_state_file(op, dir, t, ranks);
     status = agree(op, w, status);
-    return agree(op, w, rank ? CR_OK : end(op, dir, status)) ? cr_error_status() : status;
+    return agree(op, w, rank ? CR_OK : cr_stage_end(op, dir, &saved, lock, status)) ? cr_error_status() : status;
 }
 
 cr_status cr_training_save(const char *dir, const cr_training *t) {
@@ -279,7 +209,12 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
     if (moments) status = save_together(op, dir, t, moments);
     else if (cr_error()) status = cr_error_status();
     else if (t->parallel && cr_world_rank(cr_parallel_world(t->parallel))) return CR_OK;
-    else if ((status = begin(op, dir)) == CR_OK) status = end(op, dir, save_files(op, dir, t));
+    else {
+        int lock;
+        status = cr_stage_begin(op, dir, &saved, &lock);
+        if (status == CR_OK) status = save_files(op, dir, t);
+        status = cr_stage_end(op, dir, &saved, lock, status);
+    }
     cr_params_free(moments);
     return status;
 }
@@ -500,6 +435,52 @@ static const char *read_state(const cr_json *root, state *s) {
     return NULL;
 }
 
+/* ---- the end of a save */
+typedef struct moving { const char *op, *dir, *from; const state *s; int ranks; cr_status status; } moving;
+
+static void move_file(const char *file, void *ctx) {
+    moving *m = ctx;
+    path from, to;
+    if (m->status != CR_OK) return;
+    if ((m->status = join(m->op, m->from, "", file, &from)) || (m->status = join(m->op, m->dir, "", file, &to)))
+        return;
+    if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s) && cr_os_exists(from.s))
+        m->status = cr_fail(CR_IO, m->op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
+}
+
+/* Removes a file of an earlier save that the state does not have. */
+static void remove_old(const char *file, void *ctx) {
+    const moving *m = ctx;
+    path at;
+    if (!is_ours(file) || join(m->op, m->dir, "", file, &at)) return;
+    for (int i = 0; i < count_of_files(m->ranks); i++) {
+        const bool there = i == STATE || (i == INDEX && m->ranks > 1 && m->s->weights) ||
+                           (i >= WEIGHTS && (i < moments_of(0, m->ranks) ? m->s->weights : m->s->optimizer_steps >= 0));
+        if (there && !strcmp(file, name_of(i, m->ranks).s)) return;
+    }
+    (void)cr_os_remove(at.s);
+}
+
+/* The state is moved last: it says which files are old. */
+static cr_status finish(const char *op, const char *dir, const char *from) {
+    path at;
+    cr_mapping map;
+    state s;
+    moving m = {op, dir, from, &s, 1, join(op, from, "", name_of(STATE, 1).s, &at)};
+    if (m.status != CR_OK || !cr_os_exists(at.s)) return m.status;
+    if (cr_file_map(op, at.s, false, &map)) return cr_error_status();
+    m.ranks = ranks_of(&map);
+    cr_json *root = cr_json_parse(op, at.s, map.data, map.bytes);
+    const char *wrong = root ? read_state(root, &s) : "JSON";
+    cr_json_free(root);
+    cr_os_unmap(&map);
+    if (wrong) return cr_fail(CR_IO, op, "'%s' of an interrupted save is damaged: remove '%s'", at.s, from);
+    for (int i = INDEX; i < count_of_files(m.ranks); i++) move_file(name_of(i, m.ranks).s, &m);
+    if (m.status == CR_OK) cr_os_each_entry(dir, remove_old, &m);
+    move_file(name_of(STATE, 1).s, &m);
+    return m.status;
+}
+
 static cr_status load_state(const char *op, const set *files_of, state *s) {
     const char *at = files_of->at[STATE].s;
     const cr_mapping *m = &files_of->map[STATE];
@@ -511,27 +492,78 @@ static cr_status load_state(const char *op, const set *files_of, state *s) {
     return wrong ? cr_fail(CR_IO, op, "'%s' lacks %s", at, wrong) : CR_OK;
 }
 
+/* ---- what is in a folder */
+typedef struct found { const char *op, *dir; bool inside, files; cr_status status; } found;
+
+static void check_entry(const char *name, void *ctx) {
+    found *f = ctx;
+    path at;
+    if (f->status != CR_OK || (f->status = join(f->op, f->dir, "", name, &at))) return;
+    const bool stage = !f->inside && (!strcmp(name, cr_stage_new) || !strcmp(name, committed));
+    if (stage && cr_os_is_directory(at.s)) {
+        found in = {f->op, at.s, true, false, CR_OK};
+        cr_os_each_entry(at.s, check_entry, &in);
+        f->status = in.status;
+        return;
+    }
+    if (!stage && (is_ours(name) || cr_os_is_temporary(name)) && cr_os_is_plain(at.s)) {
+        f->files = true;
+        return;
+    }
+    f->status = cr_fail(CR_IO, f->op, "'%s' was not written by a save: move it away, or choose another folder", at.s);
+}
+
+cr_status cr_training_check(const char *dir) {
+    static const char op[] = "training_check";
+    if (!dir) return cr_fail_null(op, "the folder");
+    found f = {op, dir, false, false, CR_OK};
+    state s;
+    set files;
+    if (!cr_os_exists(dir) && !cr_os_is_link(dir)) return CR_OK;
+    if (cr_os_is_link(dir) || !cr_os_is_directory(dir))
+        return cr_fail(CR_IO, op, "'%s' is no folder of a checkpoint: move it away, or choose another folder", dir);
+    cr_os_each_entry(dir, check_entry, &f);
+    if (f.status != CR_OK || !f.files) return f.status;
+    f.status = set_open(op, dir, &files);
+    if (f.status == CR_OK) f.status = load_state(op, &files, &s);
+    set_close(&files);
+    return f.status;
+}
+
+cr_status cr_training_remove(const char *dir) {
+    static const char op[] = "training_remove";
+    if (!dir) return cr_fail_null(op, "the folder");
+    path at;
+    const char *const inside[] = {cr_stage_new, committed};
+    cr_status status = CR_OK;
+    for (int i = 0; i < 2 && status == CR_OK; i++) {
+        status = join(op, dir, "", inside[i], &at);
+        if (status == CR_OK) status = cr_stage_remove(op, at.s, &saved);
+    }
+    return status == CR_OK ? cr_stage_remove(op, dir, &saved) : status;
+}
+
 cr_status cr_training_copy(const char *from, const char *to) {
     static const char op[] = "training_copy";
     if (!from || !to) return cr_fail_null(op, "a folder");
     set s;
     path copy;
     if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
-    cr_status status = begin(op, to);               /* first, because it moves files if both are one folder */
-    if (status != CR_OK) return status;
-    status = set_open(op, from, &s);
-    if (status != CR_OK) return end(op, to, status);
+    int lock;
+    cr_status status = cr_stage_begin(op, to, &saved, &lock);       /* first: it moves files if both are one folder */
+    if (status == CR_OK) status = set_open(op, from, &s);
+    if (status != CR_OK) return cr_stage_end(op, to, &saved, lock, status);
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
     for (int i = 0; i < s.n; i++) {
         if (status != CR_OK) break;
-        if (!s.map[i].data || (status = join(op, to, fresh, name_of(i, s.ranks).s, &copy))) continue;
+        if (!s.map[i].data || (status = join(op, to, cr_stage_new, name_of(i, s.ranks).s, &copy))) continue;
         if (!cr_os_share(s.at[i].s, copy.s))
             status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
     if (status == CR_OK && set_changed(op, from, &s) < s.n)
         status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
     set_close(&s);
-    return end(op, to, status);
+    return cr_stage_end(op, to, &saved, lock, status);
 }
 
 /* Does the checkpoint have every requested object, and does the loader fit? */
@@ -668,7 +700,7 @@ static cr_status merged_state(const char *op, const char *dir, const set *s) {
     path to;
     const char *text = (const char *)s->map[STATE].data, *stop = text + s->map[STATE].bytes, *line = text;
     cr_out o = {0};
-    cr_status status = join(op, dir, fresh, name_of(STATE, 1).s, &to);
+    cr_status status = join(op, dir, cr_stage_new, name_of(STATE, 1).s, &to);
     while (line < stop) {
         const char *next = memchr(line, '\n', (size_t)(stop - line));
         next = next ? next + 1 : stop;
@@ -705,15 +737,16 @@ cr_status cr_training_merge(const char *dir) {
     static const char op[] = "training_merge";
     if (!dir) return cr_fail_null(op, "the folder");
     set s;
-    cr_status status = finish(op, dir);
+    int lock = -1;
+    cr_status status = cr_stage_complete(op, dir, &saved, false);
     if (status == CR_OK) status = set_open(op, dir, &s);
     if (status != CR_OK) return status;
     const bool parts = s.ranks > 1;
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
-    if (parts) status = begin(op, dir);
+    if (parts && status == CR_OK) status = cr_stage_begin(op, dir, &saved, &lock);
     if (parts && status == CR_OK) status = merge_weights(op, dir, &s);
     if (parts && status == CR_OK) status = merge_moments(op, dir, &s);
     if (parts && status == CR_OK) status = merged_state(op, dir, &s);
     set_close(&s);
-    return parts ? end(op, dir, status) : status;
+    return cr_stage_end(op, dir, &saved, lock, status);
 }

@@ -258,22 +258,10 @@ char *cr_gguf_entries(const char *path, const char *prefix) {
     if (!path || !prefix) return cr_fail_null(op, path ? "the prefix" : "the path"), NULL;
     cr_mapping m;
     if (cr_file_map(op, path, false, &m)) return NULL;
-    char *all = cr_gguf_metadata(op, path, &m, NULL);
+    char *found = cr_gguf_section(op, path, &m, prefix);
     cr_os_unmap(&m);
-    cr_json *root = all ? cr_json_parse(op, path, all, strlen(all)) : NULL;
-    cr_out o = {0};
-    for (const cr_json *v = root ? root->first : NULL; v; v = v->next) {
-        if (strncmp(v->key, prefix, strlen(prefix))) continue;
-        cr_out_put(&o, o.bytes ? ", " : "{", o.bytes ? 2 : 1);
-        cr_out_string(&o, v->key, v->key_bytes);
-        cr_out_put(&o, ": ", 2);
-        cr_put_json(&o, v);
-    }
-    if (o.bytes) cr_out_put(&o, "}", 2);            /* with the end of the string */
-    cr_json_free(root);
-    free(all);
-    if (o.bytes && !cr_out_check(&o, op, path)) return o.text;
-    cr_out_free(&o);
+    if (!found || strcmp(found, "{}")) return found;
+    free(found);
     return NULL;
 }
 
@@ -286,6 +274,42 @@ static void put_real(cr_out *o, const char *kind, const char *key, double v) {
 
 static void put_whole(cr_out *o, const char *kind, const char *key, int64_t v) {
     cr_out_format(o, ", \"%s.%s\": %lld", kind, key, (long long)v);
+}
+
+/* A file of this format says the factor and the length of YaRN: the rest has to be what these imply. */
+static void check_yarn(cr_entries *in, double factor) {
+    cr_entry_only(in, "beta_fast", 32);
+    cr_entry_only(in, "beta_slow", 1);
+    cr_entry_only(in, "truncate", 1);
+    cr_entry_only(in, "mscale_all_dim", 0);
+    const double implied = 0.1 * log(factor) + 1, said = cr_entry_number(in, "attention_factor", implied, 0, 1e6);
+    if (in->status == CR_OK && fabs(said - implied) > 1e-6)
+        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file has no \"attention_factor\" of YaRN: it is "
+                             "%g, not the %g that \"factor\" implies", in->path, said, implied);
+}
+
+/* It has the divisors of the pairs, by which readers know Llama 3's numbers only. */
+static void check_llama3(cr_entries *in, double low, double high, int64_t trained) {
+    if (in->status != CR_OK || (low == 1 && high == 4 && trained == 8192)) return;
+    in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file's divisors are those of Llama 3, with "
+                         "low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192, "
+                         "not %g, %g and %lld", in->path, low, high, (long long)trained);
+}
+
+/* It has a window of all layers, of mistral; returns that, 0: none. */
+static int64_t window_of(cr_entries *e) {
+    const bool mistral = !cr_entry_word(e, "model_type", "mistral|llama|qwen2|qwen3", -1);
+    const int64_t window = mistral ? cr_entry_size(e, "sliding_window", 0, 1) : 0;
+    const cr_json *types = cr_json_get(e->json, "layer_types");
+    if (!mistral) cr_entry_only(e, "use_sliding_window", 0);
+    for (const cr_json *v = types && types->kind == CR_JSON_ARRAY ? types->first : NULL; v; v = v->next) {
+        const bool slides = v->kind == CR_JSON_STRING && !strcmp(v->text, "sliding_attention");
+        if (e->status == CR_OK && slides != (window > 0))
+            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': a GGUF file has the window of all layers of mistral, "
+                                "not of some layers: \"layer_types\" must be %s", e->path,
+                                window ? "sliding_attention" : "full_attention");
+    }
+    return window;
 }
 
 /* The rotation; the divisors of Llama 3 become a tensor. */
@@ -307,9 +331,11 @@ static cr_status put_rope(cr_entries *e, cr_out *o, const char *kind, int64_t D,
         cr_out_format(o, ", \"%s.rope.scaling.type\": \"%s\"", kind, type == 1 ? "linear" : "yarn");
         put_real(o, kind, "rope.scaling.factor", factor);
         if (type == 2) put_whole(o, kind, "rope.scaling.original_context_length", trained);
+        if (type == 2) check_yarn(&in, factor);
     }
     const double low = type == 3 ? cr_entry_number(&in, "low_freq_factor", 0, 1e-6, 1e30) : 1,
                  high = type == 3 ? cr_entry_number(&in, "high_freq_factor", 0, low * (1 + 1e-6), 1e30) : 4;
+    if (type == 3) check_llama3(&in, low, high, trained);
     if (e->status != CR_OK || in.status != CR_OK) return cr_error_status();
     if (type != 3) return CR_OK;
     double *d = malloc((size_t)(D / 2 + 1) * sizeof *d);
@@ -347,8 +373,7 @@ static cr_status put_entries(cr_entries *e, const char *kind, bool gpt, cr_out *
     put_whole(o, kind, "attention.value_length", D);
     put_whole(o, kind, "vocab_size", cr_entry_size(e, "vocab_size", -1, 1));
     put_real(o, kind, "attention.layer_norm_rms_epsilon", cr_entry_number(e, "rms_norm_eps", 1e-6, 0, 1));
-    const int64_t window = cr_entry_word(e, "model_type", "mistral|llama|qwen2|qwen3", -1)
-                               ? 0 : cr_entry_size(e, "sliding_window", 0, 1);
+    const int64_t window = window_of(e);
     if (window) put_whole(o, kind, "attention.sliding_window", window);
     return put_rope(e, o, kind, D, context, into);
 }

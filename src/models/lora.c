@@ -266,12 +266,16 @@ cr_status cr_lm_merge(cr_lm *m) {
 
 /* ---- files ---- */
 static cr_status read_options(cr_entries *e, cr_lora_options *o, char **targets) {
-    static const char *const off[] = {"use_dora", "lora_bias"};
+    static const char *const off[] = {"use_dora", "lora_bias", "use_qalora", "use_bdlora"};
     cr_entry_word(e, "peft_type", "LORA", -1);
     cr_entry_word(e, "bias", "none", 0);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) cr_entry_only(e, off[i], 0);
     static const char *const empty[] = {"rank_pattern", "alpha_pattern", "modules_to_save", "trainable_token_indices",
-                                        "target_parameters"};
+                                        "target_parameters", "alora_invocation_tokens", "layer_replication",
+                                        "arrow_config"};
+    const cr_json *init = cr_json_get(e->json, "init_lora_weights");       /* others take a part of the base away */
+    if (init && init->kind != CR_JSON_BOOL)
+        cr_entry_word(e, "init_lora_weights", "gaussian|eva|orthogonal", 0);
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         const cr_json *v = cr_json_get(e->json, empty[i]);
         if (v && v->kind != CR_JSON_NULL && v->count && e->status == CR_OK)
@@ -379,8 +383,9 @@ cr_status cr_lm_save_adapter(const cr_lm *m, const char *dir) {
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!dir) return cr_fail_null(op, "the folder");
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
-    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights)) return cr_error_status();
     if (!cr_os_make_directory(dir)) return cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights))
+        return cr_error_status();
     cr_params *p = peft_names(m);
     char *text = p ? config_text(m) : NULL;
     cr_status status = text ? cr_save(weights.s, p, "{\"format\":\"pt\"}") : cr_error_status();

@@ -18,7 +18,7 @@ struct cr_params {
     int64_t count, room;
     entry *entries;
     int64_t *table, slots;                          /* index + 1 of an entry, 0: empty; slots is a power of two, at
-                                                     * least twice count */
+                                                     * least twice count: by names, then as many by tensors */
 };
 
 cr_params *cr_params_new(void) {
@@ -52,6 +52,14 @@ static int64_t *slot_of(const cr_params *p, const char *name) {
     return &p->table[at];
 }
 
+/* The slot of the first entry with this tensor, or the empty one where it would go. */
+static int64_t *slot_of_tensor(const cr_params *p, const cr_tensor *t) {
+    const uint64_t mixed = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
+    int64_t at = (int64_t)(mixed >> 32 & (uint64_t)(p->slots - 1)), *table = p->table + p->slots;
+    while (table[at] && p->entries[table[at] - 1].tensor != t) at = (at + 1) & (p->slots - 1);
+    return &table[at];
+}
+
 int64_t cr_params_find(const cr_params *p, const char *name) { return p->count ? *slot_of(p, name) - 1 : -1; }
 bool cr_params_alias(const cr_params *p, int64_t i) { return p->entries[i].alias; }
 
@@ -60,13 +68,16 @@ static cr_status grow(cr_params *p) {
     const int64_t room = p->room ? 2 * p->room : 16, slots = 2 * room;
     entry *entries = realloc(p->entries, (size_t)room * sizeof *entries);
     if (entries) p->entries = entries;
-    int64_t *table = entries ? calloc((size_t)slots, sizeof *table) : NULL;
+    int64_t *table = entries ? calloc(2 * (size_t)slots, sizeof *table) : NULL;
     if (!table) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for %lld names", (long long)room);
     free(p->table);
     p->table = table;
     p->slots = slots;
     p->room = room;
-    for (int64_t i = 0; i < p->count; i++) *slot_of(p, p->entries[i].name) = i + 1;
+    for (int64_t i = 0; i < p->count; i++) {
+        *slot_of(p, p->entries[i].name) = i + 1;
+        if (!p->entries[i].alias) *slot_of_tensor(p, p->entries[i].tensor) = i + 1;
+    }
     return CR_OK;
 }
 
@@ -85,8 +96,9 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     char *copy = malloc(bytes + 1);
     if (!copy) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for the name '%s'", name);
     memcpy(copy, name, bytes + 1);
-    bool alias = false;
-    for (int64_t i = 0; i < p->count && !alias; i++) alias = p->entries[i].tensor == t;
+    int64_t *first = slot_of_tensor(p, t);
+    const bool alias = *first;
+    if (!alias) *first = p->count + 1;
     *slot_of(p, name) = p->count + 1;
     p->entries[p->count++] = (entry){copy, cr_hold(t), alias};
     return CR_OK;

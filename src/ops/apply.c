@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) 
     if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);
     if (status == CR_OK && p->saved) status = r->record(p->call, p->saved, p->out[0], p->in_place);
     if (p->in_place) {                              /* also after a failure: a part may be written */
-        for (int i = 0; i < p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
+        for (int i = 0; i < p->n_out; i++) cr_count_write(out[i]);
     }
     if (status == CR_OK && p->call && cr_modes.anomaly && r) status = r->check(p->call, p->out[0]);
     return status;
@@ -91,7 +91,7 @@ static bool records(const cr_call *c) {
     if (cr_modes.no_grad || !recorder) return false;
     if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
     for (int i = 0; i < c->n; i++)
-        if (cr_in_graph(c->in[i])) return true;
+        if (cr_in_graph(c->in[i]) || cr_node_is_stale(c->in[i])) return true;      /* the latter will fail */
     return false;
 }
 
@@ -213,8 +213,8 @@ static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
     if (!c->op->view) return cr_new_like(m, c->op->result_device ? c->op->result_device(c->params) : c->dev);
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
     if (!out) return NULL;
-    out->flags |= CR_FLAG_VIEW;
-    if (!may_record(out) || cr_base_join(out, c->in[0])) return out;
+    out->flags |= (uint16_t)(CR_FLAG_VIEW | (cr_modes.no_grad || c->in[0]->flags & CR_FLAG_APART ? CR_FLAG_APART : 0));
+    if (!recorder || !cr_dtype_is_float(out->dtype) || cr_base_join(out, c->in[0])) return out;
     cr_release(out);
     return NULL;
 }
@@ -553,6 +553,10 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
                        cr_shape_text(x->ndim, x->shape).s, cr_shape_text(x->ndim, x->strides).s);
     if (cr_modes.no_grad) return CR_OK;
     recorded |= cr_in_graph(x);
+    const cr_base *base = x->flags & CR_FLAG_APART ? atomic_load_explicit(&x->base, memory_order_relaxed) : NULL;
+    if (base && (base->node || recorded))
+        return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off cannot be written in "
+                       "place while it is on: take it again");
     if (is_leaf(x))
         return cr_fail(CR_RUNTIME, op,
                        "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");

@@ -210,7 +210,7 @@ void cr_autocast_clear(void) {
     casts.room = 0;
 }
 
-static unsigned writes(const cr_tensor *t) { return atomic_load(&t->storage->version); }
+static unsigned writes(const cr_tensor *t) { return cr_storage_writes(t->storage); }
 
 cr_status cr_autocast_copy(const cr_tensor *leaf, cr_tensor *copy) {
     static const char op[] = "autocast_copy";

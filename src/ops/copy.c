@@ -117,18 +117,16 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
 
 /* ---- in place */
 
-/* (x, y) -> y.  x is an input, so the graph of its old value ends here with gradient 0. */
-static cr_program overwrite = {
-    .name = "copy_",
-    .doc = "b",
-    .rule = CR_RULE_ANY,
-    .n_in = 2,
-    .n_out = 1,
-    .out = {1},
-    .fused = -1,
-    .differentiable = true,
-    .refs = -1,
-};
+/* (x, y) -> y.  x is an input, so the graph of its old value ends here, with a gradient of zeros.  Where
+ * x is a view its base gets a gradient anyway, from replace_part: there are no zeros to add. */
+static const double zero[] = {0};
+static cr_program
+    zeros = {"copy_bwd", "0", CR_RULE_FLOAT, 1, 0, 1, 0, 1, zero, NULL, {1}, -1, true, NULL, -1, NULL},
+    passes = {"copy_bwd", "g", CR_RULE_FLOAT, 1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, -1, NULL};
+static cr_gradient of_whole[] = {{&zeros, 1, {3}}, {&passes, 1, {3}}};
+static cr_program
+    overwrite_part = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, NULL, -1, NULL},
+    overwrite = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, of_whole, -1, NULL};
 
 static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
 
@@ -175,7 +173,8 @@ static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
         source = cr_expand(source, x->ndim, x->shape);
     if (!source) return cr_error_status();
     if (!recorded) return write_elements(x, source);
-    return cr_apply_program_(&overwrite, x, (const cr_tensor *const[]){x, source}, NULL) ? CR_OK : cr_error_status();
+    const cr_program *p = x->flags & CR_FLAG_VIEW ? &overwrite_part : &overwrite;
+    return cr_apply_program_(p, x, (const cr_tensor *const[]){x, source}, NULL) ? CR_OK : cr_error_status();
 }
 
 cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {

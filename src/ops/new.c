@@ -118,8 +118,10 @@ cr_tensor *cr_storage_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t
     if (cr_shape_check(op, n, shape, dt, &numel)) return NULL;
     if (n && !strides) return cr_fail_null(op, "the strides"), NULL;
     if (check_view(t, dt, n, shape, strides, offset, numel)) return NULL;
-    return cr_tensor_placed(cr_storage_retain(t->storage), t->dev, dt, n, shape, strides, offset, numel,
-                            cr_strides_are_contiguous(n, shape, strides));
+    cr_tensor *y = cr_tensor_placed(cr_storage_retain(t->storage), t->dev, dt, n, shape, strides, offset, numel,
+                                    cr_strides_are_contiguous(n, shape, strides));
+    if (y) y->counter = cr_counter_retain(t->counter);
+    return y;
 }
 
 /* The elements of x have k = from / to times as many of dt, or 1 / k: other sizes and strides count them. */

@@ -53,8 +53,8 @@ struct cr_op {
     const cr_device *(*result_device)(const void *params);    /* where the result is made; NULL: where the inputs are */
     bool contiguous;                                /* inputs are made contiguous before forward */
     bool only_saved;                                /* gradients read only what was saved; the rest is CR_NONE */
-    bool grafts;                                    /* gradients run the forward again: inputs keep their place in
-                                                     * the graph */
+    bool grafts;                                    /* gradients run the forward again: inputs and the result keep
+                                                     * their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs;
                                                      * 0: always forward */
     bool (*beyond_kernel)(const cr_call *c);        /* does the kernel not support this call, so that the composite

@@ -23,7 +23,7 @@ typedef enum cr_row {
     CR_ROW_RIGHT_SHIFT, CR_ROW_COUNT
 } cr_row;
 
-enum { CR_ROW_VALUES = 163 };                     /* of the largest row */
+enum { CR_ROW_VALUES = 234 };                     /* of the largest row */
 enum { CR_UPDATE_COUNT = 51 };                   /* with twins */
 
 #endif

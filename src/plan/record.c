@@ -650,7 +650,7 @@ static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, boo
     if (r) *noted = r->failed ? keep_context(r, w) : note_host(r, w, tensors);
     cr_status status = !r || *noted ? CR_OK : no_memory();
     if (status == CR_OK) status = cr_host_run(NULL, w);
-    for (int i = w->n; i < n; i++) atomic_fetch_add(&tensors[i]->storage->version, 1);
+    for (int i = w->n; i < n; i++) cr_count_write(tensors[i]);
     if (!r) return status;
     cr_modes.recording = r->id;
     r->failed |= status != CR_OK;

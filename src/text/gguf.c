@@ -515,7 +515,7 @@ static cr_status put_entries(const char *path, const cr_json *root, cr_scored *p
 }
 
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece) {
-    char *text = cr_gguf_metadata(load, path, m, NULL);
+    char *text = cr_gguf_section(load, path, m, "tokenizer.");
     cr_json *root = text ? cr_json_parse(load, path, text, strlen(text)) : NULL;
     const cr_json *model = said(root, "model");
     const bool scored = *sentencepiece = is(model, "llama");

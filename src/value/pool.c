@@ -64,6 +64,14 @@ static page *cut(void) {
     return p;
 }
 
+/* In the child of a fork a thread that no longer exists may hold the lock: what it was changing is given up. */
+static void after_fork(void) {
+    if (!depot.lock.held) return;
+    depot.pages = NULL;
+    depot.left = 0;
+}
+__attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(after_fork); }
+
 static page *next_page(page_set *h) {
     page *p = h->others;
     if (p) { h->others = p->next; return h->page = p; }

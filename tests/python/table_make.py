@@ -261,6 +261,7 @@ row(
     ),
 )
 row("retain_grad backward", listed())  # test_autograd.py
+row("as_subclass", listed())  # test_subclass.py
 row(
     "as_tensor",
     listed(

@@ -185,6 +185,7 @@ def edged_histograms() -> Iterator[Call]:
     for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
         x, w = X(shape, dtype, layout=layout), X(shape, dtype, 0, 2, seed=1)
         yield call(x, 7)
+        yield call(x)
         yield call(x, 5, range=(-2, 2.5), weight=w)
         yield call(x, X((4,), dtype, layout="sorted", grad=False), density=True)
         yield call(x, 3, range=[0.5, 0.5], density=True, weight=w)

@@ -86,6 +86,7 @@ def views() -> Iterator[Call]:
         yield call(X((3, 8), a, layout=layout), dtype=Dtype(b))
     yield call(X((3, 8)), Dtype("int64"), 3)
     yield call(X((3, 8)), 3, Dtype("int64"))
+    yield call(X((3, 8)), size=(4, 6))
 
 
 row("reshape", shaped(*VIEW_SHAPES))

@@ -694,3 +694,10 @@ def test_batches_at_once() -> None:
     made = default_convert({"a": numpy.ones(2), "b": ("x", numpy.zeros(1), 3)})
     assert isinstance(made["a"], cr.Tensor) and made["b"][0] == "x" and isinstance(made["b"][1], cr.Tensor)
     assert isinstance(next(iter(DataLoader([numpy.ones(2)], None))), cr.Tensor)
+
+
+def test_prefetch_factor_without_workers() -> None:
+    assert DataLoader([1, 2]).prefetch_factor is None
+    assert DataLoader([1, 2], num_workers=1).prefetch_factor == 2
+    assert DataLoader([1, 2], num_workers=1, prefetch_factor=3).prefetch_factor == 3
+    assert list(DataLoader([1, 2], batch_size=None)) == [1, 2]

@@ -684,3 +684,44 @@ def test_samples_of_matrices() -> None:
         cr.distributions.Wishart(4.0)
     wide = cr.distributions.LKJCholesky(3).expand((2,))
     assert wide.sample().shape == (2, 3, 3) and wide.log_prob(cr.eye(3)).shape == (2,)
+
+
+def test_utils() -> None:
+    """The helpers that distributions of a program's own are written with, as PyTorch's."""
+
+    def run(lib: Any) -> list[Any]:
+        u = lib.distributions.utils
+        p = lib.tensor([0.0, 0.25, 1.0], dtype=lib.float64)
+        out = [u.clamp_probs(p), u.probs_to_logits(p), u.probs_to_logits(p, True), u.logits_to_probs(p)]
+        out += [u.logits_to_probs(p, is_binary=True), *u.broadcast_all(p, 2.0, lib.ones(2, 1, dtype=lib.float64))]
+        m = lib.arange(32.0).reshape(2, 4, 4)
+        for diag in (-2, -1, 0, 1, 3):
+            vec = u.tril_matrix_to_vec(m, diag)
+            out += [vec, u.vec_to_tril_matrix(vec, diag)] if diag <= 0 else [vec]
+        out += [u._sum_rightmost(m, 0), u._sum_rightmost(m, 2), u._standard_normal((2, 3), lib.float32, "cpu") * 0]
+        bad: Any
+        for bad in (
+            lambda: u.tril_matrix_to_vec(m, 4),
+            lambda: u.vec_to_tril_matrix(lib.ones(5)),
+            lambda: u.broadcast_all("a"),
+        ):
+            with pytest.raises(ValueError):
+                bad()
+
+        class Half:
+            calls = 0
+
+            @u.lazy_property
+            def value(self) -> Any:
+                self.calls += 1
+                return lib.is_grad_enabled()
+
+        half = Half()
+        with lib.no_grad():
+            assert half.value and half.value and half.calls == 1
+        return [x.tolist() for x in out]
+
+    mine = run(cr)
+    if torch is not None:
+        for a, b in zip(mine, run(torch), strict=True):
+            assert (cr.tensor(a) - cr.tensor(b)).abs().max().item() < 1e-6

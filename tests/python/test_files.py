@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import struct
+import subprocess
 import sys
 import zipfile
 import zlib
@@ -301,7 +302,7 @@ def test_paths_and_file_objects(tmp_path: Path) -> None:
         ".data/serialization_id",
     ]
     assert names == [f"my.model/{record}" for record in records]
-    places = archive.read_directory(path.open("rb"), "", path.stat().st_size)
+    places, _ = archive.read_directory(path.open("rb"), "", 0, path.stat().st_size)
     assert all(record.start % 64 == 0 for record in places.values())
     path.chmod(0o640)
     cr.save([1], path)
@@ -827,3 +828,59 @@ def test_any_pickle(body: bytes) -> None:
             cr.load(archive_of(pickled))
         except MALFORMED:
             pass
+
+
+def test_long_arrays_are_bounded(tmp_path: Path) -> None:
+    """A shape of thousands of numbers is refused where it becomes too long; an array of a GGUF file is text only for
+    those who ask for it."""
+    header = json.dumps({"t": {"dtype": "F32", "shape": [0] * 5000, "data_offsets": [0, 0]}}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(OSError, match="byte 3[0-9]{3}: an array is too long"):
+        cr.load(path)
+    key, n = b"x.y", 10_000
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IIQ", 9, 0, n) + bytes([7]) * n
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry)
+    assert cr.load(path) == {} and json.loads(cr._core._load_metadata(str(path))) == {"x.y": [7] * n}
+    with pytest.raises(ValueError, match="architecture"):
+        cr.models.from_pretrained(path)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_several_objects_in_one_stream(tmp_path: Path, old: bool) -> None:
+    """Each load takes the next one, behind what else the stream begins with."""
+    objects = [{"a": cr.ones(2)}, [cr.arange(3.0)], {"b": cr.zeros(70, 70), "text": "x" * 300}]
+    for stream in (io.BytesIO(), (tmp_path / "several").open("w+b")):
+        stream.write(b"head")
+        for one in objects:
+            cr.save(one, stream, _use_new_zipfile_serialization=not old)
+        end = stream.tell()
+        stream.seek(4)
+        for one in objects:
+            found = cr.load(stream)
+            assert str(found) == str(one)
+        assert stream.tell() == end
+        with pytest.raises(EOFError):
+            cr.load(stream)
+        stream.seek(4)
+        assert str(cr.load(stream, weights_only=False)) == str(objects[0])
+
+
+def test_devices_as_objects(tmp_path: Path) -> None:
+    """A device in a checkpoint is read where it is not: its name here, PyTorch's object in the drop-in."""
+    cr.save({"cpu": cr.Device("cpu"), "w": cr.ones(1)}, tmp_path / "here.pt")
+    assert cr.load(tmp_path / "here.pt")["cpu"] == cr.Device("cpu")
+    script = (
+        "import sys, chainrule.torch as torch; f = sys.argv[1]\n"
+        "torch.save({'d': torch.device('cuda:7'), 'c': torch.device('cpu')}, f)\n"
+        "d = torch.load(f)\n"
+        "assert d['d'] == torch.device('cuda:7') and d['d'].index == 7 and d['c'].type == 'cpu'\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parent.parent)}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "cuda.pt")], check=True, env=environment)
+    alone = (
+        "import sys, chainrule as cr\n"
+        "d = cr.load(sys.argv[1]); assert str(d['d']) == 'cuda:7' and d['c'] == cr.Device('cpu'), d\n"
+    )
+    subprocess.run([sys.executable, "-c", alone, str(tmp_path / "cuda.pt")], check=True, env=environment)

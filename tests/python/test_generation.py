@@ -13,6 +13,7 @@ import os
 import pty
 import signal
 import subprocess
+import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -519,6 +520,9 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
             (plain, hi, {"chat_template": MISTRAL.replace("user", "x")}, "roles must alternate"),
             (plain, hi, {"chat_template": evil}, "refuses these messages"),
             (plain, hi, {"chat_template": "{{ messages.append(1) }}"}, "refuses these messages"),
+            (plain, hi, {"chat_template": "{{ 1 / 0 }}"}, "the template fails on these messages: ZeroDivisionError"),
+            (plain, hi, {"chat_template": "{{ 'a' + 1 }}"}, "fails on these messages: TypeError"),
+            (plain, hi, {"chat_template": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"}, "RecursionError"),
             (chat_folder(tmp_path / "a", 5), hi, {}, "must be text, it is 5"),
         ]
     rows.append((chat_folder(tmp_path / "b", None), hi, {"chat_template": "mistral", "tokenize": True}, ""))
@@ -573,3 +577,36 @@ def test_refused() -> None:
     for options in ({}, {"num_beams": 2}, {"draft": small("llama")}):
         with pytest.raises(ValueError, match="diverged"):
             model.generate(PROMPT, 4, **options)
+
+
+def test_texts_of_a_model_in_training_from_several_threads() -> None:
+    """Without dropout in any text, of the model's own and of its adapters; each module's mode is as it was, also of a
+    part that was frozen in the mode of use, and after an error."""
+    model = GPT(vocabulary=32, context=64, layers=2, heads=2, width=16, dropout=0.5)
+    cr.nn.lora.apply(model, 2, dropout=0.9)
+    with cr.no_grad():
+        for name, p in model.named_parameters():
+            if "lora_B" in name:
+                p.fill_(0.3)
+    model.train()
+    model.h[1].eval()
+    modes = [m.training for m in model.modules()]
+    want = list(model.eval().generate([1, 2, 3], 24, temperature=0))
+    for m, mode in zip(model.modules(), modes, strict=True):
+        m.training = mode
+    wrong: list[object] = []
+
+    def write() -> None:
+        for _ in range(8):
+            if (got := list(model.generate([1, 2, 3], 24, temperature=0))) != want:
+                wrong.append(got)
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and [m.training for m in model.modules()] == modes
+    with pytest.raises((IndexError, ValueError, RuntimeError)):
+        list(model.generate([99], 4))
+    assert [m.training for m in model.modules()] == modes

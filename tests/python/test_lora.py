@@ -476,12 +476,27 @@ def test_wrong_adapters(tmp_path: Path) -> None:
         ({"r": 0}, ValueError, '"r" must be a whole number from 1, it is 0'),
         ({"peft_type": "IA3"}, ValueError, '"peft_type" must be "LORA"'),
         ({"use_dora": True}, ValueError, '"use_dora" must be empty, it is true'),
+        *(
+            ({"init_lora_weights": kind}, ValueError, f'"init_lora_weights" must be .*it is "{kind}"')
+            for kind in ("pissa", "pissa_niter_4", "olora", "corda", "loftq", "something")
+        ),
+        *(
+            ({key: value}, ValueError, f'"{key}" must be empty')
+            for key, value in (
+                ("alora_invocation_tokens", [5, 6]),
+                ("layer_replication", [[0, 1]]),
+                ("use_qalora", True),
+            )
+        ),
         ({"bias": "all"}, ValueError, '"bias" must be "none"'),
         ({"lora_dropout": "x"}, ValueError, '"lora_dropout" must be a number'),
     ):
         path.write_text(json.dumps(config | changes))
         with pytest.raises(error, match=message):
             lora.load(small("gpt2"), tmp_path / "a")
+    for fine in (True, False, None, "gaussian", "eva", "orthogonal"):  # of the adapter only, which is in the file
+        path.write_text(json.dumps(config | {"init_lora_weights": fine, "alora_invocation_tokens": None}))
+        assert lora.load(small("gpt2"), tmp_path / "a")
     path.write_text("{")
     with pytest.raises(ValueError, match="is not JSON"):
         lora.load(small("gpt2"), tmp_path / "a")

@@ -599,3 +599,28 @@ def test_old_arguments(name: str) -> None:
     if torch:
         ours, theirs = (list(inspect.signature(getattr(lib, name)).parameters) for lib in (F, torch.nn.functional))
         assert ours == theirs, "names and order of the arguments"
+
+
+def test_weighted_losses() -> None:
+    """The mean of mse_loss and l1_loss divides by the sum of the weights; that of huber_loss by their number."""
+    x, y, w = cr.tensor([1.0, 2, 3, 4]), cr.zeros(4), cr.tensor([1.0, 2, 3, 4])
+    assert F.mse_loss(x, y, weight=w).item() == 10
+    assert F.l1_loss(x, y, weight=w).item() == 3
+    assert F.huber_loss(x, y, weight=w).item() == 6.25
+    for f, total in ((F.mse_loss, 100), (F.l1_loss, 30), (F.huber_loss, 25)):
+        assert f(x, y, reduction="sum", weight=w).item() == f(x, y, reduction="none", weight=w).sum().item() == total
+        with pytest.raises(ValueError, match="same size"):
+            f(x, y, weight=cr.ones(1))
+    p = x.clone().requires_grad_()
+    F.mse_loss(p, y, weight=w).backward()
+    assert p.grad is not None
+    assert p.grad.tolist() == pytest.approx([0.2, 0.8, 1.8, 3.2])
+
+
+@pytest.mark.parametrize("dtype", [cr.float16, cr.bfloat16])
+def test_renorm_beyond_half(dtype: cr.dtype) -> None:
+    """Norms and squares that half precision cannot hold are taken in float32."""
+    for value in (200.0, 300.0):
+        x = cr.renorm(cr.full((1, 100000), value, dtype=dtype), 2, 0, 1.0)
+        assert x.dtype is dtype
+        assert x[0, 7].item() == pytest.approx(100000**-0.5, rel=0.01)

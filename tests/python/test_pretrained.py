@@ -495,6 +495,42 @@ def test_a_process_killed_while_it_saves(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "old")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rope": {**YARN, "attention_factor": 1.0}}, "attention_factor"),
+        ({"rope": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, "mscale_all_dim"),
+        ({"rope": {**YARN, "beta_fast": 8.0}}, "beta_fast"),
+        ({"rope": {**YARN, "beta_slow": 2.0}}, "beta_slow"),
+        ({"rope": {**YARN, "truncate": False}}, "truncate"),
+        ({"rope": {**LLAMA3, "original_max_position_embeddings": 16}}, "original_max_position_embeddings 8192"),
+        ({"rope": {**LLAMA3, "original_max_position_embeddings": 8192, "high_freq_factor": 8.0}}, "high_freq_factor 4"),
+    ],
+)
+def test_what_a_gguf_file_cannot_say_is_not_written(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """Readers would compute other logits, or refuse the file."""
+    model = Llama(V, 64, 2, 4, 32, 64, 2, **options)
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        model.save_gguf(tmp_path / "m.gguf", "f32")
+    assert not list(tmp_path.iterdir())
+    model.save_pretrained(tmp_path / "m")
+    if PROGRAM.exists():
+        words: list[str | Path] = [PROGRAM, "export", "--model", tmp_path / "m", "--out", tmp_path / "m.gguf"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "chainrule: [" in done.stderr and not (tmp_path / "m.gguf").exists(), done
+
+
+@pytest.mark.parametrize(("kind", "window"), [("qwen2", 8), ("qwen3", 8), ("mistral", 5)])
+def test_windows_of_some_layers_are_not_written(kind: str, window: int, tmp_path: Path) -> None:
+    small(kind).save_pretrained(tmp_path / kind)
+    changes: dict[str, Any] = {"use_sliding_window": True, "sliding_window": window, "max_window_layers": 1}
+    rewrite(tmp_path / kind / "config.json", **changes, layer_types=["full_attention", "sliding_attention"])
+    model = models.from_pretrained(tmp_path / kind)
+    with pytest.raises(ValueError, match="use_sliding_window|layer_types"):
+        model.save_gguf(tmp_path / "m.gguf", "f32")
+    assert not (tmp_path / "m.gguf").exists()
+
+
 def test_damaged_gguf(tmp_path: Path) -> None:
     """Cut short anywhere, or with any byte of its header changed: an error, or a model; never a crash."""
     path = tmp_path / "m.gguf"

@@ -113,6 +113,60 @@ print("well")
     assert runs(program) == "well"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_another_thread_adds_to_a_gradient() -> None:
+    program = """
+import os, signal, threading, chainrule as cr
+leaf, stop = cr.ones(1_000_000, requires_grad=True), []
+def back():
+    (leaf * 2).sum().backward()
+def loop():
+    while not stop:
+        back()
+thread = threading.Thread(target=loop)
+thread.start()
+for i in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        leaf.grad = None
+        back()
+        os._exit(0 if leaf.grad[0].item() == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0, "the child hung or failed"
+stop.append(1)
+thread.join()
+print("well")
+"""
+    assert runs(program) == "well"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_another_thread_reads_a_token_file(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, threading, chainrule as cr
+path = {str(tmp_path / "t.tok")!r}
+cr.data.TokenFile.save(path, list(range(100)), 100)
+file = cr.data.TokenFile(path, 2, 4, shuffle=False)
+held, ended = threading.Event(), threading.Event()
+def hold():
+    with file._lock:
+        held.set()
+        ended.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(0 if file.next()[0][0].tolist() == [0, 1, 2, 3] else 1)
+assert os.waitpid(child, 0)[1] == 0, "the child hung or failed"
+ended.set()
+thread.join()
+print("well")
+"""
+    assert runs(program) == "well"
+
+
 SHUTDOWN = {
     "module globals": "x = cr.ones(3, requires_grad=True); y = (x * 2).sum(); y.backward(); g = x.grad",
     "cycles": (
@@ -320,7 +374,7 @@ def test_cycles_end() -> None:
     assert not gc.is_tracked(cr.ones(3))
 
 
-@pytest.mark.parametrize("how", ["none", "another", "data", "detach_"])
+@pytest.mark.parametrize("how", ["none", "another"])
 def test_a_gradient_that_is_gone_takes_no_memory(how: str) -> None:
     """Its bytes are free at once, not when .grad is next looked at."""
     x, small = cr.ones(1000, 250, requires_grad=True), cr.ones(1000, 1).expand(1000, 250)
@@ -329,12 +383,8 @@ def test_a_gradient_that_is_gone_takes_no_memory(how: str) -> None:
     assert x.grad is not None and x.grad is x.grad
     if how == "none":
         x.grad = None
-    elif how == "another":
-        x.grad = small
-    elif how == "data":
-        x.data = cr.ones(1000, 250, dtype=cr.float16)
     else:
-        x.detach_()
+        x.grad = small
     assert cr.memory_stats()[0] <= before + 100_000
 
 
@@ -395,5 +445,5 @@ def test_start_imports_little() -> None:
         "assert chainrule.viz.progress and chainrule.MLP is chainrule.MLP and chainrule.random.seed is chainrule.seed",
         "-S",
     )  # fmt: skip
-    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule.autograd"
+    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule._subclass chainrule.autograd"
     assert out.split() == ["__future__", *wanted.split()]

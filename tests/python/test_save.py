@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import json
@@ -16,6 +17,8 @@ from typing import Any
 
 import chainrule as cr
 import pytest
+from chainrule import models
+from chainrule.serialization.replace import replaced
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -382,3 +385,112 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         cr.load(good, "moon")
     with pytest.raises(TypeError):
         cr.load(good, 3)
+
+
+# ---- what is replaced, and what a killed save leaves ----
+KILLED = """
+import os, sys
+import chainrule as cr
+class Slow:
+    def __reduce__(self): os.kill(os.getpid(), 9)
+where, how = sys.argv[1:]
+if how == "pt":
+    cr.save({"a": cr.ones(1000), "b": Slow()}, where + "/x.pt")
+else:
+    from chainrule.serialization.replace import replaced
+    with replaced(where + "/x.json") as file:
+        file.write(b"half")
+        file.flush()
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["pt", "json"])
+def test_what_a_killed_save_leaves_goes_with_the_next(how: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), how], env=environment, check=False)
+    assert killed.returncode == -9, killed
+    assert [p.name.startswith(".chainrule-") for p in tmp_path.iterdir()] == [True]
+    for name in (".chainrule-x-1.tmp", "mine.tmp"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ".chainrule-5-5.tmp").symlink_to("mine.tmp")
+    (tmp_path / ".chainrule-6-6.tmp").mkdir()
+    with replaced(os.fspath(tmp_path / "y")) as file:  # a live one stays
+        cr.save({"a": cr.ones(3)}, tmp_path / "x.safetensors" if how == "pt" else tmp_path / "x.pt")
+        file.write(b"whole")
+    left = sorted(p.name for p in tmp_path.iterdir())
+    kept = [".chainrule-5-5.tmp", ".chainrule-6-6.tmp", ".chainrule-x-1.tmp", "mine.tmp"]
+    assert left == [*kept, "x.safetensors" if how == "pt" else "x.pt", "y"], left
+    assert (tmp_path / "y").read_bytes() == b"whole"
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    model = models.GPT(8, 4, 1, 1, 8)
+    adapted = models.GPT(8, 4, 1, 1, 8)
+    cr.nn.lora.apply(adapted, 2)
+    saves: dict[str, tuple[Callable[[], object], list[str]]] = {
+        "pt": (lambda: cr.save({"a": cr.ones(3)}, tmp_path / "a.pt"), ["a.pt"]),
+        "safetensors": (lambda: cr.save({"a": cr.ones(3)}, tmp_path / "a.safetensors"), ["a.safetensors"]),
+        "gguf": (lambda: model.save_gguf(tmp_path / "a.gguf", "f32"), ["a.gguf"]),
+        "folder": (lambda: model.save_pretrained(tmp_path / "m"), ["m/config.json", "m/model.safetensors"]),
+        "sharded": (lambda: cr.serialization.save_sharded(dict(model.state_dict()), tmp_path / "s", "300B"),
+                    ["s/model.safetensors.index.json"]),
+        "checkpoint": (lambda: models.save_checkpoint(tmp_path / "c", model),
+                       ["c/state.json", "c/weights.safetensors"]),
+        "adapter": (lambda: cr.nn.lora.save(adapted, tmp_path / "l"),
+                    ["l/adapter_config.json", "l/adapter_model.safetensors"]),
+    }  # fmt: skip
+    before = os.umask(0o022)
+    try:
+        for kind, (save, names) in saves.items():
+            save()
+            for name in names:
+                assert (tmp_path / name).stat().st_mode & 0o777 == 0o644, (kind, name)
+                (tmp_path / name).chmod(0o600)
+            save()
+            for name in names:
+                assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, (kind, name)
+    finally:
+        os.umask(before)
+    assert not [p for p in tmp_path.rglob("*") if ".chainrule" in p.name or p.suffix == ".tmp"]
+
+
+def test_a_link_as_the_target(tmp_path: Path) -> None:
+    """torch.save writes the file that a link leads to; safetensors replaces it.  No save of a folder follows one."""
+    (tmp_path / "real").mkdir()
+    for name in ("a.pt", "a.safetensors", "model.safetensors", "config.json"):
+        (tmp_path / "real" / name).write_bytes(b"old")
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    cr.save({"a": cr.ones(3)}, tmp_path / "a.pt")
+    cr.save({"a": cr.ones(3)}, tmp_path / "a.safetensors")
+    models.GPT(8, 4, 1, 1, 8).save_pretrained(tmp_path)
+    assert (tmp_path / "a.pt").is_symlink() and cr.load(tmp_path / "real" / "a.pt")["a"].tolist() == [1, 1, 1]
+    for name in ("a.safetensors", "model.safetensors", "config.json"):
+        assert not (tmp_path / name).is_symlink() and (tmp_path / "real" / name).read_bytes() == b"old", name
+    with pytest.raises(ValueError, match=r"\.gguf"):
+        cr.save({"a": cr.ones(3)}, tmp_path / "a.gguf")
+
+
+@pytest.mark.parametrize("name", [".chainrule-new", ".chainrule-ready", ".chainrule-commit", ".chainrule-old"])
+def test_links_of_working_names_are_not_followed(name: str, tmp_path: Path) -> None:
+    model, victim = models.GPT(8, 4, 1, 1, 8), tmp_path / "victim"
+    model.save_pretrained(tmp_path / "m")
+    models.save_checkpoint(tmp_path / "c", model)
+    model.save_pretrained(victim)  # a whole model, which could be moved
+    (victim / "shards").write_text("1")
+    (victim / "state.json").write_bytes((tmp_path / "c" / "state.json").read_bytes())
+    before = {p.name: p.read_bytes() for p in victim.iterdir()}
+    for folder in ("m", "c", "empty"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).symlink_to("../victim")
+    calls: list[Callable[[Path], object]] = [
+        models.from_pretrained, models.GPT.from_pretrained, cr.load, cr.data.Tokenizer.from_pretrained,
+        lambda p: models.load_checkpoint(p, model), model.save_pretrained,
+        lambda p: models.save_checkpoint(p, model), lambda p: cr.serialization.save_sharded(model.state_dict(), p),
+    ]  # fmt: skip
+    for folder in ("m", "c", "empty"):
+        for call in calls:
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                call(tmp_path / folder)
+            assert {p.name: p.read_bytes() for p in victim.iterdir()} == before, (folder, call)
+            assert (tmp_path / folder / name).is_symlink(), (folder, call)

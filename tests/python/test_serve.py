@@ -432,10 +432,15 @@ def test_routes(server: Running) -> None:
         ("POST", "/v1/models", 405),
         ("DELETE", "/health", 405),
         ("GET", "/v1/models/gpt-4", 404),
+        ("GET", "/v1%2Fmodels%2fgpt%204?x=%20", 404),
+        ("GET", "/%76%31/completions", 405),
+        ("GET", "/%ff%zz%", 404),
     ):
         got, said, headers = server.ask(method, path)
         assert got == status and said["error"]["message"], path
         assert ("allow" in headers) == (status == 405)
+    assert server.ask("GET", "/v1/%6Dodels?x")[0] == server.ask("GET", "/h%65alth")[0] == 200
+    assert "'gpt 4'" in server.ask("GET", "/v1/models/gpt%204")[1]["error"]["message"]
     body = json.dumps(HI).encode()
     for kind in "text/plain", "application/x-www-form-urlencoded", "":
         assert server.ask("POST", "/v1/completions", body, Content_Type=kind)[0] == 415  # what a web page may send
@@ -469,6 +474,10 @@ def test_the_queue_is_full(starts: Any) -> None:
         client.start()
         until(lambda i=i: server.engine.running + server.engine.waiting == i + 1)  # type: ignore[misc]
     until(lambda: server.engine.running == 1)
+    for n in 3, 100:  # more than ever fit: coming back does not help
+        status, said, headers = server.ask("POST", "/v1/completions", {**HI, "n": n})
+        assert status == 400 and said["error"]["param"] == "n" and "room for 2" in said["error"]["message"]
+        assert "retry-after" not in headers
     status, said, headers = server.ask("POST", "/v1/completions", HI)
     assert status == 429 and headers["retry-after"] == "1" and said["error"]["code"] == "queue_full"
     assert server.ask("GET", "/health")[1] == {"status": "ok", "running": 1, "waiting": 1}

@@ -364,3 +364,142 @@ def test_networks(make: Any, shape: tuple[int, ...], count: int, name: str) -> N
     network(cr.randn(*shape, generator=cr.Generator().manual_seed(0))).square().sum().backward()
     without = [n for n, p in network.named_parameters() if p.grad is None]
     assert not without
+
+
+# ---- Pillow's modes: what torchvision documents, by Pillow's and NumPy's own functions
+
+MODES = "1 L LA P PA RGB RGBA RGBX CMYK YCbCr HSV I I;16 I;16B F".split()
+
+
+def image_of(mode: str, height: int = 7, width: int = 9) -> Any:
+    """An image with bytes of all kinds."""
+    np = pytest.importorskip("numpy")
+    drawn = np.random.default_rng(5)
+    if mode == "1":
+        return Image.fromarray(drawn.integers(0, 2, (height, width)).astype(bool))
+    if mode in ("I", "F"):
+        return Image.fromarray(drawn.integers(-9, 90000, (height, width)).astype("int32" if mode == "I" else "float32"))
+    count = 2 if mode.startswith("I;16") else len(Image.new(mode, (1, 1)).getbands())
+    made = Image.frombytes(mode, (width, height), drawn.bytes(height * width * count))
+    if "P" in mode:
+        made.putpalette([(7 * i) % 256 for i in range(768)])
+    return made
+
+
+def same_images(a: Any, b: Any) -> None:
+    assert a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes() and a.getpalette() == b.getpalette()
+
+
+@needs_pillow
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_as_tensors(mode: str) -> None:
+    np = pytest.importorskip("numpy")
+    image = image_of(mode)
+    wanted = np.array(image)
+    wanted = wanted.reshape(7, 9, -1).transpose(2, 0, 1)
+    pixels = F.pil_to_tensor(image)
+    assert pixels.tolist() == wanted.tolist()
+    assert str(pixels.dtype).rpartition(".")[2] == wanted.dtype.newbyteorder("=").name
+    scaled = F.to_tensor(image)
+    if mode in ("I", "F") or mode.startswith("I;16"):
+        assert scaled.tolist() == wanted.tolist()
+    else:
+        whole = 1 if mode == "1" else 255
+        assert np.allclose(scaled.tolist(), wanted.astype("float64") / whole, atol=1e-6) and scaled.dtype is cr.float32
+    if mode in ("L", "LA", "RGB", "RGBA", "I", "I;16"):
+        same_images(F.to_pil_image(pixels), image)
+    if mode in ("CMYK", "RGBX", "YCbCr", "HSV", "F"):
+        same_images(F.to_pil_image(pixels, mode), image)
+
+
+@needs_pillow
+@pytest.mark.parametrize("mode", MODES)
+def test_padded_modes(mode: str) -> None:
+    np = pytest.importorskip("numpy")
+    image = image_of(mode)
+    array = np.array(image)
+    for kind in ("edge", "reflect", "symmetric"):
+        for left, top, right, bottom in ((2, 1, 3, 2), (-1, 2, 1, -2)):
+            margins = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0))] + [(0, 0)] * (array.ndim - 2)
+            cut = array[max(-top, 0) : 7 - max(-bottom, 0), max(-left, 0) : 9 - max(-right, 0)]
+            y = F.pad(image, [left, top, right, bottom], padding_mode=kind)
+            assert y.mode == mode and np.array(y).tolist() == np.pad(cut, margins, mode=kind).tolist(), kind
+            assert y.getpalette() == image.getpalette()
+    y = F.pad(image, [1, 2], fill=1)
+    inside = y.crop((1, 2, 10, 9))
+    assert inside.tobytes() == image.tobytes() and y.size == (11, 11) and y.getpalette() == image.getpalette()
+    corner = y.getpixel((0, 0))
+    assert corner in ((1, 255) if mode == "1" else [(1,) * len(image.getbands()) if len(image.getbands()) > 1 else 1])
+
+
+@needs_pillow
+@pytest.mark.parametrize("mode", MODES)
+def test_turned_modes(mode: str) -> None:
+    image = image_of(mode)
+    bands = len(image.getbands())
+    color = (9,) * bands if bands > 1 else 9
+    for fill in (9, 9.0, [9.0], (9,), [9] * bands):
+        same_images(F.rotate(image, 45.0, fill=fill), image.rotate(45.0, fillcolor=color))
+    black = (0,) * bands if bands > 1 else 0
+    same_images(F.rotate(image, 45.0), image.rotate(45.0, fillcolor=black))
+    one = F.affine(image, 5.0, [1, -1], 1.2, [7.0], fill=9)
+    same_images(one, F.affine(image, 5.0, [1, -1], 1.2, [7.0, 7.0], fill=[9.0]))
+    same_images(F.affine(image, 5.0, (1, -1), 1.2, 7.0), F.affine(image, 5.0, [1, -1], 1.2, (7.0, 0.0), fill=0))
+    assert one.getpixel((0, 0)) == (255 if mode == "1" else color) or one.tobytes() != image.tobytes()
+    same_images(F.resize(image, [4, 5], F.InterpolationMode.NEAREST), image.resize((5, 4), Image.Resampling.NEAREST))
+    with pytest.raises(ValueError, match="does not match the number of channels"):
+        F.rotate(image, 5.0, fill=[1] * (bands + 1))
+
+
+@needs_pillow
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "CMYK", "HSV"])
+def test_gamma_of_modes(mode: str) -> None:
+    image = image_of(mode)
+    for gamma, gain in ((0.5, 1.0), (2.2, 1.0), (1.0, 1.7), (0.0, 1.0)):
+        table = [min(255, int(255.999 * gain * (v / 255) ** gamma)) for v in range(256)] * 3
+        same_images(F.adjust_gamma(image, gamma, gain), image.convert("RGB").point(table).convert(mode))
+
+
+def test_one_shear_of_tensors() -> None:
+    x = smooth().to(cr.float32)
+    two = F.affine(x, 0.0, [0, 0], 1.0, [20.0, 20.0])
+    assert cr.equal(F.affine(x, 0.0, [0, 0], 1.0, [20.0]), two)
+    assert cr.equal(F.affine(x, 0.0, [0, 0], 1.0, 20.0), F.affine(x, 0.0, [0, 0], 1.0, [20.0, 0.0]))
+    for wrong in ([1.0, 2.0, 3.0], []):
+        with pytest.raises(ValueError, match="Shear should be"):
+            F.affine(x, 0.0, [0, 0], 1.0, wrong)
+    ones, way = cr.ones(1, 9, 9), F.InterpolationMode.BILINEAR
+    inside = F.rotate(ones, 30.0, way)
+    for value in (0.0, 4.0):  # a pixel is weighted by how much of it is inside, what is outside by the rest
+        y = F.rotate(ones, 30.0, way, fill=[value])
+        assert (y - (inside * inside + (1 - inside) * value)).abs().max().item() < 1e-5
+    filled = F.rotate(x, 45.0, fill=[9.0])
+    assert filled[:, 0, 0].tolist() == [9, 9, 9]
+
+
+def test_white_of_dtypes() -> None:
+    """invert, brightness and gamma know the largest value of a dtype."""
+    for dtype, white in ((cr.uint8, 255), (cr.int16, 32767), (cr.int32, 2147483647), (cr.float32, 1.0)):
+        assert F.invert(cr.tensor([[[0, 1]]], dtype=dtype)).tolist() == [[[white, white - 1]]]
+    x = cr.tensor([[[0, 100, 20000]]], dtype=cr.int16)
+    assert F.adjust_brightness(x, 2.0).tolist() == [[[0, 200, 32767]]]
+    assert F.adjust_gamma(x, 1.0).tolist() == [[[0, 100, 20000]]]
+    assert F.resize(cr.full((1, 2, 2), 300, dtype=cr.int16), [3, 3]).unique().tolist() == [300]
+    with pytest.raises(RuntimeError, match="cannot be performed safely"):
+        F.convert_image_dtype(cr.ones(1, 2, 2), cr.int32)
+    image = cr.arange(256).to(cr.uint8).reshape(1, 16, 16)
+    assert F.solarize(image, 127.5).flatten().tolist() == [v if v < 127.5 else 255 - v for v in range(256)]
+
+
+@needs_pillow
+def test_solarize_between_values() -> None:
+    image = F.to_pil_image(cr.arange(256).to(cr.uint8).reshape(1, 16, 16))
+    assert list(F.solarize(image, 127.5).tobytes()) == [v if v < 127.5 else 255 - v for v in range(256)]
+
+
+def test_sizes_of_resize() -> None:
+    x = cr.ones(1, 20, 40)
+    assert F.resize(x, 10, max_size=15).shape == (1, 7, 15)
+    for wanted in (15, 16):
+        with pytest.raises(ValueError, match="strictly greater"):
+            F.resize(x, wanted, max_size=15)

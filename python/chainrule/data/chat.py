@@ -119,6 +119,9 @@ def rendered(template: str, tokens: Mapping[str, str], messages: Messages, ask: 
         text: str = made.render(**{**tokens, "messages": messages, "add_generation_prompt": ask, **more})
     except jinja2.TemplateError as error:
         raise ValueError(f"[apply_chat_template] the template refuses these messages: {error}") from None
+    except Exception as error:  # an expression of the template: TypeError, ZeroDivisionError, RecursionError, ...
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"[apply_chat_template] the template fails on these messages: {said}") from None
     return text
 
 

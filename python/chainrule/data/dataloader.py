@@ -171,11 +171,16 @@ class DataLoader:
         self.timeout, self.worker_init_fn, self.persistent_workers = timeout, worker_init_fn, persistent_workers
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.multiprocessing_context = _context(multiprocessing_context)
-        self.prefetch_factor = prefetch_factor or 2
+        self.prefetch_factor = prefetch_factor or (2 if num_workers else None)
         self._pool: Any = None  # of persistent workers
         self._seed: int | None = None  # drawn when it is first needed
         self._epoch = self._given = 0  # where the next epoch begins, or the one under way is: batches given
         self._current: object = None  # the iteration under way
+
+    @property
+    def _depth(self) -> int:
+        """How many batches each worker loads ahead."""
+        return self.prefetch_factor or 2
 
     @property
     def sampler(self) -> Any:
@@ -295,7 +300,7 @@ class DataLoader:
             if self.persistent_workers:
                 self._pool = pool
         try:
-            depth = self.prefetch_factor
+            depth = self._depth
             yield from pool.in_turn(depth) if batches is None else pool.ahead(batches, depth)
         finally:
             if pool is not self._pool:
@@ -350,9 +355,7 @@ class DataLoader:
         pool = self._workers()
         waiting: deque[Any] = deque()
         try:
-            waiting.extend(
-                pool.submit(_named, self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor)
-            )
+            waiting.extend(pool.submit(_named, self._load, b) for b in islice(batches, self.num_workers * self._depth))
             while waiting:
                 batch = self._result(waiting.popleft())
                 waiting.extend(pool.submit(_named, self._load, b) for b in islice(batches, 1))
@@ -370,7 +373,7 @@ class DataLoader:
             return pools[worker].submit(_named, lambda stream: next(stream, ended), streams[worker])
 
         try:
-            turns = deque((w, deque(ask(w) for _ in range(self.prefetch_factor))) for w in range(self.num_workers))
+            turns = deque((w, deque(ask(w) for _ in range(self._depth))) for w in range(self.num_workers))
             while turns:
                 worker, pending = turns.popleft()
                 batch = self._result(pending.popleft())

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Literal, TypeAlias
+from weakref import WeakSet
 
 from .. import _core
 from .._core import Device, Tensor
@@ -278,6 +279,7 @@ class TokenFile:
         self.batch_size, self.context, self.shuffle, self.seed = batch_size, context, shuffle, seed
         self._loader = _core._loader_new(tokens, batch_size, context, seed, shuffle, device)
         self._lock = Lock()  # over the loader
+        _open_files.add(self)
 
     @staticmethod
     def save(path: str | os.PathLike[str], tokens: Sequence[int] | Tensor, vocabulary: int) -> None:
@@ -315,3 +317,16 @@ class TokenFile:
             )
         with self._lock:
             _core._loader_seek(self._loader, state_dict["cursor"])
+
+
+_open_files: WeakSet[TokenFile] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """In the child of a fork: another thread of the parent may have held them."""
+    for file in _open_files:
+        file._lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

@@ -16,6 +16,15 @@ from .matrix import *
 from .multivariate import *
 from .transformed import *
 from .transforms import *
+from .utils import _standard_normal as _standard_normal
+from .utils import _sum_rightmost as _sum_rightmost
+from .utils import broadcast_all as broadcast_all
+from .utils import clamp_probs as clamp_probs
+from .utils import lazy_property as lazy_property
+from .utils import logits_to_probs as logits_to_probs
+from .utils import probs_to_logits as probs_to_logits
+from .utils import tril_matrix_to_vec as tril_matrix_to_vec
+from .utils import vec_to_tril_matrix as vec_to_tril_matrix
 
 __all__ = [
     "AbsTransform",

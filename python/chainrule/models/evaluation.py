@@ -11,6 +11,7 @@ from .. import _core
 from ..autograd import no_grad
 from ..data import Tokenizer
 from ..data.packing import Question, Sample, pack, read_samples
+from ..nn.evaluating import evaluating
 from .decoder import Decoder
 
 __all__ = ["evaluate"]
@@ -68,16 +69,12 @@ def evaluate(
     found = read_samples(files, tokenizer, context, eos=eos if isinstance(eos, int) else None, truncate=truncate)
     samples = [s for s in found if isinstance(s, Sample)]
     questions = [q for q in found if isinstance(q, Question)]
-    training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         most = batch_size * context
         loss, choices = (
             math.fsum(_sums(model, samples, most)),
             iter(_sums(model, [c for q in questions for c in q.choices], most)),
         )
-    finally:
-        model.train(training)
     right = by_length = 0
     for q in questions:
         sums = [next(choices) for _ in q.choices]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
@@ -14,6 +13,7 @@ from .._compile import Compiled
 from .._core import Generator, Tensor
 from ..autograd import no_grad
 from ..nn import functional as F
+from ..nn.evaluating import evaluating
 from .cache import Store, caches
 
 if TYPE_CHECKING:
@@ -84,19 +84,8 @@ class Draft(NamedTuple):
     tokens: int = 4
 
 
-@contextmanager
-def evaluating(model: Decoder) -> Iterator[None]:
-    """Without dropout and graphs; afterwards as before."""
-    training = model.training
-    object.__setattr__(model, "training", False)
-    try:
-        with no_grad():
-            yield
-    finally:
-        object.__setattr__(model, "training", training)
-
-
 LEAST_ROOM = 64  # positions of a cache whose steps replay; rooms are powers of two, because each has a plan
+
 
 def step_of(model: Decoder) -> Compiled | None:
     """The step of one position: tokens (W, 1), its number (1) on the device, caches -> logits (W, 1, V); it records its
@@ -134,7 +123,7 @@ class Reader:
         """The logits after each of the last tokens, (W, last, V)."""
         model, new = self.model, len(texts[0]) - self.start - self.past
         tokens = _core.tensor([text[self.start + self.past :] for text in texts], device=self.device)
-        with evaluating(model):
+        with evaluating(model), no_grad():
             if new == 1 and self.step is not None and not self.step.refused:
                 position = _core.tensor([self.past], device=self.device)
                 y: Tensor = self.step(tokens, position, self.caches)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import Parameter
+from ..nn.evaluating import evaluating
 from ..nn.init import without_values
 from ..nn.quantized import replaced
 from ..serialization import load
@@ -207,7 +208,7 @@ def build(
         elif not tensor.is_floating_point():
             problems.append(f"'{name}' is {tensor.dtype}, not of floats")
         else:
-            module.__dict__[attribute] = Parameter(tensor.to(dtype))
+            module._store_as(attribute, Parameter(tensor.to(dtype)))
     problems += [f"'{name}' is not wanted, {tuple(tensor.shape)}" for name, tensor in mine.items()]
     if problems:
         sizes = ", ".join(f"{key} {value}" for key, value in said.read.items())
@@ -258,13 +259,12 @@ def moments_of(model: Decoder, layers: list[nn.Linear], tokens: list[int]) -> li
         return add
 
     hooks = [layer.register_forward_pre_hook(adding(total)) for layer, total in zip(layers, sums, strict=True)]
-    training, context = model.training, model.config.context
-    model.eval()
+    context = model.config.context
     try:
-        for first in range(0, len(tokens), context):
-            model.hidden(_core.tensor([tokens[first : first + context]], device=sums[0].device))
+        with evaluating(model):
+            for first in range(0, len(tokens), context):
+                model.hidden(_core.tensor([tokens[first : first + context]], device=sums[0].device))
     finally:
-        model.train(training)
         for hook in hooks:
             hook.remove()
     return sums

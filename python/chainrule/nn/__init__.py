@@ -58,6 +58,12 @@ from .rotary import *
 from .transformer import *
 from .upsample import *
 
+# Base classes and helpers without a public name, which programs extend or import all the same.
+_BASES = """_BatchNorm _InstanceNorm _NormBase _Loss _WeightedLoss _get_activation_fn _get_clones
+NonDynamicallyQuantizableLinear""".split()
+for _part in (conv, dropouts, linear, loss, norm, padding, pooling, transformer):
+    globals().update({name: x for name, x in vars(_part).items() if name in _BASES or name.endswith("Nd")})
+
 globals().update(_lazy := lazy.lazy_classes(globals()))
 
 __all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "lora", "parallel", "utils"]

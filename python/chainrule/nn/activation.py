@@ -72,13 +72,6 @@ class ReLU(_InPlace):
         return F.relu(input, self.inplace)
 
 
-class ReLU6(_InPlace):
-    """min(max(x, 0), 6)"""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu6(input, self.inplace)
-
-
 class SELU(_InPlace):
     """1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)"""
 
@@ -192,6 +185,19 @@ class Hardtanh(_Activation):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)"""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.relu6(input, self.inplace)
 
 
 class Threshold(_Activation):

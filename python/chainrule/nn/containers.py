@@ -39,7 +39,7 @@ class _Row(Module):
     @overload
     def __getitem__(self, i: slice) -> Self: ...
     def __getitem__(self, i: int | slice) -> Any:
-        return self._slice(i) if isinstance(i, slice) else self.__dict__[self._name_at(i)]
+        return self._slice(i) if isinstance(i, slice) else self._value_of(self._name_at(i))
 
     def __setitem__(self, i: int, module: Module) -> None:
         self.register_module(self._name_at(i), module)
@@ -125,7 +125,7 @@ class ModuleList(_Row):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def _parts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         """Neighbours that print alike on one line, as PyTorch has it: "(0-3): 4 x Linear(...)"."""
         runs: list[tuple[int, int, str]] = []
         for i, module in enumerate(self):
@@ -140,9 +140,10 @@ class ModuleList(_Row):
 class ModuleDict(Module):
     """A dict of registered modules by name.  It computes nothing itself."""
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update(modules)
+        if modules is not None:  # a subclass may have an update that needs its own __init__
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Any:
         return dict(self._own(MODULE))[key]
@@ -177,8 +178,19 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Adds modules, or puts them in the places of those of the same names."""
-        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
-            self[name] = module
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got"
+                f" {type(modules).__name__}"
+            )
+        if isinstance(modules, Mapping | ModuleDict):
+            modules = modules.items()
+        for i, pair in enumerate(modules):
+            if not isinstance(pair, Iterable):
+                raise TypeError(f"ModuleDict update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+            if len(pair) != 2:
+                raise ValueError(f"ModuleDict update sequence element #{i} has length {len(pair)}; 2 is required")
+            self[pair[0]] = pair[1]
 
     def pop(self, key: str) -> Any:
         """Takes a module out and returns it."""

@@ -22,11 +22,9 @@ def _each(value: _Sizes, axes: int) -> tuple[int, ...]:
     return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
-class _Convolution(Module):
-    """What the layers share: arguments, parameters, text."""
+class _ConvNd(Module):
+    """What the layers share: arguments, a tuple with an int for each axis where that matters, parameters, text."""
 
-    _axes: int
-    _transposed = False
     bias: Parameter | None
     padding: str | tuple[int, ...]
 
@@ -34,16 +32,17 @@ class _Convolution(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: _Sizes,
-        stride: _Sizes,
-        padding: str | _Sizes,
-        dilation: _Sizes,
-        output_padding: _Sizes,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: str | tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Device | str | None,
-        dtype: _core.dtype | None,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -54,24 +53,20 @@ class _Convolution(Module):
             raise ValueError(f"out_channels must be divisible by groups, but got {out_channels} and {groups}")
         if padding_mode not in _MODES:
             raise ValueError(f"padding_mode must be one of {_MODES}, but got padding_mode='{padding_mode}'")
-        n = self._axes
         self.in_channels, self.out_channels, self.groups, self.padding_mode = (
             in_channels,
             out_channels,
             groups,
             padding_mode,
         )
-        self.kernel_size, self.stride, self.dilation = (_each(v, n) for v in (kernel_size, stride, dilation))
-        self.output_padding = _each(output_padding, n)
-        if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                raise ValueError(f"padding must be 'same', 'valid' or ints, but got padding='{padding}'")
-            if padding == "same" and any(s != 1 for s in self.stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
-            self.padding = padding
-        else:
-            self.padding = _each(padding, n)
-        first, second = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.transposed, self.output_padding = transposed, output_padding
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ValueError(f"padding must be 'same', 'valid' or ints, but got padding='{padding}'")
+        if padding == "same" and any(s != 1 for s in self.stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+        self._reversed_padding_repeated_twice = self._margins()
+        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = new(first, second // groups, *self.kernel_size, device=device, dtype=dtype)
         self.register_parameter("bias", new(out_channels, device=device, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -82,22 +77,22 @@ class _Convolution(Module):
         if inputs:
             draw(1 / math.sqrt(inputs), self.weight, self.bias)
 
-    def _margins(self) -> list[int]:
+    def _margins(self) -> Sequence[int]:
         """The padding as F.pad takes it: before and behind the last axis, then the one before..."""
         if self.padding == "valid":
-            return [0] * (2 * self._axes)
+            return [0] * (2 * len(self.kernel_size))
         if self.padding == "same":
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [v for t in reversed(total) for v in (t // 2, t - t // 2)]
         assert not isinstance(self.padding, str)
-        return [p for p in reversed(self.padding) for _ in range(2)]
+        return tuple(p for p in reversed(self.padding) for _ in range(2))
 
     def extra_repr(self) -> str:
-        none = (0,) * self._axes
+        none = (0,) * len(self.kernel_size)
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != none:
             text += f", padding={self.padding!r}" if isinstance(self.padding, tuple) else f", padding={self.padding}"
-        if self.dilation != (1,) * self._axes:
+        if self.dilation != (1,) * len(self.kernel_size):
             text += f", dilation={self.dilation}"
         if self.output_padding != none:
             text += f", output_padding={self.output_padding}"
@@ -108,7 +103,9 @@ class _Convolution(Module):
         return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
 
 
-class _Conv(_Convolution):
+class _Conv(_ConvNd):
+    _axes: int
+
     def __init__(
         self,
         in_channels: int,
@@ -123,14 +120,16 @@ class _Conv(_Convolution):
         device: Device | str | None = None,
         dtype: _core.dtype | None = None,
     ) -> None:
+        n = self._axes
         super().__init__(
             in_channels,
             out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            0,
+            _each(kernel_size, n),
+            _each(stride, n),
+            padding if isinstance(padding, str) else _each(padding, n),
+            _each(dilation, n),
+            False,
+            _each(0, n),
             groups,
             bias,
             padding_mode,
@@ -140,11 +139,15 @@ class _Conv(_Convolution):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *in) -> (N, OC, *out), or (C, *in) -> (OC, *out)"""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         run = (F.conv1d, F.conv2d, F.conv3d)[self._axes - 1]
         padding: str | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
-            input, padding = F.pad(input, self._margins(), mode=self.padding_mode), (0,) * self._axes
-        return run(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = (0,) * self._axes
+        return run(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Conv):
@@ -170,9 +173,83 @@ class Conv3d(_Conv):
     _axes = 3
 
 
-class _ConvTranspose(_Convolution):
-    _transposed = True
+class _ConvTransposeNd(_ConvNd):
+    """What the transposed ones share: ``_ConvNd`` but for the padding by zeros and the sizes of the result."""
+
     padding: tuple[int, ...]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(
+        self,
+        input: Tensor,
+        output_size: Sequence[int] | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        kernel_size: Sequence[int],
+        num_spatial_dims: int,
+        dilation: Sequence[int] | None = None,
+    ) -> tuple[int, ...]:
+        """The output padding that gives the spatial sizes ``output_size``, which may have N and OC in front."""
+        if output_size is None:
+            return self.output_padding
+        n = num_spatial_dims
+        lead = input.ndim - n
+        if lead < 1 or len(output_size) not in (n, n + lead):
+            raise ValueError(
+                f"{type(self).__name__}: for {input.ndim}D input, output_size must have {n} or {n + lead} elements"
+                f" (got {len(output_size)})"
+            )
+        wanted = tuple(output_size)[-n:]
+        least = [
+            (size - 1) * s - 2 * p + d * (k - 1) + 1
+            for size, s, p, d, k in zip(
+                input.shape[lead:], stride, padding, dilation or (1,) * n, kernel_size, strict=True
+            )
+        ]
+        if any(not a <= w < a + s for a, w, s in zip(least, wanted, stride, strict=True)):
+            most = [a + s - 1 for a, s in zip(least, stride, strict=True)]
+            raise ValueError(
+                f"requested an output size of {list(wanted)}, but valid sizes range from {least} to {most}"
+                f" (for an input of {tuple(input.shape[lead:])})"
+            )
+        return tuple(w - a for a, w in zip(least, wanted, strict=True))
+
+
+class _ConvTranspose(_ConvTransposeNd):
+    _axes: int
 
     def __init__(
         self,
@@ -189,16 +266,16 @@ class _ConvTranspose(_Convolution):
         device: Device | str | None = None,
         dtype: _core.dtype | None = None,
     ) -> None:
-        if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        n = self._axes
         super().__init__(
             in_channels,
             out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            output_padding,
+            _each(kernel_size, n),
+            _each(stride, n),
+            _each(padding, n),
+            _each(dilation, n),
+            True,
+            _each(output_padding, n),
             groups,
             bias,
             padding_mode,
@@ -206,35 +283,13 @@ class _ConvTranspose(_Convolution):
             dtype,
         )
 
-    def _extra(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """The output padding that gives the spatial sizes ``output_size``, which may have N and OC in front."""
-        n = self._axes
-        lead = input.ndim - n
-        if lead < 1 or len(output_size) not in (n, n + lead):
-            raise ValueError(
-                f"{type(self).__name__}: for {input.ndim}D input, output_size must have {n} or {n + lead} elements"
-                f" (got {len(output_size)})"
-            )
-        wanted = tuple(output_size)[-n:]
-        least = [
-            (size - 1) * s - 2 * p + d * (k - 1) + 1
-            for size, s, p, d, k in zip(
-                input.shape[lead:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
-            )
-        ]
-        if any(not a <= w < a + s for a, w, s in zip(least, wanted, self.stride, strict=True)):
-            most = [a + s - 1 for a, s in zip(least, self.stride, strict=True)]
-            raise ValueError(
-                f"requested an output size of {list(wanted)}, but valid sizes range from {least} to {most}"
-                f" (for an input of {tuple(input.shape[lead:])})"
-            )
-        return tuple(w - a for a, w in zip(least, wanted, strict=True))
-
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(N, C, *in) -> (N, OC, *out), or without N.  output_size: the spatial sizes of the result, among those
         that the stride leaves open."""
         run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._axes - 1]
-        extra = self.output_padding if output_size is None else self._extra(input, output_size)
+        extra = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, self._axes, self.dilation
+        )
         return run(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 

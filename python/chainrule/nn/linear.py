@@ -69,6 +69,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last layer of ``MultiheadAttention`` by PyTorch's name."""
+
+
 class Bilinear(Module):
     """y[k] = x1^T weight[k] x2 + bias[k] : (..., in1_features), (..., in2_features) -> (..., out_features).
     weight (out, in1, in2) and bias (out) start in U(-b, b), b = 1 / sqrt(in1_features)."""

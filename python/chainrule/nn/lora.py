@@ -213,16 +213,11 @@ def remove(model: Module) -> None:
 
 
 # ---- files ----
-def _write(path: str, text: str) -> None:
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
-
-
 def save(model: Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
     """Writes the adapters as a folder of PEFT: adapter_config.json and adapter_model.safetensors.  base: what to
     write as base_model_name_or_path.  OSError: it cannot be written.  ValueError: no adapter."""
     from ..serialization import save as save_file
+    from ..serialization.replace import replaced
 
     found = _present("save", model)
     prefix, transposed = getattr(model, "prefix", ""), getattr(model, "transposed", ())
@@ -249,7 +244,8 @@ def save(model: Module, folder: str | os.PathLike[str], base: str | None = None)
         "use_rslora": first.rslora,
     }
     save_file(weights, os.path.join(folder, WEIGHTS))
-    _write(os.path.join(folder, CONFIG), json.dumps(config, indent=2) + "\n")
+    with replaced(os.path.join(folder, CONFIG)) as file:
+        file.write((json.dumps(config, indent=2) + "\n").encode())
 
 
 def _read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -269,8 +265,11 @@ def _read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise wrong("peft_type", '"LORA"')
     if config.get("bias", "none") != "none":
         raise wrong("bias", '"none"')
+    if config.get("init_lora_weights", True) not in (True, False, None, "gaussian", "eva", "orthogonal"):
+        raise wrong("init_lora_weights", 'true, false, "gaussian", "eva" or "orthogonal": others change the base')
     empty = "use_dora", "lora_bias", "rank_pattern", "alpha_pattern", "modules_to_save", "trainable_token_indices"
-    for key in (*empty, "target_parameters"):
+    variants = "target_parameters", "alora_invocation_tokens", "layer_replication", "use_qalora", "use_bdlora"
+    for key in (*empty, *variants, "arrow_config"):
         if config.get(key):
             raise wrong(key, "empty")
     if type(config.get("r")) is not int or config["r"] < 1:

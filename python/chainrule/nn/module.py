@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from .. import _core
@@ -27,9 +30,18 @@ class Parameter(Tensor):
     """A tensor that a module learns: a leaf over the memory of ``data`` that collects a gradient.
     Assigned to a module, it is among its parameters."""
 
+    __torch_function__ = _core._disabled_torch_function_impl  # type: ignore[assignment]  # results are Tensors
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
         return parameter
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """A copy in memory of its own, without the gradient."""
+        if id(self) not in memo:
+            memo[id(self)] = made = _core._alias(self.detach().clone(), type(self), self.requires_grad)
+            made.__dict__.update(deepcopy(self.__dict__, memo))
+        return memo[id(self)]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
@@ -39,6 +51,7 @@ class Buffer(Tensor):
     """A tensor over the memory of ``data`` that moves with a module but is not learned.  Assigned to
     a module, it is among its buffers, and in the state dict where ``persistent``."""
 
+    __torch_function__ = _core._disabled_torch_function_impl  # type: ignore[assignment]
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
@@ -52,7 +65,7 @@ class RemovableHandle:
 
     always_call = False  # of a hook behind a call: also where that raises
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: dict[RemovableHandle, Any]) -> None:
         self._hooks = hooks
 
     def remove(self) -> None:
@@ -157,6 +170,60 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return _GLOBAL.add("backward", hook)
 
 
+class _Entries(OrderedDict[str, Any]):
+    """A state dict: the versions of its modules and, while it is loaded, what is done once all of it fits."""
+
+    later: list[Callable[[], None]] | None = None  # None: each entry is taken at once
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._metadata: dict[str, dict[str, Any]] = {}
+
+    def __reduce__(self) -> Any:
+        return OrderedDict, (), {"_metadata": self._metadata}, None, iter(self.items())
+
+    @staticmethod
+    def part_of(whole: _Entries) -> _Entries:
+        """Some of the entries of another, none yet."""
+        part = _Entries()
+        part._metadata, part.later = whole._metadata, whole.later
+        return part
+
+    def below(self, prefix: str) -> dict[str, _Entries]:
+        """The entries of each module inside the one of a prefix, by its name."""
+        found: dict[str, _Entries] = {}
+        for key, value in self.items():
+            if isinstance(key, str) and key.startswith(prefix):
+                first, dot, _ = key[len(prefix) :].partition(".")
+                if dot:
+                    found.setdefault(first, _Entries.part_of(self))[key] = value
+        return found
+
+
+def _fitting(key: str, given: Any, mine: Tensor, assign: bool, problems: list[str]) -> Tensor | None:
+    """An entry as a tensor for ``mine``; or None and why it does not fit."""
+    if not isinstance(given, Tensor) and not hasattr(given, "__array__"):
+        problems.append(f'"{key}" is a {type(given).__name__}, not a tensor.')
+        return None
+    try:
+        tensor = given if isinstance(given, Tensor) else _core.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as e:  # an array of text, of objects
+        problems.append(f'"{key}" cannot be a tensor: {e}.')
+        return None
+    if assign and isinstance(mine, Parameter) and mine.requires_grad and not tensor.is_floating_point():
+        problems.append(f'"{key}" is {tensor.dtype}, which has no gradient.')
+        return None
+    if tuple(tensor.shape) == (1,) and tuple(mine.shape) == ():
+        tensor = tensor[0]  # PyTorch 0.3 had no tensors without axes
+    if tensor.shape != mine.shape:
+        problems.append(
+            f"size mismatch for {key}: copying a param with shape {tuple(tensor.shape)} from checkpoint, the"
+            f" shape in current model is {tuple(mine.shape)}."
+        )
+        return None
+    return tensor
+
+
 class Module:
     """The base class of layers and models.  A subclass makes its parts in ``__init__`` and computes in ``forward``::
 
@@ -174,6 +241,8 @@ class Module:
 
     training: bool  # dropout, batch norm: is this training, or use?
     _kinds: dict[str, str]  # name -> PARAMETER, BUFFER, TRANSIENT or MODULE, in the order of registration
+    _covered: dict[str, Any] = {}  # values of those names that are also names of methods; an instance has its own
+    _version = 1  # of the class, for its state dicts
     _hooked = False  # has a hook of calls, or had one
     _forward_pre_hooks: Hooks = {}  # of the class: none; an instance with hooks has its own
     _forward_hooks: Hooks = {}
@@ -312,14 +381,18 @@ class Module:
         return self._add_hook("_state_dict_pre_hooks", hook, False, True)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, {})``, which may change it."""
+        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, metadata)``, which may change
+        it.  RuntimeError: a result other than None."""
+        return self._add_hook("_state_dict_hooks", hook, False, False)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The same, but a result other than None takes the place of the dict."""
         return self._add_hook("_state_dict_hooks", hook, False, True)
 
-    _register_state_dict_hook = register_state_dict_post_hook
-
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before this module is loaded ``hook(module, state_dict, prefix, {}, strict, missing_keys,
-        unexpected_keys, error_messages)``, which may change the dict, a copy, and add messages."""
+        """Before this module is loaded ``hook(module, state_dict, prefix, metadata, strict, missing_keys,
+        unexpected_keys, error_messages)``, which may change the dict, a copy of the entries of this module and those
+        inside, and add messages."""
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, True)
 
     def _register_load_state_dict_pre_hook(
@@ -328,7 +401,8 @@ class Module:
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After this module was loaded ``hook(module, incompatible_keys)``."""
+        """After this module and those inside were loaded ``hook(module, incompatible_keys)``, which may change the
+        lists of these keys before they are an error."""
         return self._add_hook("_load_state_dict_post_hooks", hook, False, True)
 
     # ---- attributes ----
@@ -339,7 +413,9 @@ class Module:
         if kind:
             if kinds is None:
                 raise AttributeError(f"cannot assign a {kind} before Module.__init__() call")
-            self._register(kind, name, value)
+            if kind == PARAMETER and name not in kinds and hasattr(type(self), name):
+                raise KeyError(f"attribute '{name}' already exists")
+            self._register_as(kind, name, value)
             return
         if isinstance(value, Buffer) and (kinds is None or name not in kinds):
             self.register_buffer(name, value, value.persistent)
@@ -354,6 +430,9 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
             )
+        if kinds and name in kinds:
+            self._store_as(name, value)
+            return
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -371,16 +450,35 @@ class Module:
             adopt(self, state)
         else:
             self.__dict__.update(state)
+            for name in ("_kinds", "_covered"):  # a shallow copy gets parts of its own
+                if name in state:
+                    self.__dict__[name] = dict(state[name])
 
     def __delattr__(self, name: str) -> None:
-        object.__delattr__(self, name)
+        if name in self._covered:
+            del self._covered[name]
+        else:
+            object.__delattr__(self, name)
         self._kinds.pop(name, None)
 
-    def _register(self, kind: str, name: str, value: Any) -> None:
+    def _register_as(self, kind: str, name: str, value: Any) -> None:
         if self._kinds.get(name) != kind:  # an attribute that changes its kind goes to the end
             self._kinds.pop(name, None)
             self._kinds[name] = kind
-        self.__dict__[name] = value
+            self.__dict__.pop(name, None)
+        self._store_as(name, value)
+
+    def _store_as(self, name: str, value: Any) -> None:
+        """Gives a registered name a value.  The attribute of such a name that is a method of the class stays it."""
+        known = getattr(type(self), name, None)
+        if hasattr(known, "__get__") and not hasattr(known, "__set__"):
+            self.__dict__.setdefault("_covered", {})[name] = value
+        else:
+            self.__dict__[name] = value
+
+    def _value_of(self, name: str) -> Any:
+        """The value of a registered name."""
+        return self._covered[name] if name in self._covered else self.__dict__[name]
 
     def _check_name(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         if "_kinds" not in self.__dict__:
@@ -399,7 +497,7 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)"
             )
-        self._register(PARAMETER, name, param)
+        self._register_as(PARAMETER, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that moves with the module but is not learned; the state dict has it where ``persistent``."""
@@ -408,14 +506,14 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)"
             )
-        self._register(BUFFER if persistent else TRANSIENT, name, tensor)
+        self._register_as(BUFFER if persistent else TRANSIENT, name, tensor)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Adds a module under a name that need not be an identifier."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(MODULE, name, (MODULE,))
-        self._register(MODULE, name, module)
+        self._register_as(MODULE, name, module)
 
     add_module = register_module
 
@@ -423,7 +521,7 @@ class Module:
 
     def _own(self, *kinds: str) -> list[tuple[str, Any]]:
         """Names and values of those kinds, without those of modules inside."""
-        return [(name, self.__dict__[name]) for name, kind in self._kinds.items() if kind in kinds]
+        return [(name, self._value_of(name)) for name, kind in self._kinds.items() if kind in kinds]
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -439,7 +537,7 @@ class Module:
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def _named(
+    def _named_as(
         self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen = set()
@@ -456,13 +554,13 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their full names, "layers.0.weight"; a shared one under its first."""
-        return self._named((PARAMETER,), prefix, recurse, remove_duplicate)
+        return self._named_as((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their full names."""
-        return self._named((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
+        return self._named_as((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly inside, each once."""
@@ -497,7 +595,7 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def _get(self, target: str, kinds: tuple[str, ...]) -> Any:
+    def _get_as(self, target: str, kinds: tuple[str, ...]) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         value = getattr(module, name)
@@ -507,12 +605,12 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a full name, "layers.0.weight".  AttributeError: there is none."""
-        parameter: Parameter = self._get(target, (PARAMETER,))
+        parameter: Parameter = self._get_as(target, (PARAMETER,))
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer of a full name.  AttributeError: there is none."""
-        buffer: Tensor = self._get(target, (BUFFER, TRANSIENT))
+        buffer: Tensor = self._get_as(target, (BUFFER, TRANSIENT))
         return buffer
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -540,19 +638,18 @@ class Module:
 
     def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Puts ``fn`` of each parameter, gradient and buffer in its place; a parameter stays the
-        object that optimizers know."""
+        object that optimizers know, with its hooks."""
         with no_grad():
             for p in self.parameters():
-                grad = p.grad
                 p.data = fn(p.data)
-                if grad is not None:
-                    p.grad = fn(grad)
+                if p.grad is not None:
+                    p.grad.data = fn(p.grad.data)
             for module in self.modules():
                 for name, buffer in module._own(BUFFER, TRANSIENT):
                     if isinstance(buffer, Buffer):
                         buffer.data = fn(buffer.data)
                     elif buffer is not None:
-                        module.__dict__[name] = fn(buffer)
+                        module._store_as(name, fn(buffer))
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -645,31 +742,47 @@ class Module:
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad = _core.zeros_like(p.grad)
+                p.grad = (p.grad.detach() if p.grad.requires_grad else p.grad).zero_()
 
     # ---- state dicts ----
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self,
+        *args: Any,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
-        keep_vars: the parameters themselves, else tensors without a graph."""
-        state = {} if destination is None else destination
+        keep_vars: the parameters themselves, else tensors without a graph.  Its attribute ``_metadata`` has the
+        version of each module.  args: destination, prefix and keep_vars by place, an older form."""
+        options: tuple[Any, ...] = (destination, prefix, keep_vars)
+        state, prefix, keep_vars = (*args, *options[len(args) :])
+        state = _Entries() if state is None else state
+        metadata = {"version": self._version}
+        if hasattr(state, "_metadata"):
+            state._metadata[prefix[:-1]] = metadata
         for hook, _ in [*self._state_dict_pre_hooks.values()]:
             hook(self, prefix, keep_vars)
-        for kind in (PARAMETER, BUFFER):
-            for name, value in self._own(kind):
-                if value is not None:
-                    state[prefix + name] = value if keep_vars else value.detach()
+        self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self._own(MODULE):
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        if self._has_extra_state:
-            state[prefix + EXTRA] = self.get_extra_state()
-        for hook, _ in [*self._state_dict_hooks.values()]:
-            found = hook(self, state, prefix, {})
+        for hook, private in [*self._state_dict_hooks.values()]:
+            found = hook(self, state, prefix, metadata)
+            if found is not None and not private:
+                raise RuntimeError("state_dict post-hook must return None")
             state = state if found is None else found
         return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Puts the entries of this module, without those inside, into ``destination``; a subclass may add others."""
+        for kind in (PARAMETER, BUFFER):
+            for name, value in self._own(kind):
+                if value is not None:
+                    destination[prefix + name] = value if keep_vars else value.detach()
+        if self._has_extra_state:
+            destination[prefix + EXTRA] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
         """The entry "_extra_state" of the state dict, of a subclass that defines it; ``set_extra_state`` gets it."""
@@ -698,72 +811,79 @@ class Module:
         """Copies the entries of a state dict, tensors or arrays of any library, into parameters and
         buffers; with ``assign`` they take their places. strict=False: entries may be missing or not
         be wanted; the result lists them. RuntimeError names all that are missing, not wanted,
-        mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
+        mis-shaped or no tensors, and nothing has changed, unless a module loads in a way of its own
+        (``_load_from_state_dict``) or has a hook behind its load.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
+        entries = _Entries(state_dict)
+        entries._metadata.update(getattr(state_dict, "_metadata", None) or {})
+        if not any(_loads_itself(module) for module in self.modules()):
+            entries.later = []
+        missing: list[str] = []
+        unexpected: list[str] = []
         problems: list[str] = []
-        state_dict = self._before_load(dict(state_dict), strict, problems)
-        homes = self._homes()
-        extra = {
-            f"{start}.{EXTRA}" if start else EXTRA: module
-            for start, module in self.named_modules(remove_duplicate=False)
-            if module._has_extra_state
-        }
-        missing = [key for key in [*homes, *extra] if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in homes and key not in extra]
-        for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
-            if strict and keys:
-                problems.append(f"{what} key(s) in state_dict: " + ", ".join(f'"{key}"' for key in keys) + ".")
-        found = {}
-        for key, (module, name) in homes.items():
-            if key not in state_dict:
-                continue
-            given, mine = state_dict[key], module.__dict__[name]
-            if not isinstance(given, Tensor) and not hasattr(given, "__array__"):
-                problems.append(f'"{key}" is a {type(given).__name__}, not a tensor.')
-                continue
-            try:
-                found[key] = given if isinstance(given, Tensor) else _core.asarray(given)
-            except (TypeError, ValueError, RuntimeError) as e:  # an array of text, of objects
-                problems.append(f'"{key}" cannot be a tensor: {e}.')
-                continue
-            if assign and isinstance(mine, Parameter) and mine.requires_grad and not found[key].is_floating_point():
-                problems.append(f'"{key}" is {found[key].dtype}, which has no gradient.')
-            if found[key].shape != mine.shape:
-                problems.append(
-                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the"
-                    f" shape in current model is {tuple(mine.shape)}."
-                )
+        _load_all(self, entries, "", assign, missing, unexpected, problems)
+        if strict:
+            for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
+                if keys:
+                    named = ", ".join(f'"{key}"' for key in keys)
+                    problems.insert(0, f"{what} key(s) in state_dict: {named}.")
         if problems:
             raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]))
-        with no_grad():
-            for key, given in found.items():
-                module, name = homes[key]
-                mine = module.__dict__[name]
-                if not assign:
-                    mine.copy_(given.to(mine.device))
-                elif isinstance(mine, Parameter):
-                    module.__dict__[name] = Parameter(given, mine.requires_grad)
-                else:
-                    module.__dict__[name] = given
-        for key, module in extra.items():
-            if key in state_dict:
-                module.set_extra_state(state_dict[key])
-        incompatible = IncompatibleKeys(missing, unexpected)
-        for module in self.modules():
-            for hook, _ in [*module._load_state_dict_post_hooks.values()]:
-                if hook(module, incompatible) is not None:
-                    raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
-        return incompatible
+        for take in entries.later or ():
+            take()
+        return IncompatibleKeys(missing, unexpected)
 
-    def _before_load(self, state_dict: dict[str, Any], strict: bool, problems: list[str]) -> dict[str, Any]:
-        """The state dict after the hooks of all modules; lazy parameters take the shapes that it has."""
-        for start, module in self.named_modules(remove_duplicate=False):
-            prefix = f"{start}." if start else ""
-            for hook, with_module in [*module._load_state_dict_pre_hooks.values()]:
-                mine = (module,) if with_module else ()
-                hook(*mine, state_dict, prefix, {}, strict, [], [], problems)
-        return state_dict
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Takes the entries of this module, without those inside, from those below ``prefix``, which a subclass may
+        change first.  What does not fit goes to the lists."""
+        for hook, with_module in [*self._load_state_dict_pre_hooks.values()]:
+            mine = (self,) if with_module else ()
+            hook(*mine, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        self._upgrade_state(state_dict, prefix, local_metadata)
+        takes: list[Callable[[], None]] = []
+        assign = bool(local_metadata.get("assign_to_params_buffers"))
+        own = {name: value for name, value in self._own(PARAMETER, BUFFER) if value is not None}
+        extra = prefix + EXTRA
+        for name, value in own.items():
+            key = prefix + name
+            if key in state_dict:
+                given = _fitting(key, state_dict[key], value, assign, error_msgs)
+                if given is not None:
+                    takes.append(partial(_take_entry, self, name, given, assign))
+            elif strict:
+                missing_keys.append(key)
+        if self._has_extra_state and extra in state_dict:
+            takes.append(partial(self.set_extra_state, state_dict[extra]))
+        elif self._has_extra_state and strict:
+            missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        parts = dict(self._own(MODULE))
+        for key in state_dict if strict else ():
+            if isinstance(key, str) and (key == extra or not key.startswith(prefix)):
+                continue
+            first, dot, _ = key[len(prefix) :].partition(".") if isinstance(key, str) else ("", "", "")
+            if first not in (parts if dot else own):
+                unexpected_keys.append(key)
+        later = getattr(state_dict, "later", None)
+        for take in takes:
+            if later is None:
+                take()
+            else:
+                later.append(take)
+
+    def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+        """Changes entries that an older version of the class has saved."""
 
     # ---- printing ----
 
@@ -771,12 +891,63 @@ class Module:
         """What ``repr`` says between the brackets of this module's line; a subclass defines it."""
         return ""
 
-    def _parts(self) -> list[str]:
+    def _get_name(self) -> str:
+        """The name that ``repr`` says; a subclass may define another."""
+        return type(self).__name__
+
+    def _repr_parts(self) -> list[str]:
         """The lines of the modules inside."""
         return [f"({name}): {module!r}" for name, module in self._own(MODULE)]
 
     def __repr__(self) -> str:
-        said, parts = self.extra_repr().splitlines(), self._parts()
+        said, parts = self.extra_repr().splitlines(), self._repr_parts()
         if len(said) <= 1 and not parts:
-            return f"{type(self).__name__}({''.join(said)})"
-        return f"{type(self).__name__}(" + "\n".join(["", *said, *parts]).replace("\n", "\n  ") + "\n)"
+            return f"{self._get_name()}({''.join(said)})"
+        return f"{self._get_name()}(" + "\n".join(["", *said, *parts]).replace("\n", "\n  ") + "\n)"
+
+
+def _loads_itself(module: Module) -> bool:
+    """Has it a hook behind its load, or a ``_load_from_state_dict`` that may change it at once?"""
+    method = getattr(module._load_from_state_dict, "__func__", None)
+    return bool(module._load_state_dict_post_hooks) or method is not Module._load_from_state_dict
+
+
+def _load_all(
+    module: Module,
+    entries: _Entries,
+    prefix: str,
+    assign: bool,
+    missing: list[str],
+    unexpected: list[str],
+    problems: list[str],
+) -> None:
+    """Loads a module and those inside, and calls the hooks behind each."""
+    metadata = dict(entries._metadata.get(prefix[:-1]) or {})
+    if assign:
+        metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(entries, prefix, metadata, True, missing, unexpected, problems)
+    below = entries.below(prefix)
+    for name, inner in module._own(MODULE):
+        if inner is not None:
+            there = below.get(name) or _Entries.part_of(entries)
+            _load_all(inner, there, f"{prefix}{name}.", assign, missing, unexpected, problems)
+    incompatible = IncompatibleKeys(missing, unexpected)
+    for hook, _ in [*module._load_state_dict_post_hooks.values()]:
+        if hook(module, incompatible) is not None:
+            raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
+
+
+@no_grad()
+def _take_entry(module: Module, name: str, given: Tensor, assign: bool) -> None:
+    """Copies an entry into a parameter or buffer, or puts it in its place."""
+    mine = module._value_of(name)
+    if not assign:
+        mine.copy_(given.to(mine.device))
+        return
+    if isinstance(mine, Parameter):
+        given = (
+            given.requires_grad_(mine.requires_grad)
+            if isinstance(given, Parameter)
+            else Parameter(given, mine.requires_grad)
+        )
+    module._store_as(name, given)

@@ -11,7 +11,7 @@ from .. import _core
 from .._core import Device, Tensor
 from . import functional as F
 from . import init
-from .linear import Linear, new
+from .linear import NonDynamicallyQuantizableLinear, new
 from .module import Module, Parameter
 
 __all__ = ["MultiheadAttention"]
@@ -73,7 +73,7 @@ class MultiheadAttention(Module):
             "in_proj_weight", new(3 * embed_dim, embed_dim, device=device, dtype=dtype) if same else None
         )
         self.register_parameter("in_proj_bias", new(3 * embed_dim, device=device, dtype=dtype) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
             self.register_parameter(name, new(1, 1, embed_dim, device=device, dtype=dtype) if add_bias_kv else None)
         self._reset_parameters()

@@ -142,16 +142,14 @@ class GroupNorm(_Affine):
         )
 
 
-class _BatchNorm(_Affine):
-    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe
-    and Szegedy 2015). In training running_mean and running_var go by ``momentum`` (None: so that
-    they are means over all batches) towards the batch's; in use they take its place, unless
-    ``track_running_stats`` is false."""
+class _NormBase(_Affine):
+    """What normalizations over batches and over samples share: weight, bias and running statistics."""
 
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
     axes: tuple[int, ...]  # how many an input may have
+    _version = 2  # 1: without num_batches_tracked
 
     def __init__(
         self,
@@ -190,9 +188,31 @@ class _BatchNorm(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+        counted = self.num_batches_tracked
+        if (local_metadata.get("version") or 1) < 2 and counted is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", counted)
+
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.axes:
             raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.axes)} input (got {input.ndim}D input)")
+
+    def extra_repr(self) -> str:
+        said = (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine},"
+            f" bias={self.bias is not None}"
+        )
+        return f"{said}, track_running_stats={self.track_running_stats}"
+
+
+class _BatchNorm(_NormBase):
+    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe
+    and Szegedy 2015). In training running_mean and running_var go by ``momentum`` (None: so that
+    they are means over all batches) towards the batch's; in use they take its place, unless
+    ``track_running_stats`` is false."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         if input.size(1) != self.num_features:
             raise RuntimeError(f"running_mean should contain {input.size(1)} elements not {self.num_features}")
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -210,13 +230,6 @@ class _BatchNorm(_Affine):
             momentum,
             self.eps,
         )
-
-    def extra_repr(self) -> str:
-        said = (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine},"
-            f" bias={self.bias is not None}"
-        )
-        return f"{said}, track_running_stats={self.track_running_stats}"
 
 
 class BatchNorm1d(_BatchNorm):
@@ -275,7 +288,7 @@ class SyncBatchNorm(_BatchNorm):
         return module
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     """Each channel of each sample to mean 0 and variance 1, then weight and bias by channel, where ``affine`` (Ulyanov
     et al. 2016). With track_running_stats: running_mean and running_var go by ``momentum`` towards the means over the
     samples; in use they take the place of the samples' own."""
@@ -294,18 +307,9 @@ class _InstanceNorm(_BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in self.axes:
-            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.axes)} input (got {input.ndim}D input)")
-        channels = -(self.axes[0])
-        if input.size(channels) != self.num_features:
-            said = f"input's size at dim={channels} does not match num_features ({self.num_features})"
-            if self.affine:
-                raise ValueError(f"{said}: {input.size(channels)}")
-            warnings.warn(f"{said}. It is not used, because affine=False.", stacklevel=2)
-        batch = input if input.ndim == self.axes[1] else input.unsqueeze(0)
-        y = F.instance_norm(
-            batch,
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
             self.running_mean,
             self.running_var,
             self.weight,
@@ -314,7 +318,18 @@ class _InstanceNorm(_BatchNorm):
             0.0 if self.momentum is None else self.momentum,
             self.eps,
         )
-        return y if batch is input else y.squeeze(0)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        channels = -(self.axes[0])
+        if input.size(channels) != self.num_features:
+            said = f"input's size at dim={channels} does not match num_features ({self.num_features})"
+            if self.affine:
+                raise ValueError(f"{said}: {input.size(channels)}")
+            warnings.warn(f"{said}. It is not used, because affine=False.", stacklevel=2)
+        if input.ndim != self.axes[0]:
+            return self._apply_instance_norm(input)
+        return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -47,7 +47,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     mode = "constant"
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
@@ -61,7 +61,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
@@ -69,19 +69,39 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
-class ConstantPad1d(_ConstantPad):
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
+
+
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
+
+
+class _CircularPadNd(_Pad):
+    mode = "circular"
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in (self.axes + 1, self.axes + 2):
+            raise ValueError(f"expected {self.axes + 1}D or {self.axes + 2}D input (got {input.ndim}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        return super().forward(input)
+
+
+class ConstantPad1d(_ConstantPadNd):
     """Margins of ``value`` : (..., W)"""
 
     axes = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Margins of ``value`` : (..., H, W)"""
 
     axes = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Margins of ``value`` : (..., D, H, W)"""
 
     axes = 3
@@ -105,64 +125,55 @@ class ZeroPad3d(_ZeroPad):
     axes = 3
 
 
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(_ReflectionPadNd):
     """Margins that mirror the inside; the edge itself is not repeated : (..., W)"""
 
     axes = 1
-    mode = "reflect"
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Margins that mirror the inside; the edge itself is not repeated : (..., H, W)"""
 
     axes = 2
-    mode = "reflect"
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Margins that mirror the inside; the edge itself is not repeated : (..., D, H, W)"""
 
     axes = 3
-    mode = "reflect"
 
 
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_ReplicationPadNd):
     """Margins that repeat the edge : (..., W)"""
 
     axes = 1
-    mode = "replicate"
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Margins that repeat the edge : (..., H, W)"""
 
     axes = 2
-    mode = "replicate"
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Margins that repeat the edge : (..., D, H, W)"""
 
     axes = 3
-    mode = "replicate"
 
 
-class CircularPad1d(_Pad):
+class CircularPad1d(_CircularPadNd):
     """Margins from the other side : (..., W)"""
 
     axes = 1
-    mode = "circular"
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPadNd):
     """Margins from the other side : (..., H, W)"""
 
     axes = 2
-    mode = "circular"
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPadNd):
     """Margins from the other side : (..., D, H, W)"""
 
     axes = 3
-    mode = "circular"

@@ -40,7 +40,7 @@ def _each(value: _Ints, n: int) -> tuple[int, ...]:
     return (value,) * n if isinstance(value, int) else tuple(value)
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     """The largest element of each window; return_indices: also its position (``functional.max_pool2d``)"""
 
     n: int
@@ -72,22 +72,22 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
-    __doc__ = f"(N, C, T) or (C, T).  {_MaxPool.__doc__}"
+class MaxPool1d(_MaxPoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_MaxPoolNd.__doc__}"
     n = 1
 
 
-class MaxPool2d(_MaxPool):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_MaxPool.__doc__}"
+class MaxPool2d(_MaxPoolNd):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_MaxPoolNd.__doc__}"
     n = 2
 
 
-class MaxPool3d(_MaxPool):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_MaxPool.__doc__}"
+class MaxPool3d(_MaxPoolNd):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_MaxPoolNd.__doc__}"
     n = 3
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
     """Zeros with the elements at the positions that a MaxPool gave (``functional.max_unpool2d``)"""
 
     n: int
@@ -106,22 +106,22 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
-    __doc__ = f"(N, C, T) or (C, T).  {_MaxUnpool.__doc__}"
+class MaxUnpool1d(_MaxUnpoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_MaxUnpoolNd.__doc__}"
     n = 1
 
 
-class MaxUnpool2d(_MaxUnpool):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_MaxUnpool.__doc__}"
+class MaxUnpool2d(_MaxUnpoolNd):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_MaxUnpoolNd.__doc__}"
     n = 2
 
 
-class MaxUnpool3d(_MaxUnpool):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_MaxUnpool.__doc__}"
+class MaxUnpool3d(_MaxUnpoolNd):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_MaxUnpoolNd.__doc__}"
     n = 3
 
 
-class _AvgPool(Module):
+class _AvgPoolNd(Module):
     """The mean of each window (``functional.avg_pool2d``)"""
 
     kernel_size: _Ints
@@ -132,8 +132,8 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
-    __doc__ = f"(N, C, T) or (C, T).  {_AvgPool.__doc__}"
+class AvgPool1d(_AvgPoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_AvgPoolNd.__doc__}"
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class AvgPool1d(_AvgPool):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class _AvgPoolWide(_AvgPool):
+class _AvgPoolWide(_AvgPoolNd):
     n: int
 
     def __init__(
@@ -181,16 +181,16 @@ class _AvgPoolWide(_AvgPool):
 
 
 class AvgPool2d(_AvgPoolWide):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AvgPool.__doc__}"
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AvgPoolNd.__doc__}"
     n = 2
 
 
 class AvgPool3d(_AvgPoolWide):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AvgPool.__doc__}"
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AvgPoolNd.__doc__}"
     n = 3
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     """(sum over the window of x^p)^(1 / p), p = norm_type (``functional.lp_pool2d``)"""
 
     n: int
@@ -212,22 +212,22 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
-    __doc__ = f"(N, C, T) or (C, T).  {_LPPool.__doc__}"
+class LPPool1d(_LPPoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_LPPoolNd.__doc__}"
     n = 1
 
 
-class LPPool2d(_LPPool):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_LPPool.__doc__}"
+class LPPool2d(_LPPoolNd):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_LPPoolNd.__doc__}"
     n = 2
 
 
-class LPPool3d(_LPPool):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_LPPool.__doc__}"
+class LPPool3d(_LPPoolNd):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_LPPoolNd.__doc__}"
     n = 3
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptiveAvgPoolNd(Module):
     """Means of as many windows as ``output_size`` says (``functional.adaptive_avg_pool2d``)"""
 
     n: int
@@ -244,22 +244,22 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    __doc__ = f"(N, C, T) or (C, T).  {_AdaptiveAvgPool.__doc__}"
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_AdaptiveAvgPoolNd.__doc__}"
     n = 1
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AdaptiveAvgPool.__doc__}"
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AdaptiveAvgPoolNd.__doc__}"
     n = 2
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AdaptiveAvgPool.__doc__}"
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AdaptiveAvgPoolNd.__doc__}"
     n = 3
 
 
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPoolNd(Module):
     """The largest elements of as many windows as ``output_size`` says; return_indices: also their positions
     (``functional.adaptive_max_pool2d``)"""
 
@@ -277,18 +277,18 @@ class _AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    __doc__ = f"(N, C, T) or (C, T).  {_AdaptiveMaxPool.__doc__}"
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    __doc__ = f"(N, C, T) or (C, T).  {_AdaptiveMaxPoolNd.__doc__}"
     n = 1
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AdaptiveMaxPool.__doc__}"
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_AdaptiveMaxPoolNd.__doc__}"
     n = 2
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AdaptiveMaxPool.__doc__}"
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_AdaptiveMaxPoolNd.__doc__}"
     n = 3
 
 
@@ -308,7 +308,8 @@ class _FractionalMaxPool(Module):
         super().__init__()
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{type(self).__name__} requires specifying either an output_size or a pooling ratio")
-        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.kernel_size, self.output_ratio = _each(kernel_size, self.n), output_ratio
+        self.output_size = None if output_size is None else _each(output_size, self.n)
         self.return_indices, self._random_samples = return_indices, _random_samples
 
     def forward(self, input: Tensor) -> Any:

@@ -115,28 +115,69 @@ class RNNBase(Module):
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
-    def _check_input(self, input: Tensor, packed: bool) -> None:
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raises for an input that does not fit: (T, B, I), or (N, I) with ``batch_sizes``."""
+        axes = 3 if batch_sizes is None else 2
         weight = self.weight_ih_l0
         if input.dtype is not weight.dtype and not _core._autocasting():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input:"
                 f" input.to({weight.dtype}), or convert model: model.to({input.dtype})"
             )
-        if input.ndim != 3 - packed:
-            raise RuntimeError(f"input must have {3 - packed} dimensions, got {input.ndim}")
+        if input.ndim != axes:
+            raise RuntimeError(f"input must have {axes} dimensions, got {input.ndim}")
         if input.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
             )
 
-    def _check_states(self, states: States, batch: int) -> None:
-        directions = 1 + self.bidirectional
-        for k, state in enumerate(states):
-            width = self.hidden_size if k else self.proj_size or self.hidden_size
-            expected = (self.num_layers * directions, batch, width)
-            if tuple(state.shape) != expected:
-                what = f"hidden[{k}]" if self.mode == "LSTM" else "hidden"
-                raise RuntimeError(f"Expected {what} size {expected}, got {list(state.shape)}")
+    def _expected_size(self, input: Tensor, batch_sizes: Tensor | None, width: int) -> tuple[int, int, int]:
+        batch = input.shape[1] if batch_sizes is None else int(batch_sizes[0])
+        return self.num_layers * (1 + self.bidirectional), batch, width
+
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """The shape of h, (L D, B, P)."""
+        return self._expected_size(input, batch_sizes, self.proj_size or self.hidden_size)
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Raises for a state that has another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raises for an input and a state, an LSTM's are (h, c), that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """States in another order of the batch."""
+        return hx if permutation is None else hx.index_select(1, permutation)
+
+    def _sizes(self, input: Tensor, batch_sizes: Tensor | None) -> list[tuple[int, int, int]]:
+        """The shapes of the states."""
+        return [self.get_expected_hidden_size(input, batch_sizes)]
+
+    def _check_args(self, input: Tensor, states: States, batch_sizes: Tensor | None) -> None:
+        """``check_forward_args``; a subclass that defines it gets zeros for states that are not given."""
+        if not states and type(self).check_forward_args in (RNNBase.check_forward_args, LSTM.check_forward_args):
+            self.check_input(input, batch_sizes)
+            return
+        given = states or [
+            _core.zeros(size, dtype=input.dtype, device=input.device) for size in self._sizes(input, batch_sizes)
+        ]
+        self.check_forward_args(input, self._hidden(given), batch_sizes)
+
+    def _hidden(self, states: Any) -> Any:
+        """The states as ``forward`` takes and gives them."""
+        return states[0]
+
+    def _permuted(self, states: States, order: Tensor | None) -> States:
+        if not states or order is None:
+            return states
+        found = self.permute_hidden(self._hidden(states), order)
+        return tuple(found) if self.mode == "LSTM" else (found,)
 
     def _layers(self, x: Tensor, states: States, batch_sizes: Tensor | None) -> tuple[Tensor, States]:
         """All layers over (T, B, I), or (N, I) with batch sizes."""
@@ -158,14 +199,10 @@ class RNNBase(Module):
 
     def _packed(self, input: PackedSequence, states: States) -> tuple[PackedSequence, States]:
         data, batch_sizes, order, back = input
-        self._check_input(data, True)
-        if order is not None:
-            states = tuple(state.index_select(1, order) for state in states)
-        self._check_states(states, int(batch_sizes[0]))
+        states = self._permuted(states, order)
+        self._check_args(data, states, batch_sizes)
         y, last = self._layers(data, states, batch_sizes)
-        if back is not None:
-            last = tuple(state.index_select(1, back) for state in last)
-        return PackedSequence(y, batch_sizes, order, back), last
+        return PackedSequence(y, batch_sizes, order, back), self._permuted(last, back)
 
     def _run(self, input: Tensor | PackedSequence, states: States) -> tuple[Tensor | PackedSequence, States]:
         if isinstance(input, PackedSequence):
@@ -189,8 +226,7 @@ class RNNBase(Module):
         return y.transpose(0, 1), last
 
     def _times_first(self, x: Tensor, states: States) -> tuple[Tensor, States]:
-        self._check_input(x, False)
-        self._check_states(states, x.shape[1])
+        self._check_args(x, states, None)
         if not len(x):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         return self._layers(x, states, None)
@@ -266,6 +302,29 @@ class LSTM(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """The shape of c, (L D, B, H)."""
+        return self._expected_size(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        self.check_input(input, batch_sizes)
+        for k, size in enumerate(self._sizes(input, batch_sizes)):
+            self.check_hidden_size(hidden[k], size, f"Expected hidden[{k}] size {{}}, got {{}}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        if permutation is None:
+            return hx
+        return tuple(state.index_select(1, permutation) for state in hx)
+
+    def _sizes(self, input: Tensor, batch_sizes: Tensor | None) -> list[tuple[int, int, int]]:
+        return [
+            self.get_expected_hidden_size(input, batch_sizes),
+            self.get_expected_cell_size(input, batch_sizes),
+        ]
+
+    def _hidden(self, states: Any) -> Any:
+        return tuple(states)
 
     def forward(
         self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None

@@ -47,6 +47,18 @@ def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
     return square and bool((mask == _causal_mask(len(mask), mask.device, mask.dtype)).all())
 
 
+def _get_activation_fn(activation: str) -> Activation:
+    named: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
+    if activation not in named:
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return named[activation]
+
+
+def _get_clones(module: Module, N: int) -> ModuleList:  # noqa: N803, PyTorch's name
+    """Copies of a module."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
 class _Layer(Module):
     """Attentions and a feed-forward branch, each added to its input and normalised: behind the sum,
     or before the branch with ``norm_first``. activation: "relu", "gelu" or a function.  dropout: of
@@ -83,15 +95,19 @@ class _Layer(Module):
             self.register_module(f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype))
         for i in branches:
             self.register_module(f"dropout{i}", Dropout(dropout))
-        named: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
-        if isinstance(activation, str) and activation not in named:
-            raise RuntimeError(f"activation should be relu/gelu, not {activation}")
-        self.activation: Activation = named[activation] if isinstance(activation, str) else activation
+        self.activation: Activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
     def _branch(self, i: int, x: Tensor, branch: Activation) -> Tensor:
         """x + branch(x), normalised"""
-        norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
-        y: Tensor = x + dropout(branch(norm(x))) if self.norm_first else norm(x + dropout(branch(x)))
+        norm = getattr(self, f"norm{i}")
+        y: Tensor = x + branch(norm(x)) if self.norm_first else norm(x + branch(x))
+        return y
+
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
+        y: Tensor = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)[0]
+        y = self.dropout1(y)
         return y
 
     def _computed(self, x: Tensor) -> Tensor:
@@ -112,10 +128,12 @@ class TransformerEncoderLayer(_Layer):
     ) -> Tensor:
         """(S, N, E), masks as those of ``MultiheadAttention`` -> (S, N, E)"""
 
-        def attended(x: Tensor) -> Tensor:
-            return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]  # type: ignore[no-any-return]
+        x = self._branch(1, src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal))
+        return self._branch(2, x, self._ff_block)
 
-        return self._branch(2, self._branch(1, src, attended), self._computed)
+    def _ff_block(self, x: Tensor) -> Tensor:
+        y: Tensor = self.dropout2(self._computed(x))
+        return y
 
 
 class TransformerDecoderLayer(_Layer):
@@ -135,21 +153,33 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         """(T, N, E), memory (S, N, E) -> (T, N, E)"""
 
-        def attended(x: Tensor) -> Tensor:
-            return self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0]  # type: ignore[no-any-return]
+        x = self._branch(1, tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self._branch(
+            2, x, lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        )
+        return self._branch(3, x, self._ff_block)
 
-        def looked_up(x: Tensor) -> Tensor:
-            return self.multihead_attn(  # type: ignore[no-any-return]
-                x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal
-            )[0]
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        y: Tensor = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)[0]
+        y = self.dropout2(y)
+        return y
 
-        return self._branch(3, self._branch(2, self._branch(1, tgt, attended), looked_up), self._computed)
+    def _ff_block(self, x: Tensor) -> Tensor:
+        y: Tensor = self.dropout3(self._computed(x))
+        return y
 
 
 class _Stack(Module):
     def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
         super().__init__()
-        self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
+        self.layers = _get_clones(layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def _normed(self, x: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
+        self.name = type(self).__name__
         self.size, self.mode, self.align_corners = size, mode, align_corners
         self.scale_factor: float | tuple[float, ...] | None
         if isinstance(scale_factor, Sequence):

@@ -11,19 +11,20 @@ from .. import _core
 from .._core import Tensor
 from .._dtypes import finfo
 from ..autograd import no_grad
-from .optimizer import Group, Optimizer, Params, State, moment
+from .fused import Fused, State, moment
+from .optimizer import Group, Params
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(Optimizer):
+class Adafactor(Fused):
     """v = r c / mean(r), r and c the running means of g^2 over the columns and the rows of a matrix, or v that of g^2
     itself for other parameters; their weight of a new value is t^beta2_decay.  u = g / sqrt(v), divided by
     max(1, rms(u) / d);  p = (1 - lr weight_decay) p - max(eps[1], rms(p)) min(lr, 1 / sqrt(t)) u (Shazeer and Stern
     2018). eps[0]: v is at least eps[0]^2; None: the spacing of the dtype's numbers at 1."""
 
     _ranges = (
-        *Optimizer._ranges,
+        *Fused._ranges,
         ("d", 1, math.inf),
         ("eps[1]", 0, math.inf),
     )
@@ -46,7 +47,7 @@ class Adafactor(Optimizer):
             raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
         if not eps[1] >= 0:
             raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        options: dict[str, Any] = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d}
+        options: dict[str, Any] = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "foreach": foreach}
         super().__init__(params, {**options, "weight_decay": weight_decay, "maximize": maximize})
 
     def _fresh(self, group: Group, p: Tensor) -> State:

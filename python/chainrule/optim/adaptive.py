@@ -12,14 +12,15 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
-from .optimizer import Group, Optimizer, Params, State, master, moment
+from .fused import Fused, State, master, moment
+from .optimizer import Group, Params
 
 __all__ = ["Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "SparseAdam"]
 
-_BETAS = (*Optimizer._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[1]", 0, 1))
+_BETAS = (*Fused._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[1]", 0, 1))
 
 
-class Adam(Optimizer):
+class Adam(Fused):
     """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p - lr m' / (sqrt(v') + eps), m' = m /
     (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015). amsgrad: the largest v so far divides
     (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.  offload: m and v lie in the host's
@@ -58,6 +59,9 @@ class Adam(Optimizer):
             "amsgrad": amsgrad,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "capturable": capturable,
+            "fused": fused,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -113,15 +117,18 @@ class AdamW(Adam):
             eps,
             weight_decay,
             amsgrad,
+            foreach=foreach,
             maximize=maximize,
+            capturable=capturable,
             differentiable=differentiable,
+            fused=fused,
             decoupled_weight_decay=True,
             offload=offload,
             master_weights=master_weights,
         )
 
 
-class Adamax(Optimizer):
+class Adamax(Fused):
     """m = b1 m + (1 - b1) g;  v = max(b2 v, |g| + eps);  p = p - lr / (1 - b1^t) m / v (Kingma and Ba 2015)"""
 
     _ranges, _scales = _BETAS, True
@@ -139,7 +146,15 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "differentiable": differentiable})
 
     def _kept(self, group: Group) -> tuple[str, ...]:
@@ -156,7 +171,7 @@ class Adamax(Optimizer):
         return "adamax", ("exp_avg", "exp_inf"), {"t": t}
 
 
-class RAdam(Optimizer):
+class RAdam(Fused):
     """Adam whose steps are scaled by r = sqrt((q - 4) (q - 2) Q / ((Q - 4) (Q - 2) q)), Q = 2 / (1 - b2) - 1,
     q = Q - 2 t b2^t / (1 - b2^t), and not divided by sqrt(v) while q <= 5 (Liu et al. 2020)"""
 
@@ -176,7 +191,15 @@ class RAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(
             params, {**options, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable}
         )
@@ -222,7 +245,7 @@ class SparseAdam(RAdam):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        Optimizer.__init__(self, params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        Fused.__init__(self, params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
 
     def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
         b1, b2 = group["betas"]
@@ -230,7 +253,7 @@ class SparseAdam(RAdam):
         return "radam", ("exp_avg", "exp_avg_sq"), {"rate": rate, "keep": 1.0, "weight_decay": 0.0}
 
 
-class NAdam(Optimizer):
+class NAdam(Fused):
     """Adam with Nesterov's momentum: p = p - lr ((1 - u) g / (1 - U) + u' m / (1 - U u')) /
     (sqrt(v') + eps),  u = b1 (1 - 0.96^(t momentum_decay) / 2), u' that of the next step, U the
     product of all u so far (Dozat 2016)."""
@@ -260,6 +283,8 @@ class NAdam(Optimizer):
             "momentum_decay": momentum_decay,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "capturable": capturable,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -290,12 +315,12 @@ class NAdam(Optimizer):
         )
 
 
-class RMSprop(Optimizer):
+class RMSprop(Fused):
     """v = alpha v + (1 - alpha) g^2;  d = g / (sqrt(v) + eps);  p = p - lr d, or p - lr m with m =
     momentum m + d (Tieleman and Hinton 2012). centered: the variance divides, v - h^2, h = alpha h
     + (1 - alpha) g (Graves 2013)."""
 
-    _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("momentum", 0, math.inf), ("alpha", 0, math.inf))
+    _ranges = (*Fused._ranges, ("eps", 0, math.inf), ("momentum", 0, math.inf), ("alpha", 0, math.inf))
 
     def __init__(
         self,
@@ -319,6 +344,8 @@ class RMSprop(Optimizer):
             "eps": eps,
             "centered": centered,
             "weight_decay": weight_decay,
+            "foreach": foreach,
+            "capturable": capturable,
         }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
@@ -342,12 +369,12 @@ class RMSprop(Optimizer):
         return name, self._moments(group), {}
 
 
-class Adagrad(Optimizer):
+class Adagrad(Fused):
     """v = v + g^2, from ``initial_accumulator_value`` on;  p = p - lr / (1 + (t - 1) lr_decay) g /
     (sqrt(v) + eps) (Duchi et al. 2011)"""
 
     _ranges = (
-        *Optimizer._ranges,
+        *Fused._ranges,
         ("eps", 0, math.inf),
         ("lr_decay", 0, math.inf),
         ("initial_accumulator_value", 0, math.inf),
@@ -373,6 +400,8 @@ class Adagrad(Optimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "fused": fused,
         }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
@@ -387,11 +416,11 @@ class Adagrad(Optimizer):
         return "adagrad", ("sum",), {"t": t}
 
 
-class Adadelta(Optimizer):
+class Adadelta(Fused):
     """v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;  u = rho u + (1 - rho) d^2;
     p = p - lr d (Zeiler 2012)"""
 
-    _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("rho", 0, 1 + 2**-52))
+    _ranges = (*Fused._ranges, ("eps", 0, math.inf), ("rho", 0, 1 + 2**-52))
 
     def __init__(
         self,
@@ -406,7 +435,15 @@ class Adadelta(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from .. import _core
 from .._core import Tensor
 from ..autograd import enable_grad, no_grad
-from .optimizer import Group, Optimizer, Params
+from .fused import Fused
+from .optimizer import Group, Params
 
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # c1 and c2 of the strong Wolfe conditions
 TRIES = 25  # of a line search
@@ -83,7 +84,7 @@ def _strong_wolfe(at: Callable[[float], Point], start: Point, t: float, reach: f
     return ends[low]
 
 
-class LBFGS(Optimizer):
+class LBFGS(Fused):
     """Up to ``max_iter`` steps p = p + t d a call, d = -H g, H from the last ``history_size``
     differences of positions and gradients; ``step(closure)`` needs the closure, which computes loss
     and gradients anew.  t is lr (the first time min(1, 1 / sum(abs(g))) lr), or found by
@@ -165,6 +166,7 @@ class LBFGS(Optimizer):
     def _fresh(self, group: Group, p: Tensor) -> None:
         return None
 
+    @Fused.profile_hook_step
     @no_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Several steps; returns the loss before them."""

@@ -44,10 +44,11 @@ def _outside() -> None:
 
 class LRScheduler:
     """The base class of schedulers.  In a subclass, ``get_lr`` computes the next rates from the
-    current ones, and ``_closed`` the rates after n steps. last_epoch: -1 begins; another goes on,
+    current ones, and ``_get_closed_form_lr`` the rates after n steps. last_epoch: -1 begins; another goes on,
     with the optimizer's "initial_lr".  KeyError: there is none."""
 
     _apart: tuple[str, ...] = ("optimizer",)  # attributes that the state dict leaves out
+    _get_lr_called_within_step = False  # ``get_lr`` of a subclass may warn where it is not
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -60,11 +61,12 @@ class LRScheduler:
                 raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer")
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        self._begin()
+        self._initial_step()
 
-    def _begin(self) -> None:
-        self._step_count = 0
+    def _initial_step(self) -> None:
+        self._step_count, self._is_initial = 0, True
         self.step()
+        self._is_initial = False
 
     def _unstep(self) -> None:
         """Takes the step of ``__init__`` back."""
@@ -74,7 +76,7 @@ class LRScheduler:
         """The rate of each group at ``last_epoch``."""
         raise NotImplementedError
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return self.get_lr()
 
     def step(self, epoch: int | None = None) -> None:
@@ -82,7 +84,11 @@ class LRScheduler:
         _outside()
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        rates = self.get_lr() if epoch is None else self._closed()
+        self._get_lr_called_within_step = True
+        try:
+            rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
+        finally:
+            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
         self._last_lr = rates
@@ -166,7 +172,7 @@ class ConstantLR(LRScheduler):
             return self._rates()
         return [lr * (1 / self.factor) for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [lr * (self.factor if self.last_epoch < self.total_iters else 1) for lr in self.base_lrs]
 
 
@@ -184,7 +190,7 @@ class PolynomialLR(LRScheduler):
         factor = ((1 - n / total) / (1 - (n - 1) / total)) ** self.power
         return [lr * factor for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         left = 1 - min(self.total_iters, self.last_epoch) / self.total_iters
         return [lr * left**self.power for lr in self.base_lrs]
 
@@ -201,7 +207,7 @@ class StepLR(LRScheduler):
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
 
 
@@ -217,7 +223,7 @@ class MultiStepLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [
             lr * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch) for lr in self.base_lrs
         ]
@@ -233,7 +239,7 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return [lr * self.gamma if self.last_epoch else lr for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
 
 
@@ -263,7 +269,7 @@ class LinearLR(LRScheduler):
             return self._rates()
         return [lr * (1 + rise / (self.total_iters * self.start_factor + (n - 1) * rise)) for lr in self._rates()]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         rise, n = self.end_factor - self.start_factor, min(self.total_iters, self.last_epoch)
         return [lr * (self.start_factor + rise * n / self.total_iters) for lr in self.base_lrs]
 
@@ -280,7 +286,7 @@ class CosineAnnealingLR(LRScheduler):
         if n == 0:
             return self._rates()
         if self._step_count == 1:
-            return self._closed()
+            return self._get_closed_form_lr()
         if (n - 1 - T) % (2 * T) == 0:  # out of the lowest point, where there is nothing to multiply
             return [
                 lr + (start - low) * (1 - math.cos(math.pi / T)) / 2
@@ -291,7 +297,7 @@ class CosineAnnealingLR(LRScheduler):
             for lr in self._rates()
         ]
 
-    def _closed(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [
             self.eta_min + (lr - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
             for lr in self.base_lrs
@@ -591,7 +597,7 @@ class SequentialLR(LRScheduler):
             group["lr"] = group["initial_lr"]
         for s in schedulers:
             s._unstep()
-        schedulers[0]._begin()
+        schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
     def _unstep(self) -> None:
@@ -599,8 +605,8 @@ class SequentialLR(LRScheduler):
         for s in self._schedulers:
             s._unstep()
 
-    def _begin(self) -> None:
-        self._schedulers[0]._begin()
+    def _initial_step(self) -> None:
+        self._schedulers[0]._initial_step()
 
     def step(self, epoch: int | None = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

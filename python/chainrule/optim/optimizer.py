@@ -1,60 +1,94 @@
-"""``Optimizer``: the base class of all optimizers.  A step is a fused update of the C library
-(docs/ops.md) over all its parameters at once."""
+"""``Optimizer``: the base class of all optimizers, and what a subclass of a user's relies on: groups of
+parameters, state of any kind, hooks and state dicts.  The library's own are ``fused.Fused``."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from copy import deepcopy
-from functools import partial
-from typing import Any
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import copy, deepcopy
+from functools import wraps
+from typing import Any, NamedTuple
 
 from .. import _core
 from .._core import Tensor
-from ..autograd import enable_grad, no_grad
+from ..autograd import no_grad
+from ..nn.module import RemovableHandle
+
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 Params = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
+ParamsT = Params
 Group = dict[str, Any]  # "params", a list of Tensor, and the options of these
-State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
-NUMBERS = ("step", "mu_product", "eta", "mu")
+Hooks = dict[RemovableHandle, Callable[..., Any]]
 
 
-def moment(p: Tensor, offload: bool = False) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because
-    half-precision means stop changing. offload: in the host's memory."""
-    dtype = p.dtype if p.dtype is _core.float64 else _core.float32
-    return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
+class _Required:
+    """The default of an option that each group must have."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
 
 
-def master(p: Tensor, offload: bool = False) -> State:
-    """The entry of p's state that steps change in its place, if p is in half precision."""
-    return {"master": moment(p, offload).copy_(p.detach())} if p.dtype in (_core.float16, _core.bfloat16) else {}
+required = _Required()
+
+
+class _Hooks(NamedTuple):
+    """Hooks of one optimizer; those of steps also of all."""
+
+    step_pre: Hooks
+    step_post: Hooks
+    save_pre: Hooks
+    save_post: Hooks
+    load_pre: Hooks
+    load_post: Hooks
+
+    @staticmethod
+    def add(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        handle = RemovableHandle(hooks)
+        others = list(hooks.items()) if prepend else []
+        if prepend:
+            hooks.clear()
+        hooks[handle] = hook
+        hooks.update(others)
+        return handle
+
+
+_GLOBAL = _Hooks({}, {}, {}, {}, {}, {})
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``Optimizer.register_step_pre_hook`` of all optimizers."""
+    return _Hooks.add(_GLOBAL.step_pre, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``Optimizer.register_step_post_hook`` of all optimizers."""
+    return _Hooks.add(_GLOBAL.step_post, hook)
 
 
 class Optimizer:
-    """Changes parameters by their gradients: ``step()``.
+    """Changes parameters by their gradients: ``step()``, which a subclass defines.
 
     params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups
-    with options of their own. A subclass names its update and its state with ``_fresh``,
-    ``_advance`` and ``_rule``; src/ops/ops.def has the formulas. ValueError: no parameters, one
-    twice, or an option out of range."""
+    with options of their own; defaults: the options that a group does not name. ``state[p]`` is a
+    dict of a parameter's state, of any names and types; ``state_dict`` and ``load_state_dict`` keep it.
+    ValueError: no parameters, or one twice."""
 
     param_groups: list[Group]
-    state: defaultdict[Tensor, State]
+    state: defaultdict[Any, Any]
     _scales = False  # does the update multiply gradients by the option scale?
     _scale = 1.0  # of the gradients in the step that runs
     _counts = False  # has the state of a parameter a "step"?
-    _offload = False  # are moments in the host's memory?
     _masters = False  # do steps change float32 copies of half-precision parameters?
-    # limits of the options: (name, least, below); all are finite
-    _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
+    _stepping = False  # a step runs: one that it calls, of its base class, has no hooks
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
             )
+        self._patch_step_function()
         self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
@@ -64,85 +98,72 @@ class Optimizer:
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but hooks, for copies and pickles."""
+        return {name: value for name, value in self.__dict__.items() if name != "_own_hooks"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes attributes over: those of a copy or a pickle; the state and the groups of ``load_state_dict``."""
+        self.__dict__.update(state)
+        self._patch_step_function()
+        self.__dict__.setdefault("defaults", {}).setdefault("differentiable", False)
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """One more group of parameters; options that it does not name are the optimizer's."""
+        """One more group of parameters, the dict itself; options that it does not name are the optimizer's."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = {**self.defaults, **param_group}
         params = param_group["params"]
         if isinstance(params, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets"
-                " will change between runs."
+                " will change between runs. Please use a list instead."
             )
-        members: list[Any] = [params] if isinstance(params, Tensor) else list(params)
-        if members and all(isinstance(m, tuple) for m in members):
-            group["param_names"], members = [m[0] for m in members], [m[1] for m in members]
+        given: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+        names = [m[0] for m in given if isinstance(m, tuple)]
+        members = [m[1] if isinstance(m, tuple) else m for m in given]
+        if names and len(names) < len(members):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
         for p in members:
             if not isinstance(p, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-            if not p.is_leaf:
+            if not (p.is_leaf or getattr(p, "retains_grad", False) or self.defaults.get("differentiable")):
                 raise ValueError("can't optimize a non-leaf Tensor")
-            if not p.is_floating_point():
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+        named = "param_names" in param_group or bool(names)
+        for group in self.param_groups:
+            if named != ("param_names" in group):
                 raise ValueError(
-                    f"optimizer can only optimize floating point Tensors, but one of the params is {p.dtype}"
+                    "all optimizer param groups should be with/without names. cannot add param group"
+                    f" {'with' if named else 'without'} names to the optimizer"
                 )
         known = {id(p) for g in self.param_groups for p in g["params"]}
-        if len({id(p) for p in members}) < len(members):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
         if any(id(p) in known for p in members):
             raise ValueError("some parameters appear in more than one parameter group")
-        self._check(group)
-        group["params"] = members
-        self.param_groups.append(group)
+        param_group["params"] = members
+        if names:
+            param_group["param_names"] = names
+        for name, default in self.defaults.items():
+            param_group.setdefault(name, default)
+        self._check(param_group)
+        self.param_groups.append(param_group)
 
     def _check(self, group: Group) -> None:
-        """Are the options of a group in range?  lr may be a tensor of one element; it is kept as a number."""
-        if group.get("differentiable"):
-            raise ValueError(
-                "differentiable=True is not supported: a step changes parameters in place and is not recorded"
-            )
-        if isinstance(group["lr"], Tensor):
-            group["lr"] = group["lr"].item()
-        options = {**group, **{f"betas[{i}]": b for i, b in enumerate(group.get("betas", ()))}}
-        for name, least, below in self._ranges:
-            value = options.get(name, least)
-            if not (least <= value < below and math.isfinite(value)):
-                raise ValueError(
-                    f"Invalid {name}: {value}, expected {least} <= {name}{'' if below == math.inf else f' < {below}'},"
-                    " finite"
-                )
-
-    # ---- stepping ----
-
-    def _fresh(self, group: Group, p: Tensor) -> State | None:
-        """The state of p before its first step: numbers, moments of p's shape, None for a moment
-        that the first step makes.  None: it is like no other's."""
-        raise NotImplementedError
-
-    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        """Counts a step of p.  Parameters for which the result is equal take the step together."""
-        raise NotImplementedError
-
-    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
-        """The update for what ``_advance`` gave: its name, the entries of the state that it reads
-        and writes, and options in addition to the group's."""
-        raise NotImplementedError
+        """Warns of a parameter that is there twice; a subclass raises for options that its update does not take."""
+        if len({id(p) for p in group["params"]}) < len(group["params"]):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=4)
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
         """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint has no place for them."""
         return None
 
+    # ---- stepping ----
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient.  closure: called first, with gradients
         recorded, to compute them; its result is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            self._step(group)
-        return loss
+        raise NotImplementedError
 
     @no_grad
     def step_clipped(self, max_norm: float) -> float:
@@ -165,125 +186,134 @@ class Optimizer:
             self._scale = 1.0
         return norm
 
-    def _step(self, group: Group) -> None:
-        together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
-        down = group.get("maximize", False)
-        recording = _core._recording()
-        for p in group["params"]:
-            grad = p.grad
-            if grad is not None:
-                state = self.state[p]
-                if not state:
-                    state.update(self._fresh(group, p) or {})
-                    if state and recording:
-                        self._refuse("the first step makes moments, which a replay would make again: run a step before")
-                together.setdefault(self._key(group, p, state), []).append((p, -grad if down else grad, state))
-        for key, members in together.items():
-            name, moments, options = self._rule_of(group, key)
-            results: list[Tensor] = []
-            inputs: list[Tensor] = []
-            for p, grad, state in members:
-                kept = [state[m] for m in moments]
-                changed = state.get("master", p)
-                results += [changed, *kept, *([] if changed is p else [p])]
-                inputs += [changed, grad, *kept]
-            options["scale"] = self._scale
-            _core._update(name, results, inputs, options, group)
-            if recording:
-                self._note(members, moments)
-                counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
-                _core._record_replay(partial(self._replay, group, counted, [], name, _core._record_params()))
-
-    def _note(self, members: list[tuple[Tensor, Tensor, State]], moments: tuple[str, ...]) -> None:
-        """A recorded step reads these moments: a replay must find them where they are."""
-        from .._guards import note
-
-        for p, _, state in members:
-            note(self.state, p)
-            for m in (*moments, "master"):
-                note(state, m)
-
-    def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
-        """Counts a step of p; and does the update also write p, as the copy of a master?"""
-        return self._advance(group, p, state), "master" in state
-
-    def _rule_of(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
-        name, moments, options = self._rule(group, key[0])
-        return name + "_copy" * key[1], moments, options
-
-    def _update(
-        self,
-        name: str,
-        results: list[Tensor],
-        inputs: list[Tensor],
-        options: Callable[[], dict[str, float]],
-        group: Group,
-    ) -> None:
-        """Runs an update with its options of the moment and those of the group; a replay asks for them again."""
-        _core._update(name, results, inputs, {**options(), "scale": self._scale}, group)
-        if _core._recording():
-            number = _core._record_params()
-
-            def now(plan: Any) -> None:
-                if plan is not None:
-                    _core._plan_set_params(plan, number, name, {**options(), "scale": self._scale}, group)
-
-            _core._record_replay(now)
-
-    def _refuse(self, why: str) -> None:
-        """The step goes on, and has no plan."""
-        _core._record_refuse("step", f"a step of {type(self).__name__} cannot be recorded: {why}")
-
-    def _replay(
-        self,
-        group: Group,
-        members: list[tuple[Tensor, State]],
-        before: list[State],
-        name: str,
-        number: int,
-        plan: object,
-    ) -> bool:
-        """Before a recorded update runs again: counts its step, and gives it the options of the moment.  False: the
-        update is another one by now, or its parameters step apart.  members: those with a state, or one; before: their
-        states before the step, whose numbers come back where plan is None, after a run that failed."""
-        if plan is not None:
-            if members[0][1]:
-                before[:] = [state.copy() for _, state in members]
-            keys = {self._key(group, p, state) for p, state in members}
-            rule, _, options = self._rule_of(group, keys.pop())
-            if not keys and rule == name:
-                options["scale"] = self._scale
-                _core._plan_set_params(plan, number, name, options, group)
-                return True
-        for (_, state), old in zip(members, before, strict=False):
-            state.update(old)
-        return False
-
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""
         for group in self.param_groups:
             for p in group["params"]:
+                grad = p.grad
                 if set_to_none:
                     p.grad = None
-                elif p.grad is not None:
-                    p.grad = _core.zeros_like(p.grad)
+                elif grad is not None and grad.requires_grad:
+                    p.grad = _core.zeros_like(grad)
+                elif grad is not None:
+                    grad.zero_()
+
+    # ---- hooks ----
+
+    @property
+    def _hooks(self) -> _Hooks:
+        """The hooks of this optimizer, for a class too whose ``__init__`` is not that of its base."""
+        made: _Hooks = self.__dict__.setdefault("_own_hooks", _Hooks({}, {}, {}, {}, {}, {}))
+        return made
+
+    def _patch_step_function(self) -> None:
+        """Lets ``step`` of this class run hooks; an older name of it is ``_hook_for_profile``."""
+        cls: Any = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = self.profile_hook_step(cls.step)
+
+    _hook_for_profile = _patch_step_function
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """``func``, a step, with the hooks around it."""
+
+        @wraps(func)
+        def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            hooks = self._hooks
+            before = [*_GLOBAL.step_pre.values(), *hooks.step_pre.values()]
+            after = [*hooks.step_post.values(), *_GLOBAL.step_post.values()]
+            if self._stepping or not (before or after):
+                return func(self, *args, **kwargs)
+            if _core._recording():
+                _core._record_refuse("step", "a hook of an optimizer would run: a replay runs kernels only")
+            passed: tuple[Any, ...] = (self, *args)
+            self._stepping = True
+            try:
+                for hook in before:
+                    found = hook(self, passed, kwargs)
+                    if found is None:
+                        continue
+                    if not (isinstance(found, tuple) and len(found) == 2):
+                        raise RuntimeError(
+                            f"{func} must return None or a tuple of (new_args, new_kwargs), but got {found}."
+                        )
+                    passed, kwargs = found
+                result = func(*passed, **kwargs)
+                for hook in after:
+                    hook(self, passed, kwargs)
+            finally:
+                self._stepping = False
+            return result
+
+        step.hooked = True  # type: ignore[attr-defined]
+        return step
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Before each step ``hook(optimizer, args, kwargs)``, args with the optimizer first: a result other than None
+        replaces (args, kwargs)."""
+        return _Hooks.add(self._hooks.step_pre, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """After each step ``hook(optimizer, args, kwargs)``."""
+        return _Hooks.add(self._hooks.step_post, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Before each ``state_dict`` ``hook(optimizer)``."""
+        return _Hooks.add(self._hooks.save_pre, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """After each ``state_dict`` ``hook(optimizer, state_dict)``: a result other than None replaces it."""
+        return _Hooks.add(self._hooks.save_post, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Before each ``load_state_dict`` ``hook(optimizer, state_dict)``, with a shallow copy: a result other than
+        None replaces it."""
+        return _Hooks.add(self._hooks.load_pre, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """After each ``load_state_dict`` ``hook(optimizer)``."""
+        return _Hooks.add(self._hooks.load_post, hook, prepend)
 
     # ---- state dicts: PyTorch's layout ----
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number of a parameter: its moments}, "param_groups": [options, with "params"
-        as numbers]}; "step" is a tensor, as PyTorch's."""
+        """{"state": {number of a parameter: its state}, "param_groups": [options, with "params" as
+        numbers]}; entries of the state that are no parameter's keep their keys."""
+        for hook in [*self._hooks.save_pre.values()]:
+            hook(self)
         numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
-        kept = {numbers[id(p)]: s for p, s in self.state.items() if s}
-        state = {i: {k: _core.tensor(float(v)) if k in NUMBERS else v for k, v in s.items()} for i, s in kept.items()}
-        return {"state": state, "param_groups": groups}
+        packed: dict[str, Any] = {
+            "state": {
+                (numbers[id(p)] if isinstance(p, Tensor) else p): self._saved(p, entries)
+                for p, entries in self.state.items()
+            },
+            "param_groups": [
+                {
+                    **{name: value for name, value in group.items() if name != "params"},
+                    "params": [numbers[id(p)] for p in group["params"]],
+                }
+                for group in self.param_groups
+            ],
+        }
+        for hook in [*self._hooks.save_post.values()]:
+            found = hook(self, packed)
+            packed = packed if found is None else found
+        return packed
+
+    def _saved(self, p: Any, entries: Any) -> Any:
+        """The state of p as the state dict has it."""
+        return entries
 
     @no_grad
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices
-        of the optimizer's own. ValueError: other groups, groups of other sizes, or entries that are
-        missing, not wanted, of another shape or no tensors, all named; nothing has changed."""
+        """Takes over options and state, PyTorch's too.  Tensors are copied to the parameter's device, and to its dtype
+        if that is a float, but those named "step"; all else stays as it is. ValueError: other groups, or groups of
+        other sizes; nothing has changed."""
+        state_dict = dict(state_dict)
+        for hook in [*self._hooks.load_pre.values()]:
+            found = hook(self, state_dict)
+            state_dict = state_dict if found is None else found
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError(
@@ -296,67 +326,60 @@ class Optimizer:
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group:"
                     f" group {i} has {len(theirs['params'])} parameters, here {len(mine['params'])}"
                 )
-        groups = [
-            {**self.defaults, **theirs, "params": mine["params"]}
-            for theirs, mine in zip(saved, self.param_groups, strict=True)
-        ]
-        for group in groups:
-            self._check(group)
+        groups = [self._loaded_group(theirs, mine) for theirs, mine in zip(saved, self.param_groups, strict=True)]
         places = {
             n: (group, p)
             for theirs, group in zip(saved, groups, strict=True)
             for n, p in zip(theirs["params"], group["params"], strict=True)
         }
-        given = {n: entries for n, entries in state_dict["state"].items() if entries != {}}
-        wrong = [f"{n} is no parameter" for n in given if n not in places]
-        wrong += [
-            f"{misfit} of parameter {n}"
-            for n, entries in given.items()
-            if n in places
-            for misfit in self._misfits(*places[n], entries)
-        ]
-        if wrong:
-            raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
-        loaded: defaultdict[Tensor, State] = defaultdict(dict)
+        given = state_dict["state"]
+        self._check_state(places, given)
+        loaded: defaultdict[Any, Any] = defaultdict(dict)
         for n, entries in given.items():
-            p = places[n][1]
-            loaded[p] = {name: self._loaded(name, value, p) for name, value in entries.items()}
-        self.state, self.param_groups = loaded, groups
+            if n in places:
+                p = places[n][1]
+                loaded[p] = self._loaded_state(places[n][0], p, entries)
+            else:
+                loaded[n] = deepcopy(entries)
+        self.__setstate__({"state": loaded, "param_groups": groups})
+        for hook in [*self._hooks.load_post.values()]:
+            hook(self)
 
-    def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
-        """Why a state cannot become p's."""
-        if not isinstance(entries, Mapping):
-            yield f"a {type(entries).__name__}, not a dict,"
-            return
-        wanted = self._fresh(group, p)
-        if wanted is None:
-            return
-        yield from (f"missing '{name}'" for name in wanted if name not in entries)
-        yield from (f"unexpected '{name}'" for name in entries if name not in wanted)
-        for name, fresh in wanted.items():
-            value: Any = entries.get(name)
-            if name not in entries or (value is None and fresh is None):
-                continue
-            if isinstance(fresh, int | float):
-                if not isinstance(value, int | float) and getattr(value, "shape", None) not in ((), (1,)):
-                    yield f"'{name}', which is no number,"
-            elif not hasattr(value, "__array__"):
-                yield f"'{name}', a {type(value).__name__}, not a tensor,"
-            elif tuple(value.shape) != tuple(shape := (p if fresh is None else fresh).shape):
-                yield f"'{name}' with the shape {tuple(value.shape)} in place of {tuple(shape)}"
+    def _loaded_group(self, theirs: Group, mine: Group) -> Group:
+        names = {"param_names": mine["param_names"]} if "param_names" in mine else {}
+        return {**names, **theirs, "params": mine["params"]}
 
-    def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
-        """One entry of a parameter's state: numbers as numbers, moments as tensors of our own."""
-        if name in NUMBERS:
-            return (int if name == "step" else float)(value)
-        if value is None or not hasattr(value, "__array__"):
-            return deepcopy(value)
-        return moment(p, self._offload).copy_(
-            (value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device)
-        )
+    def _check_state(self, places: Mapping[Any, tuple[Group, Tensor]], given: Mapping[Any, Any]) -> None:
+        """Raises for a state that the optimizer cannot take."""
+
+    def _loaded_state(self, group: Group, p: Tensor, entries: Any) -> Any:
+        return _cast(entries, p)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for i, group in enumerate(self.param_groups):
-            lines += [f"Parameter Group {i}", *(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")]
-        return "\n".join([*lines, ")"])
+        groups = [
+            "\n".join(
+                [
+                    f"\nParameter Group {i}",
+                    *(f"    {key}: {group[key]}" for key in sorted(group) if key != "params"),
+                    "",
+                ]
+            )
+            for i, group in enumerate(self.param_groups)
+        ]
+        return f"{type(self).__name__} ({''.join(groups)})"
+
+
+def _cast(value: Any, p: Tensor, name: Hashable = None) -> Any:
+    """A copy of a value of p's state with the tensors inside on p's device, in its dtype where that is a float's."""
+    if isinstance(value, Tensor):
+        wanted = p.dtype if p.is_floating_point() and name != "step" else value.dtype
+        return value.detach().to(p.device, wanted, copy=True)
+    if isinstance(value, dict):
+        made = copy(value)
+        made.update((key, _cast(x, p, key)) for key, x in value.items())
+        return made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_cast(x, p) for x in value))
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return type(value)(_cast(x, p) for x in value)
+    return value

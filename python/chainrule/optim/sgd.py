@@ -10,17 +10,18 @@ from typing import Any
 from .. import _core
 from .._core import Tensor
 from ..autograd import no_grad
-from .optimizer import Group, Optimizer, Params, State, moment
+from .fused import Fused, State, moment
+from .optimizer import Group, Params
 
 __all__ = ["ASGD", "SGD", "Lion", "Muon", "Rprop"]
 
 
-class SGD(Optimizer):
+class SGD(Fused):
     """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p
     - lr (d + momentum m) with ``nesterov``. maximize: up the gradient.  foreach and fused change
     nothing: every step here is fused."""
 
-    _ranges, _scales = (*Optimizer._ranges, ("momentum", 0, math.inf)), True
+    _ranges, _scales = (*Fused._ranges, ("momentum", 0, math.inf)), True
 
     def __init__(
         self,
@@ -46,6 +47,8 @@ class SGD(Optimizer):
             "nesterov": nesterov,
             "maximize": maximize,
             "differentiable": differentiable,
+            "foreach": foreach,
+            "fused": fused,
         }
         super().__init__(params, options)
 
@@ -72,11 +75,11 @@ class SGD(Optimizer):
         return name, ("momentum_buffer",), {"dampening": 0} if first else {}
 
 
-class ASGD(Optimizer):
+class ASGD(Fused):
     """p = (1 - lambd eta) p - eta (g + weight_decay p);  ax = ax + mu (p - ax), the mean of the parameters, in the
     state;  then eta = lr / (1 + lambd lr t)^alpha and mu = 1 / max(1, t - t0) (Polyak and Juditsky 1992)"""
 
-    _ranges = (*Optimizer._ranges, ("lambd", 0, math.inf), ("alpha", 0, math.inf), ("t0", 0, math.inf))
+    _ranges = (*Fused._ranges, ("lambd", 0, math.inf), ("alpha", 0, math.inf), ("t0", 0, math.inf))
 
     def __init__(
         self,
@@ -91,7 +94,15 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        options = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
@@ -109,7 +120,7 @@ class ASGD(Optimizer):
         return "asgd", ("ax",), {"eta": key[0], "mu": key[1]}
 
 
-class Rprop(Optimizer):
+class Rprop(Fused):
     """p = p - sign(g) l for each element;  its step l grows by etas[1] while the sign of g stays, up to
     step_sizes[1], and shrinks by etas[0], down to step_sizes[0], where the sign changes, and p stays then
     (Riedmiller and Braun 1993)"""
@@ -130,7 +141,7 @@ class Rprop(Optimizer):
     ) -> None:
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes}
+        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "capturable": capturable}
         super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
@@ -145,11 +156,11 @@ class Rprop(Optimizer):
         return "rprop", ("prev", "step_size"), {"up": up, "down": down, "least": least, "most": most}
 
 
-class Lion(Optimizer):
+class Lion(Fused):
     """p = (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g (Chen et al.
     2023); lr is a third to a tenth of AdamW's."""
 
-    _ranges, _scales = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1)), True
+    _ranges, _scales = (*Fused._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1)), True
 
     def __init__(
         self,
@@ -175,7 +186,7 @@ class Lion(Optimizer):
         return "lion", ("exp_avg",), {}
 
 
-class Muon(Optimizer):
+class Muon(Fused):
     """For matrices: m = momentum m + (1 - momentum) g, looked ahead with ``nesterov``;  p = (1 - lr
     weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024). orthogonal: m with singular values
     near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x, A = x x^T, (a, b, c) =
@@ -184,7 +195,7 @@ class Muon(Optimizer):
     0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter
     that is no matrix."""
 
-    _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
+    _ranges = (*Fused._ranges, ("momentum", 0, math.inf))
 
     def __init__(
         self,

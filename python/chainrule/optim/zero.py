@@ -73,6 +73,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             theirs.update({k: v for k, v in group.items() if k not in ("params", "param_names")})
         return self._local
 
+    @Optimizer.profile_hook_step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of this process's parameters, which all processes then receive."""
         loss = None

@@ -14,14 +14,14 @@ import io
 import os
 import pickle
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
 from .. import _core
 from .._core import Device, Tensor
 from .archive import read_directory
 from .pickles import Foreign, add_safe_globals, clear_safe_globals, get_safe_globals, interpret, safe_globals
+from .replace import replaced
 from .sharded import find_index, load_sharded, save_sharded
 from .source import Source, label_of
 from .tensors import Locate, Tensors, locator
@@ -40,32 +40,6 @@ PATHS = (str, bytes, os.PathLike)
 
 
 # ---- save ----
-@contextmanager
-def _replaced(path: str) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``path`` when it is complete; a device or a pipe is written to."""
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:
-            yield file
-        return
-    folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".chainrule-{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
-        os.replace(temporary, target)
-    except BaseException as error:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        if isinstance(error, FileNotFoundError) and error.filename == temporary:
-            raise FileNotFoundError(error.errno, error.strerror, path) from None
-        raise
-
-
 def save(
     obj: object,
     f: Any,
@@ -82,7 +56,8 @@ def save(
     whole modules, are pickled by the names of their classes, for ``load(weights_only=False)``.
     pickle_protocol: 2, which every reader knows.  _use_new_zipfile_serialization=False: the format
     before the zip format.
-    TypeError: f is neither a path nor a file object.  OSError: the file cannot be written."""
+    TypeError: f is neither a path nor a file object.  ValueError: a name that ends in .gguf, the
+    format that models write.  OSError: the file cannot be written."""
     from .writer import write_archive, write_legacy
 
     if pickle_module not in (None, pickle):
@@ -92,8 +67,10 @@ def save(
     old = _use_new_zipfile_serialization is not None and not _use_new_zipfile_serialization
     if path is not None and path.endswith(".safetensors"):
         _core._save_safetensors(obj, f)
+    elif path is not None and path.endswith(".gguf"):
+        raise ValueError(f"save(): '{path}': a model writes a GGUF file, with its save_gguf")
     elif path is not None:
-        with _replaced(path) as file:
+        with replaced(path, follow=True) as file:
             if old:
                 write_legacy(obj, file, protocol)
             else:
@@ -120,7 +97,7 @@ def _unpickle(
 
 def _read_archive(source: Source, locate: Locate, unpickle: Any) -> Any:
     label = source.label
-    records = read_directory(source.file, label, source.size)
+    records, source.end = read_directory(source.file, label, source.begin, source.size)
     if "data.pkl" not in records:
         raise RuntimeError(f"[load] '{label}': a zip archive without data.pkl: no file of torch.save")
     if "constants.pkl" in records:
@@ -218,7 +195,9 @@ def _load_object(f: Any, map_location: Any, mmap: bool | None, unpickle: Any) ->
         ) from None
     head = f.read(9)
     if not _is_safetensors(head, source.size - source.begin):
-        return _read(source, locator(map_location), unpickle)
+        found = _read(source, locator(map_location), unpickle)
+        f.seek(source.end)
+        return found
     import tempfile
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
@@ -245,7 +224,8 @@ def load(
     chainrule's.  mmap=True: tensors lie over the file, pages are read when they are touched, and
     writing does not change the file; safetensors always do, but with mmap=False. UnpicklingError:
     a damaged pickle, or a name that is not allowed. RuntimeError: a damaged archive, or a device
-    that is not here.  OSError: no such file, or damaged safetensors."""
+    that is not here.  A file object is then at the end of what was read, where another
+    object may follow.  OSError: no such file, or damaged safetensors."""
     if weights_only is None or weights_only:
         if pickle_module is not None:
             raise RuntimeError(

@@ -112,14 +112,58 @@ def _record(file: IO[bytes], label: str, entry: zipfile.ZipInfo, total: int) -> 
     return Record(start, entry.file_size)
 
 
-def read_directory(file: IO[bytes], label: str, total: int) -> dict[str, Record]:
-    """The records of an archive by their names within its folder.  RuntimeError: a file that is cut
+class _Part:
+    """The bytes of a file before ``end``, for reading."""
+
+    def __init__(self, file: IO[bytes], end: int) -> None:
+        self.file, self.end, self.at = file, end, 0
+
+    def tell(self) -> int:
+        return self.at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        at = offset + (0, self.at, self.end)[whence]
+        if at < 0:
+            raise OSError(f"seek to byte {at}")
+        self.at = at
+        return at
+
+    def read(self, n: int = -1) -> bytes:
+        left = max(0, self.end - self.at)
+        self.file.seek(self.at)
+        data = self.file.read(left if n < 0 else min(n, left))
+        self.at += len(data)
+        return data
+
+
+def _first_archive(file: IO[bytes], begin: int, end: int) -> tuple[list[zipfile.ZipInfo], int]:
+    """The entries of the archive that begins at ``begin``, and where it ends: others may follow.  A directory names its
+    archive's first byte, so they are found from the last one to the first."""
+    import zipfile
+
+    found: tuple[list[zipfile.ZipInfo], int] | None = None
+    while True:
+        try:
+            with zipfile.ZipFile(_Part(file, end)) as archive:
+                entries = archive.infolist()
+        except zipfile.BadZipFile:
+            if found is None:
+                raise
+            return found
+        found = entries, end
+        start = min((entry.header_offset for entry in entries), default=begin)
+        if start <= begin:
+            return found
+        end = start
+
+
+def read_directory(file: IO[bytes], label: str, begin: int, total: int) -> tuple[dict[str, Record], int]:
+    """The records of an archive by their names within its folder, and where it ends.  RuntimeError: a file that is cut
     short, whose lengths contradict each other, or with compressed records."""
     import zipfile
 
     try:
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
+        entries, end = _first_archive(file, begin, total)
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, OSError) as error:
         raise RuntimeError(f"[load] '{label}': failed reading zip archive: {error} (is the file cut short?)") from None
     if not entries:
@@ -136,4 +180,4 @@ def read_directory(file: IO[bytes], label: str, total: int) -> dict[str, Record]
         if name in records:
             raise RuntimeError(f"[load] '{label}': two records have the name '{entry.filename}'")
         records[name] = _record(file, label, entry, total)
-    return records
+    return records, end

@@ -92,7 +92,7 @@ def adopt(module: Any, state: dict[str, Any]) -> None:
         setattr(module, name, x)
     for kind, members in ((PARAMETER, parameters), (BUFFER, buffers), (MODULE, modules)):
         for name, x in members.items():
-            module._register(TRANSIENT if name in transient else kind, name, x)
+            module._register_as(TRANSIENT if name in transient else kind, name, x)
 
 
 def unpickle(

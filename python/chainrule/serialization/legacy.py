@@ -111,6 +111,7 @@ def read_sequence(source: Source, locate: Locate, unpickle: Unpickle) -> Any:
     t = sequence.tensors
     value, sequence.at = unpickle(sequence.data, sequence.at, source.label, t.names, sequence.persistent, t)
     sequence.fill()
+    source.end = source.begin + sequence.at
     return value
 
 

@@ -331,7 +331,12 @@ def _old_text(m: Machine, n: int) -> None:
         m.push(raw)
 
 
+MOST_MARKS = 100_000  # of lists in lists; each takes many times its byte
+
+
 def _mark(m: Machine) -> None:
+    if len(m.below) >= MOST_MARKS:
+        raise ValueError(f"more than {MOST_MARKS} values are inside each other")
     m.below.append(m.stack)
     m.stack = []
 

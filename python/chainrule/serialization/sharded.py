@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from .replace import replaced
 
 __all__ = ["find_index", "load_sharded", "save_sharded"]
 
@@ -57,9 +58,8 @@ def save_sharded(
     if count > 1:
         total = sum(tensor.nbytes for tensor in tensors.values())
         places = {name: file for file, shard in zip(names, shards, strict=True) for name in shard}
-        with open(index + ".tmp", "w", encoding="utf-8") as f:
-            json.dump({"metadata": {"total_size": total}, "weight_map": places}, f, indent=2)
-        os.replace(index + ".tmp", index)
+        with replaced(index) as f:
+            f.write(json.dumps({"metadata": {"total_size": total}, "weight_map": places}, indent=2).encode())
     elif os.path.exists(index):
         os.remove(index)
     shard_of_ours = re.compile(rf"{re.escape(prefix)}(-\d{{5}}-of-\d{{5}})?\.safetensors")

@@ -21,7 +21,7 @@ class Source:
     def __init__(self, file: IO[bytes], label: str, mapped: bool) -> None:
         self.file, self.label = file, label
         self.begin = file.tell()
-        self.size = file.seek(0, io.SEEK_END)
+        self.size = self.end = file.seek(0, io.SEEK_END)  # end: of the object that was read
         self.map: mmap.mmap | None = None
         if mapped:
             import mmap

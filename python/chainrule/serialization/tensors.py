@@ -104,6 +104,19 @@ def swapped(host: Tensor, itemsize: int) -> Tensor:
     return _core.asarray(bytearray(numbers.tobytes()))
 
 
+def _device(kind: str, index: int | None) -> Any:
+    """A device that a file names as an object: the drop-in's where that is in use; else the device, or the name of one
+    that is not here."""
+    drop_in = sys.modules.get("chainrule.torch.history")
+    if drop_in is not None:
+        return drop_in.device(kind, index)
+    name = kind if index is None else f"{kind}:{index}"
+    try:
+        return Device(name)
+    except RuntimeError:
+        return name
+
+
 class Storage:
     """Memory that tensors of a file share: its bytes here, and the same on the device with a dtype."""
 
@@ -273,6 +286,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.nn.parameter.Parameter": _parameter,
     "torch.Tensor": _no_class,
     "torch.Size": lambda t, sizes=(): _core.Size(sizes),
-    "torch.device": lambda t, kind, index=None: Device(kind if index is None else f"{kind}:{index}"),
+    "torch.device": lambda t, kind, index=None: _device(kind, index),
 }
 FUNCTIONS |= {f"torch.{name.removesuffix('Storage')}Tensor": _no_class for name, dtype in STORAGES.items() if dtype}

@@ -37,6 +37,12 @@ class Name:
 named = cache(Name)  # one of each, so that a pickle names it once
 
 
+def _is_drop_ins(obj: Any) -> bool:
+    """Is it a device as ``chainrule.torch`` has them?"""
+    drop_in = sys.modules.get("chainrule.torch.history")
+    return drop_in is not None and type(obj) is drop_in.device
+
+
 class Stored:
     """A storage in the file: all of the memory that some tensors share."""
 
@@ -86,7 +92,7 @@ class Pickler(pickle._Pickler):
             return self.reduce_tensor(obj)
         if type(obj) is Size:
             return named("torch.Size"), (tuple(obj),)
-        if type(obj) is Device:
+        if type(obj) is Device or _is_drop_ins(obj):
             return named("torch.device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
 

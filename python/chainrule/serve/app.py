@@ -196,6 +196,9 @@ class App:
             self.engine.cancel(*requests)
 
     def _submit(self, requests: list[Request]) -> None:
+        most = self.engine.slots + self.engine.queue
+        if len(requests) > most:  # never, and not only now
+            raise Problem(f"{len(requests)} answers to one request: the server has room for {most}", param="n")
         try:
             self.engine.submit(*requests)
         except Full:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import h11
 
@@ -48,7 +49,7 @@ class Call:
     def __init__(self, connection: Connection, request: h11.Request) -> None:
         self._connection = connection
         self.method, target = request.method.decode("ascii"), request.target.decode("ascii", "replace")
-        self.path = target.partition("?")[0]
+        self.path = unquote(target.partition("?")[0])
         self.headers = {name.decode("ascii"): value.decode("latin-1") for name, value in request.headers}
         self.body = b""
         self.started = False

@@ -7,13 +7,16 @@ missing raises an error that says what to use.  Importing this package adds the 
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _math
+import sys as _sys
 from collections.abc import Callable as _Callable
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 import chainrule as _cr
 
-from . import _alias, _names
+from . import _alias, _missing, _names
 
 _alias.install_finder()
 
@@ -36,20 +39,21 @@ from .history import (  # noqa: E402, F401
     set_default_tensor_type,
     typename,
 )
-
-# The version of PyTorch whose names are followed.
-__version__ = "2.13.0"
+from .version import __version__ as __version__  # noqa: E402
 
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 newaxis = None
 sgn = _cr.sign
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
+sparse_csc, sparse_bsr, sparse_bsc = layout("sparse_csc"), layout("sparse_bsr"), layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 has_mps = has_cuda = has_mkl = has_mkldnn = has_lapack = False
 has_openmp = True
 ByteStorage = FloatStorage = LongStorage = _history.Storage
-Storage = UntypedStorage = TypedStorage = _history.Storage
+Storage = TypedStorage = _history.Storage
+UntypedStorage = _history.UntypedStorage
 
 # Names of torch that are elsewhere in chainrule with the same arguments.
 _FUNCTIONAL = """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear binary_cross_entropy_with_logits celu_
@@ -64,6 +68,8 @@ _NAMES |= dict.fromkeys(
     "chainrule.torch.amp",
 )
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
+_NAMES |= {"ScriptModule": "chainrule.torch.jit", "finfo": "chainrule.torch._absent"}
+_NAMES |= dict.fromkeys(("hann_window", "hamming_window", "blackman_window"), "chainrule.torch._windows")
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
 
@@ -74,6 +80,14 @@ def __getattr__(name: str) -> _Any:
         from ._foreach import function
 
         return function(name)
+    if name in _missing.DTYPES:
+        from ._absent import dtype
+
+        return dtype(name)
+    if name == "__config__":
+        return _import_module(f"{__package__}.__config__")
+    if name == "torch":
+        return _sys.modules[__package__]
     return _forward(name)
 
 
@@ -94,6 +108,16 @@ def real(input: _cr.Tensor) -> _cr.Tensor:
     return input
 
 
+def conj(input: _cr.Tensor) -> _cr.Tensor:
+    """The tensor: there are no complex numbers."""
+    return input
+
+
+def adjoint(input: _cr.Tensor) -> _cr.Tensor:
+    """The last two axes exchanged."""
+    return input.transpose(-2, -1)
+
+
 def is_conj(input: _cr.Tensor) -> bool:
     """No tensor is: there are no complex numbers."""
     return False
@@ -101,7 +125,7 @@ def is_conj(input: _cr.Tensor) -> bool:
 
 def is_nonzero(input: _cr.Tensor) -> bool:
     """The truth of the one element.  RuntimeError: there is not exactly one."""
-    return bool(input)
+    return _builtins.bool(input)
 
 
 def is_signed(input: _cr.Tensor) -> bool:
@@ -240,11 +264,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return bool(_settings["deterministic"])
+    return _builtins.bool(_settings["deterministic"])
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return bool(_settings["warn_only"])
+    return _builtins.bool(_settings["warn_only"])
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -252,7 +276,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    return 2 * bool(_settings["deterministic"])
+    return 2 * _builtins.bool(_settings["deterministic"])
 
 
 def set_warn_always(b: bool) -> None:
@@ -260,11 +284,11 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    return bool(_settings["warn_always"])
+    return _builtins.bool(_settings["warn_always"])
 
 
 def get_num_interop_threads() -> int:
-    return int(_settings["interop"])
+    return _builtins.int(_settings["interop"])
 
 
 def set_num_interop_threads(num: int) -> None:

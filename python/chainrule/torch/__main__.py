@@ -47,10 +47,10 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
         trace = trace.tb_next
     last, at = None, trace  # the script's last frame: those of this package behind it say nothing
     while at is not None:
-        if not at.tb_frame.f_globals.get("__name__", "").startswith(_names.PACKAGE):
+        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_names.PACKAGE):
             last = at
         at = at.tb_next
-    if last is not None and isinstance(problem, AttributeError | ImportError):
+    if last is not None and isinstance(problem, AttributeError | ImportError | NotImplementedError):
         last.tb_next = None
     if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
         name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"

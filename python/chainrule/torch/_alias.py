@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ._names import PACKAGE, forward, message
+from ._names import PACKAGE, forward, listed, message
+from .version import __version__
 
 # Modules without a file: their names are those of another module of this package.
 FORWARDS = {
+    "_tensor": "",
+    "autograd.anomaly_mode": "autograd",
     "autograd.grad_mode": "autograd",
     "autograd.gradcheck": "autograd",
     "autograd.graph": "autograd",
@@ -22,11 +25,20 @@ FORWARDS = {
     "cuda.amp": "amp",
     "cuda.amp.autocast_mode": "amp",
     "cuda.amp.grad_scaler": "amp",
+    "cuda.amp.common": "amp",
+    "cuda.memory": "cuda",
     "cuda.random": "cuda",
+    "cuda.streams": "cuda",
+    "distributed.constants": "distributed",
     "distributed.distributed_c10d": "distributed",
     "distributions.distribution": "distributions",
     "distributions.kl": "distributions",
     "distributions.utils": "distributions",
+    "functional": "",
+    "multiprocessing.pool": "multiprocessing",
+    "multiprocessing.queue": "multiprocessing",
+    "multiprocessing.reductions": "multiprocessing",
+    "multiprocessing.spawn": "multiprocessing",
     "nn.grad": "nn.functional",
     "nn.modules": "nn",
     "nn.parallel.data_parallel": "nn.parallel",
@@ -34,50 +46,61 @@ FORWARDS = {
     "nn.modules.utils": "nn._tuples",
     "nn.parameter": "nn",
     "nn.utils.clip_grad": "nn.utils",
+    "nn.utils.convert_parameters": "nn.utils",
+    "nn.utils.fusion": "nn.utils",
     "optim.optimizer": "optim",
     "tensor": "",
+    "torch_version": "version",
     "types": "",
+    "utils.data._utils": "utils.data",
+    "utils.data._utils.collate": "utils.data",
+    "utils.data._utils.worker": "utils.data",
     "utils.data.dataloader": "utils.data",
     "utils.data.dataset": "utils.data",
     "utils.data.distributed": "utils.data",
     "utils.data.sampler": "utils.data",
+    "utils.dlpack": "",
+    "utils.tensorboard.summary": "utils.tensorboard",
+    "utils.tensorboard.writer": "utils.tensorboard",
 }
-MODULES = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy
-linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
+MODULES = """activation adaptive batchnorm channelshuffle container conv distance dropout embedding flatten fold
+instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer
+upsampling""".split()
 FORWARDS |= {f"nn.modules.{name}": "nn" for name in MODULES}
 FORWARDS |= {
     f"distributions.{name}": "distributions"
-    for name in """bernoulli beta binomial categorical cauchy dirichlet exponential gamma geometric gumbel
-    independent laplace log_normal mixture_same_family multinomial multivariate_normal normal poisson
-    relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform""".split()
+    for name in """bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli dirichlet
+    exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent
+    inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal
+    mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto poisson
+    relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform von_mises weibull
+    wishart""".split()
 }
 FORWARDS |= {
     f"optim.{name}": "optim"
-    for name in "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd".split()
+    for name in """_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd
+    sparse_adam""".split()
 }
-# Modules that only raise what `_missing.py` says of their names: many scripts import them and use nothing of them.
-EMPTY = ("ao", "export", "futures", "fx", "library", "nested", "onnx", "package", "quantization")
-FORWARDS |= dict.fromkeys(EMPTY, "")
 
 
 class Forwarding:
-    """Loads a module of FORWARDS."""
+    """Loads a module of FORWARDS, or one that exists for imports only: without a source."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, *sources: str) -> None:
+        self.sources = sources
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sources = () if module.__name__.removeprefix(PACKAGE + ".") in EMPTY else (self.source,)
-        module.__dict__["__getattr__"] = forward(module.__name__, *sources)
-        if not sources or any(name.startswith(module.__name__.removeprefix(PACKAGE + ".") + ".") for name in FORWARDS):
+        module.__dict__["__getattr__"] = forward(module.__name__, *self.sources)
+        inside = module.__name__.removeprefix(PACKAGE + ".") + "."
+        if not self.sources or any(name.startswith(inside) for name in FORWARDS):
             module.__path__ = []  # a package
 
 
 class Same:
-    """Gives a module that has been imported under its own name."""
+    """Gives a module that has been imported under its own name; from now on it says PyTorch's."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -86,7 +109,10 @@ class Same:
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec
+        module.__name__, module.__spec__ = module.__spec__.name, self.spec  # type: ignore[union-attr]
+        if module.__name__.startswith("torchvision"):
+            module.__dict__.setdefault("__getattr__", forward(module.__name__))
+            module.__version__ = Alias.VERSIONS["torchvision"]  # type: ignore[attr-defined]
 
 
 class Finder:
@@ -96,6 +122,8 @@ class Finder:
         inside = name.removeprefix(PACKAGE + ".")
         if inside != name and inside in FORWARDS:
             return ModuleSpec(name, Forwarding(f"{PACKAGE}.{FORWARDS[inside]}".rstrip(".")))  # type: ignore[arg-type]
+        if inside != name and listed(f"torch.{inside}.*") and not PathFinder.find_spec(name, path):
+            return ModuleSpec(name, Forwarding())  # type: ignore[arg-type]
         if name == "einops._backends":
             spec = PathFinder.find_spec(name, path)
             if spec and spec.loader:
@@ -114,12 +142,36 @@ class Alias:
     """``torch.x`` is ``chainrule.torch.x``, and ``torchvision.x`` is ``chainrule.vision.x``."""
 
     NAMES = {"torch": PACKAGE, "torchvision": "chainrule.vision"}
+    VERSIONS = {"torch": __version__, "torchvision": "0.28.0"}  # those of PyTorch that belong together
+
+    def find_distributions(self, context: Any) -> Iterator[Any]:
+        """What ``importlib.metadata`` says of torch and torchvision."""
+        from importlib.metadata import Distribution
+
+        class Named(Distribution):
+            def __init__(self, name: str, version: str) -> None:
+                self.texts = {
+                    "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+                    "top_level.txt": name,
+                }
+
+            def read_text(self, filename: str) -> str | None:
+                return self.texts.get(filename)
+
+            def locate_file(self, path: Any) -> Any:
+                return path
+
+        for name, version in self.VERSIONS.items():
+            if context.name in (None, name):
+                yield Named(name, version)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         first, _, rest = name.partition(".")
         if first not in self.NAMES:
             return None
         real = f"{self.NAMES[first]}.{rest}" if rest else self.NAMES[first]
+        if first == "torchvision" and listed(f"{name}.*"):
+            return ModuleSpec(name, Forwarding())  # type: ignore[arg-type]
         try:
             module = import_module(real)
         except ModuleNotFoundError as problem:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -31,6 +32,16 @@ def found(name: str) -> Any:
                 raise
             thing = import_module(at)
     return thing
+
+
+def for_imports(name: str) -> bool:
+    """Is it one of the names that exist for imports only?"""
+    try:
+        kind = type(found(name.partition("(")[0]))
+    except (AttributeError, ImportError):
+        return False
+    module = sys.modules.get(f"{_names.PACKAGE}._absent")
+    return module is not None and issubclass(kind, (module.Absent, module._Dtype))
 
 
 def takes(thing: Any, wanted: str) -> bool:
@@ -70,12 +81,15 @@ def report(arguments: list[str]) -> int:
             if parts:
                 scripts, repositories, name = parts.groups()
                 rows.append((int(scripts or 1), int(repositories or 1), name))
-    missing = [row for row in rows if not is_there(row[2])]
+    imported = [row for row in rows if for_imports(row[2])]
+    missing = [row for row in rows if row in imported or not is_there(row[2])]
     for scripts, repositories, name in missing:
-        print(f"{scripts:5} {repositories:4}  {name}")
+        note = "  (can be imported)" * for_imports(name)
+        print(f"{scripts:5} {repositories:4}  {name}{note}")
     for at, what in ((0, "by scripts"), (1, "by repositories")):
         total, lost = sum(row[at] for row in rows), sum(row[at] for row in missing)
         print(f"{100 * (total - lost) / max(total, 1):.1f} % of the uses are there, counted {what}")
+    print(f"{len(imported)} of the missing names can be imported, which is enough where they are not used")
     often = [row for row in missing if row[1] >= 3]
     print(f"{len(rows) - len(missing)} of {len(rows)} names are there; missing in 3 repositories or more: {len(often)}")
     return 0

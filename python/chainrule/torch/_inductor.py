@@ -1,5 +1,7 @@
 """``torch._inductor``: ``torch.compile`` records steps (``chainrule.compile``), so these settings have no effect."""
 
-from types import SimpleNamespace
+from . import _names
+from ._dynamo import Config
 
-config = SimpleNamespace(coordinate_descent_tuning=False, fx_graph_cache=False)
+__getattr__ = _names.forward(__name__)
+config = Config(coordinate_descent_tuning=False, fx_graph_cache=False)

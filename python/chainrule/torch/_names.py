@@ -9,10 +9,12 @@ from importlib.util import find_spec
 from types import FrameType, ModuleType
 from typing import Any
 
-from ._missing import MISSING
+from ._missing import ANSWERS, IMPORT_ONLY, MISSING
 
 PACKAGE = __package__  # chainrule.torch
 ROOT = PACKAGE.rpartition(".")[0]  # chainrule
+MODULES = [name.removesuffix(".*") for name in IMPORT_ONLY if name.endswith(".*")]
+PACKAGES = {*MODULES, *(name.rpartition(".")[0] for name in MODULES)}  # modules that have modules inside
 
 
 def advice(name: str) -> str:
@@ -21,10 +23,21 @@ def advice(name: str) -> str:
     return next(MISSING[key] for n in range(len(parts), 0, -1) if (key := ".".join(parts[:n])) in MISSING)
 
 
+def listed(name: str) -> bool:
+    """Does a name exist for imports only?"""
+    parts = name.split(".")
+    return (
+        name in IMPORT_ONLY
+        or name in ANSWERS
+        or (name.startswith("torchvision.models.") and name.endswith("_Weights"))
+        or any(".".join(parts[:n]) + ".*" in IMPORT_ONLY for n in range(2, len(parts) + 1))
+    )
+
+
 def _asking() -> FrameType | None:
     """The innermost frame outside this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+    while frame is not None and (frame.f_globals.get("__package__") or "").startswith(PACKAGE):
         frame = frame.f_back
     return frame
 
@@ -60,22 +73,36 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
     def get(name: str) -> Any:
         if name == "__all__":
             return public(module, sources)
-        full = f"torch.{module.removeprefix(PACKAGE).lstrip('.')}.{name}".replace("..", ".")
+        full = f"{module}.{name}".replace(PACKAGE, "torch", 1)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         here = sys.modules[module]
         for source in [names[name]] if names and name in names else sources:
             try:
                 found = getattr(import_module(source), name)
-            except (AttributeError, ModuleNotFoundError):
+            except (AttributeError, ImportError):
                 continue
             if not (isinstance(found, ModuleType) and hasattr(here, "__path__")):
                 setattr(here, name, found)
                 return found
-        if hasattr(here, "__path__") and find_spec(f"{module}.{name}"):
-            return import_module(f"{module}.{name}")
+        for_imports = listed(full)
+        is_module = not for_imports or f"{full}.*" in IMPORT_ONLY
+        if is_module and hasattr(here, "__path__") and find_spec(f"{module}.{name}"):
+            return import_module(f"{here.__name__}.{name}")  # as torch.x.y where torch is a name of this package
+        if for_imports:
+            from ._absent import absent
+
+            setattr(here, name, absent(full))
+            return getattr(here, name)
         raise missing(full)
 
+    if module.replace(PACKAGE, "torch", 1) in PACKAGES:
+        sys.modules[module].__dict__.setdefault("__path__", [])  # a package: modules in it can be imported
+    if module.startswith((f"{PACKAGE}.nn.modules.", f"{PACKAGE}.optim")):  # packages look for classes in vars(module)
+        for source in map(import_module, sources):
+            for name in getattr(source, "__all__", ()):
+                if isinstance(found := getattr(source, name, None), type):
+                    sys.modules[module].__dict__.setdefault(name, found)
     sys.modules[module].__dict__.setdefault("__dir__", lambda: sorted({*vars(sys.modules[module]), *get("__all__")}))
     return get
 

@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
+from chainrule.nn.utils.stateless import functional_call as functional_call
 
 from . import _names
 from .autograd import functional
 from .utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __getattr__ = _names.forward(__name__)
-
-
-@contextmanager
-def _swapped(module: Any, values: dict[str, Any]) -> Iterator[None]:
-    """Parameters and buffers replaced by values, by full name."""
-    before: list[tuple[Any, str, Any]] = []
-    try:
-        for key, value in values.items():
-            path, _, name = key.rpartition(".")
-            owner = module.get_submodule(path)
-            if name not in owner.__dict__:
-                raise KeyError(f"{key} is neither a parameter nor a buffer of {type(module).__name__}")
-            before.append((owner, name, owner.__dict__[name]))
-            owner.__dict__[name] = value
-        yield
-    finally:
-        for owner, name, value in reversed(before):
-            owner.__dict__[name] = value
-
-
-def functional_call(
-    module: Any,
-    parameter_and_buffer_dicts: Any,
-    args: Any = None,
-    kwargs: Any = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
-    """``module(*args, **kwargs)`` with these parameters and buffers in place of its own."""
-    values: dict[str, Any] = {}
-    for each in (
-        parameter_and_buffer_dicts
-        if isinstance(parameter_and_buffer_dicts, tuple | list)
-        else [parameter_and_buffer_dicts]
-    ):
-        values |= each
-    own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
-    if strict and own != set(values):
-        raise RuntimeError(f"functional_call: {sorted(own ^ set(values))} do not match the parameters and buffers")
-    given = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(module, values):
-        return module(*given, **(kwargs or {}))
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -157,7 +114,10 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that calls ``func`` for each slice of its arguments along ``in_dims`` and stacks the results along
     ``out_dims``: one call after the other.  in_dims: an axis, or None for the same at each call, for all arguments
-    or for each."""
+    or for each.  randomness: "same" random numbers for all calls, "different" ones, or the "error" that there are
+    any."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
     def run(*args: Any, **kwargs: Any) -> Any:
         dims = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
@@ -172,9 +132,18 @@ def vmap(
         def slice_of(a: Any, d: Any, i: int) -> Any:
             return a if d is None else tree_map(lambda x: x.select(d, i), a)
 
-        calls = [
-            func(*(slice_of(a, d, i) for a, d in zip(args, dims, strict=True)), **kwargs) for i in range(sizes.pop())
-        ]
+        generator = cr.default_generator
+        before = generator.get_state()
+        calls = []
+        for i in range(sizes.pop()):
+            if i and randomness == "same":
+                generator.set_state(before)
+            calls.append(func(*(slice_of(a, d, i) for a, d in zip(args, dims, strict=True)), **kwargs))
+            if randomness == "error" and not cr.equal(generator.get_state(), before):
+                raise RuntimeError(
+                    "vmap: called random operation while in randomness error mode. Please either use the 'same' or"
+                    " 'different' randomness flags on vmap or perform the randomness operation out of vmap"
+                )
         flat = [tree_flatten(y)[0] for y in calls]
         spec = tree_flatten(calls[0])[1]
         outs = out_dims if isinstance(out_dims, tuple | list) else (out_dims,) * len(flat[0])

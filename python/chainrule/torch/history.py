@@ -109,7 +109,11 @@ class device(str, metaclass=_DeviceMeta):  # noqa: N801, PyTorch's name
 
     def __enter__(self) -> device:
         self.__dict__.setdefault("_before", []).append(cr.get_default_device())
-        cr.set_default_device(str.__str__(self))
+        try:
+            cr.set_default_device(str.__str__(self))
+        except cr.Error:
+            if self.type != "meta":  # tensors without elements are not here: a module that is built has its own
+                raise
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -265,8 +269,24 @@ class Storage:
 
     size = __len__
 
-    def __getitem__(self, key: int) -> Any:
-        return self._tensor[key].item()
+    def __getitem__(self, key: Any) -> Any:
+        return type(self)(self._tensor[key]) if isinstance(key, slice) else self._tensor[key].item()
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Storage:
+        """The bytes of a file as memory; shared: writing to it writes to the file."""
+        from . import from_file
+
+        return cls(from_file(filename, shared, nbytes, dtype=cr.uint8))
+
+    def untyped(self) -> Storage:
+        return UntypedStorage(self._tensor)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._tensor[key] = value
@@ -299,11 +319,32 @@ class Storage:
         return self._tensor.device
 
 
+class UntypedStorage(Storage):
+    """The memory as bytes: its size is ``nbytes``."""
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    size = __len__
+
+    def element_size(self) -> int:
+        return 1
+
+
+def untyped_storage(self: cr.Tensor) -> UntypedStorage:
+    """The same memory as bytes."""
+    return UntypedStorage(storage(self)._tensor)
+
+
 def storage(self: cr.Tensor) -> Storage:
-    """The memory from the storage's first element to this tensor's last."""
+    """The memory from the tensor's first element to its last, and what lies before unless this is a view of a part."""
     t = self.detach()
-    n = t.storage_offset() + 1 + sum((size - 1) * step for size, step in zip(t.shape, t.strides, strict=True))
-    return Storage(t.as_strided((n if t.numel() else 0,), (1,), 0))
+    n = 1 + sum((size - 1) * step for size, step in zip(t.shape, t.strides, strict=True)) if t.numel() else 0
+    first = t.storage_offset() if t.numel() else 0
+    try:
+        return Storage(t.as_strided((first + n,), (1,), 0))
+    except RuntimeError:  # a view of a part
+        return Storage(t.as_strided((n,), (1,)))
 
 
 def over(memory: Any, dtype: cr.dtype) -> cr.Tensor:
@@ -445,6 +486,8 @@ def sum_to_size(self: cr.Tensor, *size: Any) -> cr.Tensor:
         raise RuntimeError(f"size {shape} is not expandable to size {tuple(self.shape)}.")
     lead = self.ndim - len(shape)
     axes = [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and self.shape[i + lead] != 1)]
+    if shape == self.shape:
+        return self
     return (self.sum(axes, keepdim=True) if axes else self).view(shape)
 
 
@@ -455,10 +498,10 @@ def as_subclass(self: cr.Tensor, cls: type) -> Any:
 
 METHODS: dict[str, Any] = {
     "type": type_,
+    "adjoint": lambda self: self.transpose(-2, -1),
     "detach_copy": lambda self: self.detach().clone(),
     "const_data_ptr": lambda self: self.data_ptr(),
     "storage_type": lambda self: Storage,
-    "untyped_storage": storage,
     "is_conj": lambda self: False,
     "is_neg": lambda self: False,
     "is_complex": lambda self: False,
@@ -478,7 +521,7 @@ METHODS |= {
     f.__name__: f
     for f in (new, byte, char, get_device, ndimension, nelement, dim_order, backward, apply_, map_, resize_, resize_as_)
 }
-METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size, as_subclass, storage)}
+METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size, as_subclass, storage, untyped_storage)}
 METHODS |= dict.fromkeys(
     ("pin_memory", "to_dense", "to_sparse", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself
 )
@@ -493,7 +536,6 @@ PROPERTIES |= {
     "layout": property(lambda self: sys.modules[__package__].strided),
     "names": property(lambda self: (None,) * self.ndim),
     "output_nr": property(lambda self: 0),
-    "retains_grad": property(lambda self: not self.is_leaf and self.grad is not None),
 }
 
 for _name, _value in (METHODS | PROPERTIES).items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
+from urllib.parse import urlparse
 
 import chainrule as cr
 
@@ -13,6 +15,7 @@ from . import _names
 __getattr__ = _names.forward(__name__)
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the part of a file's name that begins its SHA-256
 _dir: list[str] = []
 
 
@@ -74,8 +77,6 @@ def help(repo_or_dir: Any, model: str, *, source: str = "github", **options: Any
 
 
 def _file(url: str, model_dir: str | None, file_name: str | None) -> str:
-    from urllib.parse import urlparse
-
     return os.path.join(
         model_dir or os.path.join(get_dir(), "checkpoints"), file_name or os.path.basename(urlparse(url).path)
     )

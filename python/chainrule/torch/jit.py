@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from chainrule.nn import Module as ScriptModule
 
@@ -21,8 +21,6 @@ __all__ = [
     "trace",
     "unused",
 ]
-
-Final = Any
 
 
 def script(obj: Any, *args: Any, **options: Any) -> Any:

@@ -155,10 +155,10 @@ static bool compile(command *c, const char *text, const char *path, cr_hash key)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) c->words[c->n++] = files[i];
     size_t bytes = 0;
     const bool written = fputs(text, f) >= 0;
-    char *code = !fclose(f) && written && !cr_os_run(c->words) ? contents_of(library, &bytes) : NULL;
+    char *code = written && !fflush(f) && !cr_os_run(c->words) ? contents_of(library, &bytes) : NULL;
     const bool kept = code && cr_cache_keep(path, key, code, bytes);
     free(code);
-    cr_os_remove(source);
+    cr_os_abandon(f, source);
     cr_os_remove(library);
     return kept;
 }

@@ -51,10 +51,13 @@ static void fused_3(float *const *out, const float *const *in, const float *para
         const vec v0 = v_eq(b, k0);
         const vec v1 = v_sub(b, k1);
         const vec v2 = v_pow(a, v1);
-        const vec v3 = v_mul(b, v2);
-        const vec v4 = v_mul(g, v3);
-        const vec v5 = v_sel(v0, k0, v4);
-        STORE(out[0] + i, v5);
+        const vec v3 = v_mul(k0, v2);
+        const vec v4 = v_ne(v3, k0);
+        const vec v5 = v_mul(v0, v4);
+        const vec v6 = v_mul(b, v2);
+        const vec v7 = v_mul(g, v6);
+        const vec v8 = v_sel(v5, k0, v7);
+        STORE(out[0] + i, v8);
     }
 }
 
@@ -600,10 +603,9 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 /* gradient of expm1 with respect to x */
 static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_add(y, k0);
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_exp(x);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
@@ -792,13 +794,14 @@ static void fused_58(float *const *out, const float *const *in, const float *par
         const vec v3 = v_lt(v2, x);
         const vec v4 = v_gt(v2, x);
         const vec v5 = v_add(v3, v4);
-        const vec v6 = v_sub(k0, v2);
-        const vec v7 = v_mul(v2, v6);
-        const vec v8 = v_rsqrt(v7);
-        const vec v9 = v_mul(g, v8);
-        const vec v10 = v_mul(v9, v8);
-        const vec v11 = v_sel(v5, k1, v10);
-        STORE(out[0] + i, v11);
+        const vec v6 = v_rsqrt(v2);
+        const vec v8 = v_sub(k0, v2);
+        const vec v9 = v_rsqrt(v8);
+        const vec v10 = v_mul(v9, v9);
+        const vec v11 = v_fma(v6, v6, v10);
+        const vec v12 = v_mul(g, v11);
+        const vec v13 = v_sel(v5, k1, v12);
+        STORE(out[0] + i, v13);
     }
 }
 
@@ -852,27 +855,39 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 /* gradient of asin with respect to x */
 static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v1 = v_fnma(x, x, k0);
-        const vec v2 = v_rsqrt(v1);
-        const vec v3 = v_mul(g, v2);
-        STORE(out[0] + i, v3);
+        const vec v0 = v_mul(x, x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sub(k1, v0);
+        const vec v3 = v_sub(k1, x);
+        const vec v4 = v_add(k1, x);
+        const vec v5 = v_mul(v3, v4);
+        const vec v6 = v_sel(v1, v2, v5);
+        const vec v7 = v_rsqrt(v6);
+        const vec v8 = v_mul(g, v7);
+        STORE(out[0] + i, v8);
     }
 }
 
 /* gradient of acos with respect to x */
 static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_neg(g);
-        const vec v2 = v_fnma(x, x, k0);
-        const vec v3 = v_rsqrt(v2);
-        const vec v4 = v_mul(v0, v3);
-        STORE(out[0] + i, v4);
+        const vec v1 = v_mul(x, x);
+        const vec v2 = v_lt(v1, k0);
+        const vec v3 = v_sub(k1, v1);
+        const vec v4 = v_sub(k1, x);
+        const vec v5 = v_add(k1, x);
+        const vec v6 = v_mul(v4, v5);
+        const vec v7 = v_sel(v2, v3, v6);
+        const vec v8 = v_rsqrt(v7);
+        const vec v9 = v_mul(v0, v8);
+        STORE(out[0] + i, v9);
     }
 }
 
@@ -894,13 +909,24 @@ static void fused_66(float *const *out, const float *const *in, const float *par
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_mul(g, b);
-        const vec v2 = v_mul(b, b);
-        const vec v3 = v_fma(a, a, v2);
+        const vec v0 = v_abs(a);
+        const vec v1 = v_abs(b);
+        const vec v2 = v_lt(v0, v1);
+        const vec v3 = v_sel(v2, v1, v0);
         const vec v4 = v_eq(v3, k0);
-        const vec v5 = v_sel(v4, k1, v3);
-        const vec v6 = v_div(v0, v5);
-        STORE(out[0] + i, v6);
+        const vec v5 = v_isinf(v3);
+        const vec v6 = v_add(v4, v5);
+        const vec v7 = v_sel(v6, k1, v3);
+        const vec v8 = v_div(b, v7);
+        const vec v9 = v_div(a, v7);
+        const vec v11 = v_mul(v8, v8);
+        const vec v12 = v_fma(v9, v9, v11);
+        const vec v13 = v_eq(v12, k0);
+        const vec v14 = v_sel(v13, k1, v12);
+        const vec v15 = v_div(v8, v14);
+        const vec v16 = v_div(v15, v7);
+        const vec v17 = v_mul(g, v16);
+        STORE(out[0] + i, v17);
     }
 }
 
@@ -911,13 +937,24 @@ static void fused_67(float *const *out, const float *const *in, const float *par
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
         const vec v0 = v_neg(g);
-        const vec v1 = v_mul(v0, a);
-        const vec v3 = v_mul(b, b);
-        const vec v4 = v_fma(a, a, v3);
+        const vec v1 = v_abs(a);
+        const vec v2 = v_abs(b);
+        const vec v3 = v_lt(v1, v2);
+        const vec v4 = v_sel(v3, v2, v1);
         const vec v5 = v_eq(v4, k0);
-        const vec v6 = v_sel(v5, k1, v4);
-        const vec v7 = v_div(v1, v6);
-        STORE(out[0] + i, v7);
+        const vec v6 = v_isinf(v4);
+        const vec v7 = v_add(v5, v6);
+        const vec v8 = v_sel(v7, k1, v4);
+        const vec v9 = v_div(a, v8);
+        const vec v11 = v_div(b, v8);
+        const vec v12 = v_mul(v11, v11);
+        const vec v13 = v_fma(v9, v9, v12);
+        const vec v14 = v_eq(v13, k0);
+        const vec v15 = v_sel(v14, k1, v13);
+        const vec v16 = v_div(v9, v15);
+        const vec v17 = v_div(v16, v8);
+        const vec v18 = v_mul(v0, v17);
+        STORE(out[0] + i, v18);
     }
 }
 
@@ -946,50 +983,78 @@ static void fused_69(float *const *out, const float *const *in, const float *par
 /* gradient of tanh with respect to x */
 static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(1.0f), k1 = v_k(4.0f), k2 = v_k(-2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v1 = v_fnma(y, y, k0);
-        const vec v2 = v_mul(g, v1);
-        STORE(out[0] + i, v2);
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v3 = v_fnma(y, y, k0);
+        const vec v4 = v_mul(k2, v0);
+        const vec v5 = v_exp(v4);
+        const vec v6 = v_add(k0, v5);
+        const vec v7 = v_mul(v6, v6);
+        const vec v8 = v_div(v5, v7);
+        const vec v9 = v_mul(k1, v8);
+        const vec v10 = v_sel(v1, v3, v9);
+        const vec v11 = v_mul(g, v10);
+        STORE(out[0] + i, v11);
     }
 }
 
 /* gradient of asinh with respect to x */
 static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(1000000000.0f), k1 = v_k(0.0f), k2 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v1 = v_fma(x, x, k0);
-        const vec v2 = v_rsqrt(v1);
-        const vec v3 = v_mul(g, v2);
-        STORE(out[0] + i, v3);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, x, k1);
+        const vec v4 = v_fma(v2, v2, k2);
+        const vec v5 = v_rsqrt(v4);
+        const vec v6 = v_sel(v1, k2, v0);
+        const vec v7 = v_div(k2, v6);
+        const vec v8 = v_sel(v1, v5, v7);
+        const vec v9 = v_mul(g, v8);
+        STORE(out[0] + i, v9);
     }
 }
 
 /* gradient of acosh with respect to x */
 static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(1000000000.0f), k1 = v_k(2.0f), k2 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v1 = v_fma(x, x, -k0);
-        const vec v2 = v_rsqrt(v1);
-        const vec v3 = v_mul(g, v2);
-        STORE(out[0] + i, v3);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, x, k1);
+        const vec v3 = v_sub(v2, k2);
+        const vec v4 = v_add(v2, k2);
+        const vec v5 = v_mul(v3, v4);
+        const vec v6 = v_rsqrt(v5);
+        const vec v7 = v_div(k2, v0);
+        const vec v8 = v_sel(v1, v6, v7);
+        const vec v9 = v_mul(g, v8);
+        STORE(out[0] + i, v9);
     }
 }
 
 /* gradient of atanh with respect to x */
 static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v1 = v_fnma(x, x, k0);
-        const vec v2 = v_div(g, v1);
-        STORE(out[0] + i, v2);
+        const vec v0 = v_mul(x, x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sub(k1, v0);
+        const vec v3 = v_sub(k1, x);
+        const vec v4 = v_add(k1, x);
+        const vec v5 = v_mul(v3, v4);
+        const vec v6 = v_sel(v1, v2, v5);
+        const vec v7 = v_div(g, v6);
+        STORE(out[0] + i, v7);
     }
 }
 
@@ -1056,21 +1121,38 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 /* gradient of sinc with respect to x */
 static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(3.141592653589793f), k1 = v_k(0.0f);
+    const vec k0 = v_k(3.141592653589793f), k1 = v_k(2.0f), k2 = v_k(0.0f), k3 = v_k(3.166789608205361e-30f), k4 = v_k(-2.387759364586842e-27f), k5 = v_k(1.5472680682522736e-24f), k6 = v_k(-8.509974375387505e-22f), k7 = v_k(3.9145882126782523e-19f), k8 = v_k(-1.4797143443923793e-16f), k9 = v_k(4.498331606952833e-14f), k10 = v_k(-1.0706029224547743e-11f), k11 = v_k(1.9270852604185937e-09f), k12 = v_k(-2.505210838544172e-07f), k13 = v_k(2.2045855379188714e-05f), k14 = v_k(-0.0011904761904761906f), k15 = v_k(0.03333333333333333f), k16 = v_k(-0.3333333333333333f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_mul(x, k0);
-        const vec v1 = v_cos(v0);
-        const vec v2 = v_sin(v0);
-        const vec v3 = v_eq(x, k1);
-        const vec v4 = v_add(v0, v3);
-        const vec v5 = v_div(v2, v4);
-        const vec v6 = v_add(v5, v3);
-        const vec v7 = v_sub(v1, v6);
-        const vec v8 = v_add(x, v3);
-        const vec v9 = v_div(v7, v8);
-        const vec v10 = v_mul(g, v9);
-        STORE(out[0] + i, v10);
+        const vec v1 = v_abs(v0);
+        const vec v2 = v_lt(v1, k1);
+        const vec v3 = v_sel(v2, v0, k2);
+        const vec v4 = v_mul(v3, v3);
+        const vec v6 = v_fma(k3, v4, k4);
+        const vec v8 = v_fma(v6, v4, k5);
+        const vec v10 = v_fma(v8, v4, k6);
+        const vec v12 = v_fma(v10, v4, k7);
+        const vec v14 = v_fma(v12, v4, k8);
+        const vec v16 = v_fma(v14, v4, k9);
+        const vec v18 = v_fma(v16, v4, k10);
+        const vec v20 = v_fma(v18, v4, k11);
+        const vec v22 = v_fma(v20, v4, k12);
+        const vec v24 = v_fma(v22, v4, k13);
+        const vec v26 = v_fma(v24, v4, k14);
+        const vec v28 = v_fma(v26, v4, k15);
+        const vec v30 = v_fma(v28, v4, k16);
+        const vec v31 = v_mul(v3, v30);
+        const vec v32 = v_sel(v2, k1, v0);
+        const vec v33 = v_cos(v32);
+        const vec v34 = v_sin(v32);
+        const vec v35 = v_div(v34, v32);
+        const vec v36 = v_sub(v33, v35);
+        const vec v37 = v_div(v36, v32);
+        const vec v38 = v_sel(v2, v31, v37);
+        const vec v39 = v_mul(k0, v38);
+        const vec v40 = v_mul(g, v39);
+        STORE(out[0] + i, v40);
     }
 }
 
@@ -1181,7 +1263,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 /* gradient of lgamma with respect to x */
 static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(2.0f), k12 = v_k(1000000000000000.0f), k13 = v_k(7.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(1e+17f), k12 = v_k(7.0f), k13 = v_k(2.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_eq(x, k0);
@@ -1193,51 +1275,54 @@ static void fused_83(float *const *out, const float *const *in, const float *par
         const vec v6 = v_sel(v4, v5, x);
         const vec v7 = v_add(v6, k3);
         const vec v8 = v_log(v7);
-        const vec v9 = v_div(k4, v7);
-        const vec v10 = v_sub(v8, v9);
-        const vec v11 = v_mul(v7, v7);
-        const vec v12 = v_div(k2, v11);
+        const vec v9 = v_div(k2, v7);
+        const vec v11 = v_fnma(k4, v9, v8);
+        const vec v12 = v_mul(v9, v9);
         const vec v14 = v_fma(k5, v12, k6);
         const vec v16 = v_fma(v14, v12, k7);
         const vec v18 = v_fma(v16, v12, k8);
         const vec v20 = v_fma(v18, v12, k9);
         const vec v22 = v_fma(v20, v12, k10);
         const vec v24 = v_fma(v22, v12, k5);
-        const vec v26 = v_fnma(v12, v24, v10);
-        const vec v27 = v_min(v6, k12);
-        const vec v29 = v_fma(k11, v27, k13);
-        const vec v30 = v_add(v27, k13);
-        const vec v31 = v_mul(v27, v30);
-        const vec v32 = v_div(k2, v31);
-        const vec v33 = v_add(v31, k14);
-        const vec v34 = v_div(k2, v33);
-        const vec v35 = v_add(v32, v34);
-        const vec v36 = v_add(v31, k15);
+        const vec v26 = v_fnma(v12, v24, v11);
+        const vec v27 = v_min(v6, k11);
+        const vec v28 = v_div(k2, v27);
+        const vec v29 = v_add(v27, k12);
+        const vec v30 = v_div(k2, v29);
+        const vec v31 = v_add(v28, v30);
+        const vec v32 = v_sub(v26, v31);
+        const vec v34 = v_fma(k13, v27, k12);
+        const vec v35 = v_mul(v27, v29);
+        const vec v36 = v_add(v35, k14);
         const vec v37 = v_div(k2, v36);
-        const vec v38 = v_add(v35, v37);
-        const vec v39 = v_add(v31, k16);
-        const vec v40 = v_div(k2, v39);
-        const vec v41 = v_add(v38, v40);
-        const vec v43 = v_fnma(v29, v41, v26);
-        const vec v44 = v_round(x);
-        const vec v45 = v_sub(x, v44);
-        const vec v46 = v_sel(v3, v45, k17);
-        const vec v47 = v_div(v46, v46);
-        const vec v48 = v_mul(k18, v46);
-        const vec v49 = v_tan(v48);
-        const vec v50 = v_div(k18, v49);
-        const vec v52 = v_fnma(v47, v50, v43);
-        const vec v53 = v_sel(v3, v52, v43);
-        const vec v54 = v_sel(v0, v2, v53);
-        const vec v55 = v_mul(g, v54);
-        STORE(out[0] + i, v55);
+        const vec v38 = v_add(v35, k15);
+        const vec v39 = v_div(k2, v38);
+        const vec v40 = v_add(v37, v39);
+        const vec v41 = v_add(v35, k16);
+        const vec v42 = v_div(k2, v41);
+        const vec v43 = v_add(v40, v42);
+        const vec v45 = v_fnma(v34, v43, v32);
+        const vec v46 = v_round(x);
+        const vec v47 = v_sub(x, v46);
+        const vec v48 = v_sel(v3, v47, k17);
+        const vec v49 = v_div(v48, v48);
+        const vec v50 = v_mul(k18, v48);
+        const vec v51 = v_cos(v50);
+        const vec v52 = v_mul(k18, v51);
+        const vec v53 = v_sin(v50);
+        const vec v54 = v_div(v52, v53);
+        const vec v56 = v_fnma(v49, v54, v45);
+        const vec v57 = v_sel(v3, v56, v45);
+        const vec v58 = v_sel(v0, v2, v57);
+        const vec v59 = v_mul(g, v58);
+        STORE(out[0] + i, v59);
     }
 }
 
 /* digamma: the derivative of lgamma */
 static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(2.0f), k12 = v_k(1000000000000000.0f), k13 = v_k(7.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(1e+17f), k12 = v_k(7.0f), k13 = v_k(2.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
         const vec v0 = v_eq(x, k0);
@@ -1249,102 +1334,104 @@ static void fused_84(float *const *out, const float *const *in, const float *par
         const vec v6 = v_sel(v4, v5, x);
         const vec v7 = v_add(v6, k3);
         const vec v8 = v_log(v7);
-        const vec v9 = v_div(k4, v7);
-        const vec v10 = v_sub(v8, v9);
-        const vec v11 = v_mul(v7, v7);
-        const vec v12 = v_div(k2, v11);
+        const vec v9 = v_div(k2, v7);
+        const vec v11 = v_fnma(k4, v9, v8);
+        const vec v12 = v_mul(v9, v9);
         const vec v14 = v_fma(k5, v12, k6);
         const vec v16 = v_fma(v14, v12, k7);
         const vec v18 = v_fma(v16, v12, k8);
         const vec v20 = v_fma(v18, v12, k9);
         const vec v22 = v_fma(v20, v12, k10);
         const vec v24 = v_fma(v22, v12, k5);
-        const vec v26 = v_fnma(v12, v24, v10);
-        const vec v27 = v_min(v6, k12);
-        const vec v29 = v_fma(k11, v27, k13);
-        const vec v30 = v_add(v27, k13);
-        const vec v31 = v_mul(v27, v30);
-        const vec v32 = v_div(k2, v31);
-        const vec v33 = v_add(v31, k14);
-        const vec v34 = v_div(k2, v33);
-        const vec v35 = v_add(v32, v34);
-        const vec v36 = v_add(v31, k15);
+        const vec v26 = v_fnma(v12, v24, v11);
+        const vec v27 = v_min(v6, k11);
+        const vec v28 = v_div(k2, v27);
+        const vec v29 = v_add(v27, k12);
+        const vec v30 = v_div(k2, v29);
+        const vec v31 = v_add(v28, v30);
+        const vec v32 = v_sub(v26, v31);
+        const vec v34 = v_fma(k13, v27, k12);
+        const vec v35 = v_mul(v27, v29);
+        const vec v36 = v_add(v35, k14);
         const vec v37 = v_div(k2, v36);
-        const vec v38 = v_add(v35, v37);
-        const vec v39 = v_add(v31, k16);
-        const vec v40 = v_div(k2, v39);
-        const vec v41 = v_add(v38, v40);
-        const vec v43 = v_fnma(v29, v41, v26);
-        const vec v44 = v_round(x);
-        const vec v45 = v_sub(x, v44);
-        const vec v46 = v_sel(v3, v45, k17);
-        const vec v47 = v_div(v46, v46);
-        const vec v48 = v_mul(k18, v46);
-        const vec v49 = v_tan(v48);
-        const vec v50 = v_div(k18, v49);
-        const vec v52 = v_fnma(v47, v50, v43);
-        const vec v53 = v_sel(v3, v52, v43);
-        const vec v54 = v_sel(v0, v2, v53);
-        STORE(out[0] + i, v54);
+        const vec v38 = v_add(v35, k15);
+        const vec v39 = v_div(k2, v38);
+        const vec v40 = v_add(v37, v39);
+        const vec v41 = v_add(v35, k16);
+        const vec v42 = v_div(k2, v41);
+        const vec v43 = v_add(v40, v42);
+        const vec v45 = v_fnma(v34, v43, v32);
+        const vec v46 = v_round(x);
+        const vec v47 = v_sub(x, v46);
+        const vec v48 = v_sel(v3, v47, k17);
+        const vec v49 = v_div(v48, v48);
+        const vec v50 = v_mul(k18, v48);
+        const vec v51 = v_cos(v50);
+        const vec v52 = v_mul(k18, v51);
+        const vec v53 = v_sin(v50);
+        const vec v54 = v_div(v52, v53);
+        const vec v56 = v_fnma(v49, v54, v45);
+        const vec v57 = v_sel(v3, v56, v45);
+        const vec v58 = v_sel(v0, v2, v57);
+        STORE(out[0] + i, v58);
     }
 }
 
 /* gradient of digamma with respect to x */
 static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(9.869604401089358f), k2 = v_k(3.141592653589793f), k3 = v_k(0.25f), k4 = v_k(1.0f), k5 = v_k(0.5f), k6 = v_k(8.0f), k7 = v_k(1.1666666666666667f), k8 = v_k(-0.2531135531135531f), k9 = v_k(0.07575757575757576f), k10 = v_k(-0.03333333333333333f), k11 = v_k(0.023809523809523808f), k12 = v_k(0.16666666666666666f), k13 = v_k(2.0f), k14 = v_k(49.0f), k15 = v_k(1000000000000000.0f), k16 = v_k(7.0f), k17 = v_k(25.0f), k18 = v_k(6.0f), k19 = v_k(9.0f), k20 = v_k(10.0f), k21 = v_k(12.0f);
+    const vec k0 = v_k(0.0f), k1 = v_k(3.141592653589793f), k2 = v_k(0.25f), k3 = v_k(1.0f), k4 = v_k(0.5f), k5 = v_k(8.0f), k6 = v_k(1.1666666666666667f), k7 = v_k(-0.2531135531135531f), k8 = v_k(0.07575757575757576f), k9 = v_k(-0.03333333333333333f), k10 = v_k(0.023809523809523808f), k11 = v_k(0.16666666666666666f), k12 = v_k(1e+17f), k13 = v_k(2.0f), k14 = v_k(49.0f), k15 = v_k(7.0f), k16 = v_k(25.0f), k17 = v_k(6.0f), k18 = v_k(9.0f), k19 = v_k(10.0f), k20 = v_k(12.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_le(x, k0);
         const vec v1 = v_round(x);
         const vec v2 = v_sub(x, v1);
-        const vec v3 = v_sel(v0, v2, k3);
-        const vec v4 = v_mul(k2, v3);
+        const vec v3 = v_sel(v0, v2, k2);
+        const vec v4 = v_mul(k1, v3);
         const vec v5 = v_sin(v4);
-        const vec v6 = v_mul(v5, v5);
-        const vec v7 = v_div(k1, v6);
-        const vec v8 = v_sub(k4, x);
+        const vec v6 = v_div(k1, v5);
+        const vec v8 = v_sub(k3, x);
         const vec v9 = v_sel(v0, v8, x);
-        const vec v10 = v_add(v9, k6);
-        const vec v11 = v_div(k5, v10);
-        const vec v12 = v_add(k4, v11);
-        const vec v13 = v_mul(v10, v10);
-        const vec v14 = v_div(k4, v13);
-        const vec v16 = v_fma(k7, v14, k8);
-        const vec v18 = v_fma(v16, v14, k9);
-        const vec v20 = v_fma(v18, v14, k10);
-        const vec v22 = v_fma(v20, v14, k11);
-        const vec v24 = v_fma(v22, v14, k10);
-        const vec v26 = v_fma(v24, v14, k12);
-        const vec v28 = v_fma(v14, v26, v12);
-        const vec v29 = v_div(v28, v10);
-        const vec v30 = v_min(v9, k15);
-        const vec v31 = v_add(v30, k16);
-        const vec v32 = v_mul(v30, v31);
-        const vec v33 = v_add(v32, k0);
-        const vec v34 = v_div(k14, v33);
-        const vec v35 = v_add(k13, v34);
-        const vec v36 = v_div(v35, v33);
-        const vec v37 = v_add(v32, k18);
-        const vec v38 = v_div(k17, v37);
-        const vec v39 = v_add(k13, v38);
-        const vec v40 = v_div(v39, v37);
-        const vec v41 = v_add(v36, v40);
-        const vec v42 = v_add(v32, k20);
-        const vec v43 = v_div(k19, v42);
-        const vec v44 = v_add(k13, v43);
-        const vec v45 = v_div(v44, v42);
-        const vec v46 = v_add(v41, v45);
-        const vec v47 = v_add(v32, k21);
-        const vec v48 = v_div(k4, v47);
-        const vec v49 = v_add(k13, v48);
-        const vec v50 = v_div(v49, v47);
-        const vec v51 = v_add(v46, v50);
-        const vec v52 = v_add(v29, v51);
-        const vec v53 = v_sub(v7, v52);
-        const vec v54 = v_sel(v0, v53, v52);
-        const vec v55 = v_mul(g, v54);
-        STORE(out[0] + i, v55);
+        const vec v10 = v_add(v9, k5);
+        const vec v11 = v_div(k3, v10);
+        const vec v13 = v_fma(k4, v11, k3);
+        const vec v14 = v_mul(v11, v11);
+        const vec v16 = v_fma(k6, v14, k7);
+        const vec v18 = v_fma(v16, v14, k8);
+        const vec v20 = v_fma(v18, v14, k9);
+        const vec v22 = v_fma(v20, v14, k10);
+        const vec v24 = v_fma(v22, v14, k9);
+        const vec v26 = v_fma(v24, v14, k11);
+        const vec v28 = v_fma(v14, v26, v13);
+        const vec v30 = v_lt(v9, k12);
+        const vec v31 = v_min(v9, k12);
+        const vec v32 = v_add(v31, k15);
+        const vec v33 = v_mul(v31, v32);
+        const vec v34 = v_add(v33, k0);
+        const vec v35 = v_div(k14, v34);
+        const vec v36 = v_add(k13, v35);
+        const vec v37 = v_div(v36, v34);
+        const vec v38 = v_add(v33, k17);
+        const vec v39 = v_div(k16, v38);
+        const vec v40 = v_add(k13, v39);
+        const vec v41 = v_div(v40, v38);
+        const vec v42 = v_add(v37, v41);
+        const vec v43 = v_add(v33, k19);
+        const vec v44 = v_div(k18, v43);
+        const vec v45 = v_add(k13, v44);
+        const vec v46 = v_div(v45, v43);
+        const vec v47 = v_add(v42, v46);
+        const vec v48 = v_add(v33, k20);
+        const vec v49 = v_div(k3, v48);
+        const vec v50 = v_add(k13, v49);
+        const vec v51 = v_div(v50, v48);
+        const vec v52 = v_add(v47, v51);
+        const vec v53 = v_sel(v30, v52, k0);
+        const vec v54 = v_fma(v28, v11, v53);
+        const vec v55 = v_fma(v6, v6, -v54);
+        const vec v56 = v_sel(v0, v55, v54);
+        const vec v57 = v_mul(g, v56);
+        STORE(out[0] + i, v57);
     }
 }
 
@@ -1781,13 +1868,70 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 /* gradient of erfcx with respect to x */
 static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(2.0f), k1 = v_k(1.1283791670955126f);
+    const vec k0 = v_k(1.0f), k1 = v_k(2.0f), k2 = v_k(0.0f), k3 = v_k(1.1283791670955126f), k4 = v_k(6.0f), k5 = v_k(3.0f), k6 = v_k(0.16666666666666666f), k7 = v_k(-6.605684083524206e-08f), k8 = v_k(-1.6137649719517257e-07f), k9 = v_k(5.372220928659138e-07f), k10 = v_k(1.6699018214183632e-06f), k11 = v_k(-2.127773445629895e-06f), k12 = v_k(-1.0147912802143084e-05f), k13 = v_k(5.337178941343535e-06f), k14 = v_k(5.182499977575906e-05f), k15 = v_k(-1.0026683708022215e-05f), k16 = v_k(-0.0002611773999561724f), k17 = v_k(5.931287667900393e-05f), k18 = v_k(0.0013760516676024066f), k19 = v_k(-0.0010515783961224025f), k20 = v_k(-0.007018482391936343f), k21 = v_k(0.015109519976344594f), k22 = v_k(0.017705741808023076f), k23 = v_k(-0.14262308927426653f), k24 = v_k(0.3415401367705604f), k25 = v_k(-0.47709465367023596f), k26 = v_k(0.3889354761072392f), k27 = v_k(-0.09512458870679859f), k28 = v_k(-0.13562110612457834f), k29 = v_k(-3.0025836743291848e-09f), k30 = v_k(-7.684595104532027e-09f), k31 = v_k(2.686110464329569e-08f), k32 = v_k(8.78895695483349e-08f), k33 = v_k(-1.1820963586832751e-07f), k34 = v_k(-5.969360471848872e-07f), k35 = v_k(3.335736838339709e-07f), k36 = v_k(3.4549999850506037e-06f), k37 = v_k(-7.161916934301582e-07f), k38 = v_k(-2.009056922739788e-05f), k39 = v_k(4.942739723250327e-06f), k40 = v_k(0.00012509560614567332f), k41 = v_k(-0.00010515783961224026f), k42 = v_k(-0.0007798313768818159f), k43 = v_k(0.0018886899970430742f), k44 = v_k(0.0025293916868604394f), k45 = v_k(-0.02377051487904442f), k46 = v_k(0.06830802735411208f), k47 = v_k(-0.11927366341755899f), k48 = v_k(0.12964515870241308f), k49 = v_k(-0.047562294353399294f), k50 = v_k(1.2530080582697294f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_mul(k0, x);
-        const vec v2 = v_fma(v0, y, -k1);
-        const vec v3 = v_mul(g, v2);
-        STORE(out[0] + i, v3);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_sel(v0, x, k2);
+        const vec v2 = v_mul(k1, v1);
+        const vec v4 = v_fma(v2, y, -k3);
+        const vec v5 = v_sel(v0, k0, x);
+        const vec v6 = v_add(v5, k5);
+        const vec v7 = v_div(k4, v6);
+        const vec v8 = v_mul(v7, v7);
+        const vec v9 = v_mul(v8, k6);
+        const vec v10 = v_sub(k0, v7);
+        const vec v12 = v_fma(k7, v10, k8);
+        const vec v14 = v_fma(v12, v10, k9);
+        const vec v16 = v_fma(v14, v10, k10);
+        const vec v18 = v_fma(v16, v10, k11);
+        const vec v20 = v_fma(v18, v10, k12);
+        const vec v22 = v_fma(v20, v10, k13);
+        const vec v24 = v_fma(v22, v10, k14);
+        const vec v26 = v_fma(v24, v10, k15);
+        const vec v28 = v_fma(v26, v10, k16);
+        const vec v30 = v_fma(v28, v10, k17);
+        const vec v32 = v_fma(v30, v10, k18);
+        const vec v34 = v_fma(v32, v10, k19);
+        const vec v36 = v_fma(v34, v10, k20);
+        const vec v38 = v_fma(v36, v10, k21);
+        const vec v40 = v_fma(v38, v10, k22);
+        const vec v42 = v_fma(v40, v10, k23);
+        const vec v44 = v_fma(v42, v10, k24);
+        const vec v46 = v_fma(v44, v10, k25);
+        const vec v48 = v_fma(v46, v10, k26);
+        const vec v50 = v_fma(v48, v10, k27);
+        const vec v52 = v_fma(v50, v10, k28);
+        const vec v55 = v_fma(k29, v10, k30);
+        const vec v57 = v_fma(v55, v10, k31);
+        const vec v59 = v_fma(v57, v10, k32);
+        const vec v61 = v_fma(v59, v10, k33);
+        const vec v63 = v_fma(v61, v10, k34);
+        const vec v65 = v_fma(v63, v10, k35);
+        const vec v67 = v_fma(v65, v10, k36);
+        const vec v69 = v_fma(v67, v10, k37);
+        const vec v71 = v_fma(v69, v10, k38);
+        const vec v73 = v_fma(v71, v10, k39);
+        const vec v75 = v_fma(v73, v10, k40);
+        const vec v77 = v_fma(v75, v10, k41);
+        const vec v79 = v_fma(v77, v10, k42);
+        const vec v81 = v_fma(v79, v10, k43);
+        const vec v83 = v_fma(v81, v10, k44);
+        const vec v85 = v_fma(v83, v10, k45);
+        const vec v87 = v_fma(v85, v10, k46);
+        const vec v89 = v_fma(v87, v10, k47);
+        const vec v91 = v_fma(v89, v10, k48);
+        const vec v93 = v_fma(v91, v10, k49);
+        const vec v95 = v_fma(v93, v10, k28);
+        const vec v97 = v_fma(v95, v10, k50);
+        const vec v99 = v_fma(k1, v5, k0);
+        const vec v100 = v_div(v97, v99);
+        const vec v101 = v_mul(k1, v100);
+        const vec v102 = v_fma(v9, v52, -v101);
+        const vec v103 = v_div(v102, v99);
+        const vec v104 = v_sel(v0, v4, v103);
+        const vec v105 = v_mul(g, v104);
+        STORE(out[0] + i, v105);
     }
 }
 
@@ -1845,54 +1989,48 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 /* gradient of log_ndtr with respect to x */
 static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(0.7978845608028654f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(0.3989422804014327f), k31 = v_k(-0.5f), k32 = v_k(0.5f);
+    const vec k0 = v_k(-1.0f), k1 = v_k(0.7978845608028654f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(-0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(0.3989422804014327f), k31 = v_k(0.0f), k32 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
         const vec v0 = v_lt(x, k0);
-        const vec v1 = v_neg(x);
-        const vec v2 = v_max(v1, k0);
-        const vec v3 = v_mul(v2, k5);
-        const vec v4 = v_add(v3, k6);
-        const vec v5 = v_div(k4, v4);
-        const vec v6 = v_sub(k3, v5);
-        const vec v8 = v_fma(k2, v6, k7);
-        const vec v10 = v_fma(v8, v6, k8);
-        const vec v12 = v_fma(v10, v6, k9);
-        const vec v14 = v_fma(v12, v6, k10);
-        const vec v16 = v_fma(v14, v6, k11);
-        const vec v18 = v_fma(v16, v6, k12);
-        const vec v20 = v_fma(v18, v6, k13);
-        const vec v22 = v_fma(v20, v6, k14);
-        const vec v24 = v_fma(v22, v6, k15);
-        const vec v26 = v_fma(v24, v6, k16);
-        const vec v28 = v_fma(v26, v6, k17);
-        const vec v30 = v_fma(v28, v6, k18);
-        const vec v32 = v_fma(v30, v6, k19);
-        const vec v34 = v_fma(v32, v6, k20);
-        const vec v36 = v_fma(v34, v6, k21);
-        const vec v38 = v_fma(v36, v6, k22);
-        const vec v40 = v_fma(v38, v6, k23);
-        const vec v42 = v_fma(v40, v6, k24);
-        const vec v44 = v_fma(v42, v6, k25);
-        const vec v46 = v_fma(v44, v6, k26);
-        const vec v48 = v_fma(v46, v6, k27);
-        const vec v50 = v_fma(v48, v6, k28);
-        const vec v52 = v_fma(k29, v3, k3);
-        const vec v53 = v_div(v50, v52);
-        const vec v54 = v_div(k1, v53);
-        const vec v55 = v_mul(g, v54);
-        const vec v56 = v_mul(x, x);
-        const vec v57 = v_mul(k31, v56);
+        const vec v1 = v_sel(v0, x, k0);
+        const vec v2 = v_mul(v1, k5);
+        const vec v3 = v_add(v2, k6);
+        const vec v4 = v_div(k4, v3);
+        const vec v5 = v_sub(k3, v4);
+        const vec v7 = v_fma(k2, v5, k7);
+        const vec v9 = v_fma(v7, v5, k8);
+        const vec v11 = v_fma(v9, v5, k9);
+        const vec v13 = v_fma(v11, v5, k10);
+        const vec v15 = v_fma(v13, v5, k11);
+        const vec v17 = v_fma(v15, v5, k12);
+        const vec v19 = v_fma(v17, v5, k13);
+        const vec v21 = v_fma(v19, v5, k14);
+        const vec v23 = v_fma(v21, v5, k15);
+        const vec v25 = v_fma(v23, v5, k16);
+        const vec v27 = v_fma(v25, v5, k17);
+        const vec v29 = v_fma(v27, v5, k18);
+        const vec v31 = v_fma(v29, v5, k19);
+        const vec v33 = v_fma(v31, v5, k20);
+        const vec v35 = v_fma(v33, v5, k21);
+        const vec v37 = v_fma(v35, v5, k22);
+        const vec v39 = v_fma(v37, v5, k23);
+        const vec v41 = v_fma(v39, v5, k24);
+        const vec v43 = v_fma(v41, v5, k25);
+        const vec v45 = v_fma(v43, v5, k26);
+        const vec v47 = v_fma(v45, v5, k27);
+        const vec v49 = v_fma(v47, v5, k28);
+        const vec v51 = v_fma(k29, v2, k3);
+        const vec v52 = v_div(v49, v51);
+        const vec v53 = v_div(k1, v52);
+        const vec v54 = v_mul(x, x);
+        const vec v56 = v_fma(k32, v54, -y);
+        const vec v57 = v_sel(v0, k31, v56);
         const vec v58 = v_exp(v57);
         const vec v59 = v_mul(k30, v58);
-        const vec v60 = v_max(x, k0);
-        const vec v61 = v_mul(v60, k5);
-        const vec v62 = v_erfc(v61);
-        const vec v64 = v_fnma(k32, v62, k3);
-        const vec v65 = v_div(v59, v64);
-        const vec v66 = v_mul(g, v65);
-        const vec v67 = v_sel(v0, v55, v66);
-        STORE(out[0] + i, v67);
+        const vec v60 = v_sel(v0, v53, v59);
+        const vec v61 = v_mul(g, v60);
+        STORE(out[0] + i, v61);
     }
 }
 
@@ -1977,53 +2115,53 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 /* i0: modified Bessel function of the first kind, order 0 */
 static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(1.1306500089013763e-22f), k4 = v_k(2.638002505725747e-20f), k5 = v_k(4.346121910699508e-18f), k6 = v_k(6.277839310169019e-16f), k7 = v_k(7.593879649069731e-14f), k8 = v_k(7.594071466919559e-12f), k9 = v_k(6.151186646504185e-10f), k10 = v_k(3.936759914166877e-08f), k11 = v_k(1.9290123450477713e-06f), k12 = v_k(6.944444444548648e-05f), k13 = v_k(0.0017361111111100687f), k14 = v_k(0.027777777777778328f), k15 = v_k(0.2499999999999999f), k16 = v_k(1.0f), k17 = v_k(0.5f), k18 = v_k(-8.4140543519859e-11f), k19 = v_k(16.0f), k20 = v_k(2.3890763556453093e-10f), k21 = v_k(6.50066244690368e-10f), k22 = v_k(-1.388257515492763e-09f), k23 = v_k(-2.543681046758524e-09f), k24 = v_k(3.3946227964844304e-09f), k25 = v_k(6.8652972408165815e-09f), k26 = v_k(-3.04483111793627e-09f), k27 = v_k(-1.3089565468031359e-08f), k28 = v_k(-7.647359453153507e-09f), k29 = v_k(7.460048908482452e-09f), k30 = v_k(2.1763879371440915e-08f), k31 = v_k(3.934283500929096e-08f), k32 = v_k(8.869196824918138e-08f), k33 = v_k(2.973581894329335e-07f), k34 = v_k(1.483849744773436e-06f), k35 = v_k(1.1143033863754977e-05f), k36 = v_k(0.0001362160743304505f), k37 = v_k(0.003360551983667063f), k38 = v_k(0.4021765094450084f);
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
         const vec v0 = v_abs(x);
         const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_min(v0, k0);
+        const vec v2 = v_sel(v1, x, k3);
         const vec v3 = v_mul(v2, v2);
         const vec v4 = v_mul(k2, v3);
-        const vec v6 = v_fma(k1, v4, k3);
-        const vec v8 = v_fma(v6, v4, k4);
-        const vec v10 = v_fma(v8, v4, k5);
-        const vec v12 = v_fma(v10, v4, k6);
-        const vec v14 = v_fma(v12, v4, k7);
-        const vec v16 = v_fma(v14, v4, k8);
-        const vec v18 = v_fma(v16, v4, k9);
-        const vec v20 = v_fma(v18, v4, k10);
-        const vec v22 = v_fma(v20, v4, k11);
-        const vec v24 = v_fma(v22, v4, k12);
-        const vec v26 = v_fma(v24, v4, k13);
-        const vec v28 = v_fma(v26, v4, k14);
-        const vec v30 = v_fma(v28, v4, k15);
-        const vec v32 = v_fma(v30, v4, k16);
-        const vec v34 = v_fma(v32, v4, k16);
-        const vec v35 = v_mul(k17, v0);
+        const vec v6 = v_fma(k1, v4, k4);
+        const vec v8 = v_fma(v6, v4, k5);
+        const vec v10 = v_fma(v8, v4, k6);
+        const vec v12 = v_fma(v10, v4, k7);
+        const vec v14 = v_fma(v12, v4, k8);
+        const vec v16 = v_fma(v14, v4, k9);
+        const vec v18 = v_fma(v16, v4, k10);
+        const vec v20 = v_fma(v18, v4, k11);
+        const vec v22 = v_fma(v20, v4, k12);
+        const vec v24 = v_fma(v22, v4, k13);
+        const vec v26 = v_fma(v24, v4, k14);
+        const vec v28 = v_fma(v26, v4, k15);
+        const vec v30 = v_fma(v28, v4, k16);
+        const vec v32 = v_fma(v30, v4, k17);
+        const vec v34 = v_fma(v32, v4, k17);
+        const vec v35 = v_mul(k18, v0);
         const vec v36 = v_exp(v35);
-        const vec v37 = v_max(v0, k0);
-        const vec v38 = v_div(k19, v37);
-        const vec v39 = v_sub(v38, k16);
-        const vec v41 = v_fma(k18, v39, k20);
-        const vec v43 = v_fma(v41, v39, k21);
-        const vec v45 = v_fma(v43, v39, k22);
-        const vec v47 = v_fma(v45, v39, k23);
-        const vec v49 = v_fma(v47, v39, k24);
-        const vec v51 = v_fma(v49, v39, k25);
-        const vec v53 = v_fma(v51, v39, k26);
-        const vec v55 = v_fma(v53, v39, k27);
-        const vec v57 = v_fma(v55, v39, k28);
-        const vec v59 = v_fma(v57, v39, k29);
-        const vec v61 = v_fma(v59, v39, k30);
-        const vec v63 = v_fma(v61, v39, k31);
-        const vec v65 = v_fma(v63, v39, k32);
-        const vec v67 = v_fma(v65, v39, k33);
-        const vec v69 = v_fma(v67, v39, k34);
-        const vec v71 = v_fma(v69, v39, k35);
-        const vec v73 = v_fma(v71, v39, k36);
-        const vec v75 = v_fma(v73, v39, k37);
-        const vec v77 = v_fma(v75, v39, k38);
+        const vec v37 = v_sel(v1, k0, v0);
+        const vec v38 = v_div(k20, v37);
+        const vec v39 = v_sub(v38, k17);
+        const vec v41 = v_fma(k19, v39, k21);
+        const vec v43 = v_fma(v41, v39, k22);
+        const vec v45 = v_fma(v43, v39, k23);
+        const vec v47 = v_fma(v45, v39, k24);
+        const vec v49 = v_fma(v47, v39, k25);
+        const vec v51 = v_fma(v49, v39, k26);
+        const vec v53 = v_fma(v51, v39, k27);
+        const vec v55 = v_fma(v53, v39, k28);
+        const vec v57 = v_fma(v55, v39, k29);
+        const vec v59 = v_fma(v57, v39, k30);
+        const vec v61 = v_fma(v59, v39, k31);
+        const vec v63 = v_fma(v61, v39, k32);
+        const vec v65 = v_fma(v63, v39, k33);
+        const vec v67 = v_fma(v65, v39, k34);
+        const vec v69 = v_fma(v67, v39, k35);
+        const vec v71 = v_fma(v69, v39, k36);
+        const vec v73 = v_fma(v71, v39, k37);
+        const vec v75 = v_fma(v73, v39, k38);
+        const vec v77 = v_fma(v75, v39, k39);
         const vec v78 = v_rsqrt(v37);
         const vec v79 = v_mul(v77, v78);
         const vec v80 = v_mul(v36, v79);
@@ -2036,280 +2174,33 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 /* gradient of i0 with respect to x */
 static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_abs(x);
-        const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_min(v0, k0);
-        const vec v3 = v_mul(v2, v2);
-        const vec v4 = v_mul(k3, v3);
-        const vec v6 = v_fma(k2, v4, k4);
-        const vec v8 = v_fma(v6, v4, k5);
-        const vec v10 = v_fma(v8, v4, k6);
-        const vec v12 = v_fma(v10, v4, k7);
-        const vec v14 = v_fma(v12, v4, k8);
-        const vec v16 = v_fma(v14, v4, k9);
-        const vec v18 = v_fma(v16, v4, k10);
-        const vec v20 = v_fma(v18, v4, k11);
-        const vec v22 = v_fma(v20, v4, k12);
-        const vec v24 = v_fma(v22, v4, k13);
-        const vec v26 = v_fma(v24, v4, k14);
-        const vec v28 = v_fma(v26, v4, k15);
-        const vec v30 = v_fma(v28, v4, k16);
-        const vec v32 = v_fma(v30, v4, k1);
-        const vec v34 = v_fma(v32, v4, k17);
-        const vec v35 = v_mul(k1, v34);
-        const vec v36 = v_mul(x, v35);
-        const vec v37 = v_mul(k1, v0);
-        const vec v38 = v_exp(v37);
-        const vec v39 = v_max(v0, k0);
-        const vec v40 = v_div(k19, v39);
-        const vec v41 = v_sub(v40, k17);
-        const vec v43 = v_fma(k18, v41, k20);
-        const vec v45 = v_fma(v43, v41, k21);
-        const vec v47 = v_fma(v45, v41, k22);
-        const vec v49 = v_fma(v47, v41, k23);
-        const vec v51 = v_fma(v49, v41, k24);
-        const vec v53 = v_fma(v51, v41, k25);
-        const vec v55 = v_fma(v53, v41, k26);
-        const vec v57 = v_fma(v55, v41, k27);
-        const vec v59 = v_fma(v57, v41, k28);
-        const vec v61 = v_fma(v59, v41, k29);
-        const vec v63 = v_fma(v61, v41, k30);
-        const vec v65 = v_fma(v63, v41, k31);
-        const vec v67 = v_fma(v65, v41, k32);
-        const vec v69 = v_fma(v67, v41, k33);
-        const vec v71 = v_fma(v69, v41, k34);
-        const vec v73 = v_fma(v71, v41, k35);
-        const vec v75 = v_fma(v73, v41, k36);
-        const vec v77 = v_fma(v75, v41, k37);
-        const vec v79 = v_fma(v77, v41, k38);
-        const vec v80 = v_rsqrt(v39);
-        const vec v81 = v_mul(v79, v80);
-        const vec v82 = v_mul(v38, v81);
-        const vec v83 = v_mul(v82, v38);
-        const vec v84 = v_copysign(v83, x);
-        const vec v85 = v_sel(v1, v36, v84);
-        const vec v86 = v_mul(g, v85);
-        STORE(out[0] + i, v86);
-    }
-}
-
-/* i0e: exp(-|x|) i0(x) */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
-    (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(1.1306500089013763e-22f), k4 = v_k(2.638002505725747e-20f), k5 = v_k(4.346121910699508e-18f), k6 = v_k(6.277839310169019e-16f), k7 = v_k(7.593879649069731e-14f), k8 = v_k(7.594071466919559e-12f), k9 = v_k(6.151186646504185e-10f), k10 = v_k(3.936759914166877e-08f), k11 = v_k(1.9290123450477713e-06f), k12 = v_k(6.944444444548648e-05f), k13 = v_k(0.0017361111111100687f), k14 = v_k(0.027777777777778328f), k15 = v_k(0.2499999999999999f), k16 = v_k(1.0f), k17 = v_k(-8.4140543519859e-11f), k18 = v_k(16.0f), k19 = v_k(2.3890763556453093e-10f), k20 = v_k(6.50066244690368e-10f), k21 = v_k(-1.388257515492763e-09f), k22 = v_k(-2.543681046758524e-09f), k23 = v_k(3.3946227964844304e-09f), k24 = v_k(6.8652972408165815e-09f), k25 = v_k(-3.04483111793627e-09f), k26 = v_k(-1.3089565468031359e-08f), k27 = v_k(-7.647359453153507e-09f), k28 = v_k(7.460048908482452e-09f), k29 = v_k(2.1763879371440915e-08f), k30 = v_k(3.934283500929096e-08f), k31 = v_k(8.869196824918138e-08f), k32 = v_k(2.973581894329335e-07f), k33 = v_k(1.483849744773436e-06f), k34 = v_k(1.1143033863754977e-05f), k35 = v_k(0.0001362160743304505f), k36 = v_k(0.003360551983667063f), k37 = v_k(0.4021765094450084f);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i);
-        const vec v0 = v_abs(x);
-        const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_neg(v0);
-        const vec v3 = v_exp(v2);
-        const vec v4 = v_min(v0, k0);
-        const vec v5 = v_mul(v4, v4);
-        const vec v6 = v_mul(k2, v5);
-        const vec v8 = v_fma(k1, v6, k3);
-        const vec v10 = v_fma(v8, v6, k4);
-        const vec v12 = v_fma(v10, v6, k5);
-        const vec v14 = v_fma(v12, v6, k6);
-        const vec v16 = v_fma(v14, v6, k7);
-        const vec v18 = v_fma(v16, v6, k8);
-        const vec v20 = v_fma(v18, v6, k9);
-        const vec v22 = v_fma(v20, v6, k10);
-        const vec v24 = v_fma(v22, v6, k11);
-        const vec v26 = v_fma(v24, v6, k12);
-        const vec v28 = v_fma(v26, v6, k13);
-        const vec v30 = v_fma(v28, v6, k14);
-        const vec v32 = v_fma(v30, v6, k15);
-        const vec v34 = v_fma(v32, v6, k16);
-        const vec v36 = v_fma(v34, v6, k16);
-        const vec v37 = v_mul(v3, v36);
-        const vec v38 = v_max(v0, k0);
-        const vec v39 = v_div(k18, v38);
-        const vec v40 = v_sub(v39, k16);
-        const vec v42 = v_fma(k17, v40, k19);
-        const vec v44 = v_fma(v42, v40, k20);
-        const vec v46 = v_fma(v44, v40, k21);
-        const vec v48 = v_fma(v46, v40, k22);
-        const vec v50 = v_fma(v48, v40, k23);
-        const vec v52 = v_fma(v50, v40, k24);
-        const vec v54 = v_fma(v52, v40, k25);
-        const vec v56 = v_fma(v54, v40, k26);
-        const vec v58 = v_fma(v56, v40, k27);
-        const vec v60 = v_fma(v58, v40, k28);
-        const vec v62 = v_fma(v60, v40, k29);
-        const vec v64 = v_fma(v62, v40, k30);
-        const vec v66 = v_fma(v64, v40, k31);
-        const vec v68 = v_fma(v66, v40, k32);
-        const vec v70 = v_fma(v68, v40, k33);
-        const vec v72 = v_fma(v70, v40, k34);
-        const vec v74 = v_fma(v72, v40, k35);
-        const vec v76 = v_fma(v74, v40, k36);
-        const vec v78 = v_fma(v76, v40, k37);
-        const vec v79 = v_rsqrt(v38);
-        const vec v80 = v_mul(v78, v79);
-        const vec v81 = v_sel(v1, v37, v80);
-        STORE(out[0] + i, v81);
-    }
-}
-
-/* gradient of i0e with respect to x */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
-    (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f), k40 = v_k(-8.4140543519859e-11f), k41 = v_k(2.3890763556453093e-10f), k42 = v_k(6.50066244690368e-10f), k43 = v_k(-1.388257515492763e-09f), k44 = v_k(-2.543681046758524e-09f), k45 = v_k(3.3946227964844304e-09f), k46 = v_k(6.8652972408165815e-09f), k47 = v_k(-3.04483111793627e-09f), k48 = v_k(-1.3089565468031359e-08f), k49 = v_k(-7.647359453153507e-09f), k50 = v_k(7.460048908482452e-09f), k51 = v_k(2.1763879371440915e-08f), k52 = v_k(3.934283500929096e-08f), k53 = v_k(8.869196824918138e-08f), k54 = v_k(2.973581894329335e-07f), k55 = v_k(1.483849744773436e-06f), k56 = v_k(1.1143033863754977e-05f), k57 = v_k(0.0001362160743304505f), k58 = v_k(0.003360551983667063f), k59 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
         const vec v0 = v_abs(x);
         const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_neg(v0);
-        const vec v3 = v_exp(v2);
-        const vec v4 = v_min(v0, k0);
-        const vec v5 = v_mul(v4, v4);
-        const vec v6 = v_mul(k3, v5);
-        const vec v8 = v_fma(k2, v6, k4);
-        const vec v10 = v_fma(v8, v6, k5);
-        const vec v12 = v_fma(v10, v6, k6);
-        const vec v14 = v_fma(v12, v6, k7);
-        const vec v16 = v_fma(v14, v6, k8);
-        const vec v18 = v_fma(v16, v6, k9);
-        const vec v20 = v_fma(v18, v6, k10);
-        const vec v22 = v_fma(v20, v6, k11);
-        const vec v24 = v_fma(v22, v6, k12);
-        const vec v26 = v_fma(v24, v6, k13);
-        const vec v28 = v_fma(v26, v6, k14);
-        const vec v30 = v_fma(v28, v6, k15);
-        const vec v32 = v_fma(v30, v6, k16);
-        const vec v34 = v_fma(v32, v6, k1);
-        const vec v36 = v_fma(v34, v6, k17);
-        const vec v37 = v_mul(k1, v36);
-        const vec v38 = v_mul(v3, v37);
-        const vec v39 = v_mul(x, v38);
-        const vec v40 = v_max(v0, k0);
-        const vec v41 = v_div(k19, v40);
-        const vec v42 = v_sub(v41, k17);
-        const vec v44 = v_fma(k18, v42, k20);
-        const vec v46 = v_fma(v44, v42, k21);
-        const vec v48 = v_fma(v46, v42, k22);
-        const vec v50 = v_fma(v48, v42, k23);
-        const vec v52 = v_fma(v50, v42, k24);
-        const vec v54 = v_fma(v52, v42, k25);
-        const vec v56 = v_fma(v54, v42, k26);
-        const vec v58 = v_fma(v56, v42, k27);
-        const vec v60 = v_fma(v58, v42, k28);
-        const vec v62 = v_fma(v60, v42, k29);
-        const vec v64 = v_fma(v62, v42, k30);
-        const vec v66 = v_fma(v64, v42, k31);
-        const vec v68 = v_fma(v66, v42, k32);
-        const vec v70 = v_fma(v68, v42, k33);
-        const vec v72 = v_fma(v70, v42, k34);
-        const vec v74 = v_fma(v72, v42, k35);
-        const vec v76 = v_fma(v74, v42, k36);
-        const vec v78 = v_fma(v76, v42, k37);
-        const vec v80 = v_fma(v78, v42, k38);
-        const vec v81 = v_rsqrt(v40);
-        const vec v82 = v_mul(v80, v81);
-        const vec v83 = v_copysign(v82, x);
-        const vec v84 = v_sel(v1, v39, v83);
-        const vec v85 = v_sign(x);
-        const vec v87 = v_fnma(v85, y, v84);
-        const vec v88 = v_mul(g, v87);
-        STORE(out[0] + i, v88);
-    }
-}
-
-/* i1: modified Bessel function of the first kind, order 1 */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
-    (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i);
-        const vec v0 = v_abs(x);
-        const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_min(v0, k0);
+        const vec v2 = v_sel(v1, x, k1);
         const vec v3 = v_mul(v2, v2);
-        const vec v4 = v_mul(k3, v3);
-        const vec v6 = v_fma(k2, v4, k4);
-        const vec v8 = v_fma(v6, v4, k5);
-        const vec v10 = v_fma(v8, v4, k6);
-        const vec v12 = v_fma(v10, v4, k7);
-        const vec v14 = v_fma(v12, v4, k8);
-        const vec v16 = v_fma(v14, v4, k9);
-        const vec v18 = v_fma(v16, v4, k10);
-        const vec v20 = v_fma(v18, v4, k11);
-        const vec v22 = v_fma(v20, v4, k12);
-        const vec v24 = v_fma(v22, v4, k13);
-        const vec v26 = v_fma(v24, v4, k14);
-        const vec v28 = v_fma(v26, v4, k15);
-        const vec v30 = v_fma(v28, v4, k16);
-        const vec v32 = v_fma(v30, v4, k1);
-        const vec v34 = v_fma(v32, v4, k17);
-        const vec v35 = v_mul(k1, v34);
-        const vec v36 = v_mul(x, v35);
-        const vec v37 = v_mul(k1, v0);
-        const vec v38 = v_exp(v37);
-        const vec v39 = v_max(v0, k0);
-        const vec v40 = v_div(k19, v39);
-        const vec v41 = v_sub(v40, k17);
-        const vec v43 = v_fma(k18, v41, k20);
-        const vec v45 = v_fma(v43, v41, k21);
-        const vec v47 = v_fma(v45, v41, k22);
-        const vec v49 = v_fma(v47, v41, k23);
-        const vec v51 = v_fma(v49, v41, k24);
-        const vec v53 = v_fma(v51, v41, k25);
-        const vec v55 = v_fma(v53, v41, k26);
-        const vec v57 = v_fma(v55, v41, k27);
-        const vec v59 = v_fma(v57, v41, k28);
-        const vec v61 = v_fma(v59, v41, k29);
-        const vec v63 = v_fma(v61, v41, k30);
-        const vec v65 = v_fma(v63, v41, k31);
-        const vec v67 = v_fma(v65, v41, k32);
-        const vec v69 = v_fma(v67, v41, k33);
-        const vec v71 = v_fma(v69, v41, k34);
-        const vec v73 = v_fma(v71, v41, k35);
-        const vec v75 = v_fma(v73, v41, k36);
-        const vec v77 = v_fma(v75, v41, k37);
-        const vec v79 = v_fma(v77, v41, k38);
-        const vec v80 = v_rsqrt(v39);
-        const vec v81 = v_mul(v79, v80);
-        const vec v82 = v_mul(v38, v81);
-        const vec v83 = v_mul(v82, v38);
-        const vec v84 = v_copysign(v83, x);
-        const vec v85 = v_sel(v1, v36, v84);
-        STORE(out[0] + i, v85);
-    }
-}
-
-/* gradient of i1 with respect to x */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
-    (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(8.0f), k3 = v_k(9.16870802898714e-25f), k4 = v_k(0.25f), k5 = v_k(1.1306500089013763e-22f), k6 = v_k(2.638002505725747e-20f), k7 = v_k(4.346121910699508e-18f), k8 = v_k(6.277839310169019e-16f), k9 = v_k(7.593879649069731e-14f), k10 = v_k(7.594071466919559e-12f), k11 = v_k(6.151186646504185e-10f), k12 = v_k(3.936759914166877e-08f), k13 = v_k(1.9290123450477713e-06f), k14 = v_k(6.944444444548648e-05f), k15 = v_k(0.0017361111111100687f), k16 = v_k(0.027777777777778328f), k17 = v_k(0.2499999999999999f), k18 = v_k(1.0f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_eq(x, k0);
-        const vec v1 = v_abs(x);
-        const vec v2 = v_lt(v1, k2);
-        const vec v3 = v_min(v1, k2);
-        const vec v4 = v_mul(v3, v3);
-        const vec v5 = v_mul(k4, v4);
-        const vec v7 = v_fma(k3, v5, k5);
-        const vec v9 = v_fma(v7, v5, k6);
-        const vec v11 = v_fma(v9, v5, k7);
-        const vec v13 = v_fma(v11, v5, k8);
-        const vec v15 = v_fma(v13, v5, k9);
-        const vec v17 = v_fma(v15, v5, k10);
-        const vec v19 = v_fma(v17, v5, k11);
-        const vec v21 = v_fma(v19, v5, k12);
-        const vec v23 = v_fma(v21, v5, k13);
-        const vec v25 = v_fma(v23, v5, k14);
-        const vec v27 = v_fma(v25, v5, k15);
-        const vec v29 = v_fma(v27, v5, k16);
-        const vec v31 = v_fma(v29, v5, k17);
-        const vec v33 = v_fma(v31, v5, k18);
-        const vec v35 = v_fma(v33, v5, k18);
-        const vec v36 = v_mul(k1, v1);
-        const vec v37 = v_exp(v36);
-        const vec v38 = v_max(v1, k2);
+        const vec v4 = v_mul(k4, v3);
+        const vec v6 = v_fma(k3, v4, k5);
+        const vec v8 = v_fma(v6, v4, k6);
+        const vec v10 = v_fma(v8, v4, k7);
+        const vec v12 = v_fma(v10, v4, k8);
+        const vec v14 = v_fma(v12, v4, k9);
+        const vec v16 = v_fma(v14, v4, k10);
+        const vec v18 = v_fma(v16, v4, k11);
+        const vec v20 = v_fma(v18, v4, k12);
+        const vec v22 = v_fma(v20, v4, k13);
+        const vec v24 = v_fma(v22, v4, k14);
+        const vec v26 = v_fma(v24, v4, k15);
+        const vec v28 = v_fma(v26, v4, k16);
+        const vec v30 = v_fma(v28, v4, k17);
+        const vec v32 = v_fma(v30, v4, k2);
+        const vec v34 = v_fma(v32, v4, k18);
+        const vec v35 = v_mul(k2, v34);
+        const vec v36 = v_mul(v2, v35);
+        const vec v37 = v_sign(x);
+        const vec v38 = v_sel(v1, k0, v0);
         const vec v39 = v_div(k20, v38);
         const vec v40 = v_sub(v39, k18);
         const vec v42 = v_fma(k19, v40, k21);
@@ -2331,34 +2222,48 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
         const vec v74 = v_fma(v72, v40, k37);
         const vec v76 = v_fma(v74, v40, k38);
         const vec v78 = v_fma(v76, v40, k39);
-        const vec v79 = v_rsqrt(v38);
-        const vec v80 = v_mul(v78, v79);
-        const vec v81 = v_mul(v37, v80);
-        const vec v82 = v_mul(v81, v37);
-        const vec v83 = v_sel(v2, v35, v82);
-        const vec v84 = v_sel(v0, k18, x);
-        const vec v85 = v_div(y, v84);
-        const vec v86 = v_sub(v83, v85);
-        const vec v87 = v_sel(v0, k1, v86);
-        const vec v88 = v_mul(g, v87);
-        STORE(out[0] + i, v88);
+        const vec v80 = v_fma(k40, v40, k41);
+        const vec v82 = v_fma(v80, v40, k42);
+        const vec v84 = v_fma(v82, v40, k43);
+        const vec v86 = v_fma(v84, v40, k44);
+        const vec v88 = v_fma(v86, v40, k45);
+        const vec v90 = v_fma(v88, v40, k46);
+        const vec v92 = v_fma(v90, v40, k47);
+        const vec v94 = v_fma(v92, v40, k48);
+        const vec v96 = v_fma(v94, v40, k49);
+        const vec v98 = v_fma(v96, v40, k50);
+        const vec v100 = v_fma(v98, v40, k51);
+        const vec v102 = v_fma(v100, v40, k52);
+        const vec v104 = v_fma(v102, v40, k53);
+        const vec v106 = v_fma(v104, v40, k54);
+        const vec v108 = v_fma(v106, v40, k55);
+        const vec v110 = v_fma(v108, v40, k56);
+        const vec v112 = v_fma(v110, v40, k57);
+        const vec v114 = v_fma(v112, v40, k58);
+        const vec v116 = v_fma(v114, v40, k59);
+        const vec v117 = v_div(v78, v116);
+        const vec v118 = v_mul(y, v117);
+        const vec v119 = v_mul(v37, v118);
+        const vec v120 = v_sel(v1, v36, v119);
+        const vec v121 = v_mul(g, v120);
+        STORE(out[0] + i, v121);
     }
 }
 
-/* i1e: exp(-|x|) i1(x) */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+/* i0e: exp(-|x|) i0(x) */
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(-8.4140543519859e-11f), k19 = v_k(16.0f), k20 = v_k(2.3890763556453093e-10f), k21 = v_k(6.50066244690368e-10f), k22 = v_k(-1.388257515492763e-09f), k23 = v_k(-2.543681046758524e-09f), k24 = v_k(3.3946227964844304e-09f), k25 = v_k(6.8652972408165815e-09f), k26 = v_k(-3.04483111793627e-09f), k27 = v_k(-1.3089565468031359e-08f), k28 = v_k(-7.647359453153507e-09f), k29 = v_k(7.460048908482452e-09f), k30 = v_k(2.1763879371440915e-08f), k31 = v_k(3.934283500929096e-08f), k32 = v_k(8.869196824918138e-08f), k33 = v_k(2.973581894329335e-07f), k34 = v_k(1.483849744773436e-06f), k35 = v_k(1.1143033863754977e-05f), k36 = v_k(0.0001362160743304505f), k37 = v_k(0.003360551983667063f), k38 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
         const vec v0 = v_abs(x);
         const vec v1 = v_lt(v0, k0);
         const vec v2 = v_neg(v0);
         const vec v3 = v_exp(v2);
-        const vec v4 = v_min(v0, k0);
+        const vec v4 = v_sel(v1, x, k3);
         const vec v5 = v_mul(v4, v4);
-        const vec v6 = v_mul(k3, v5);
-        const vec v8 = v_fma(k2, v6, k4);
+        const vec v6 = v_mul(k2, v5);
+        const vec v8 = v_fma(k1, v6, k4);
         const vec v10 = v_fma(v8, v6, k5);
         const vec v12 = v_fma(v10, v6, k6);
         const vec v14 = v_fma(v12, v6, k7);
@@ -2371,117 +2276,480 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
         const vec v28 = v_fma(v26, v6, k14);
         const vec v30 = v_fma(v28, v6, k15);
         const vec v32 = v_fma(v30, v6, k16);
-        const vec v34 = v_fma(v32, v6, k1);
+        const vec v34 = v_fma(v32, v6, k17);
         const vec v36 = v_fma(v34, v6, k17);
-        const vec v37 = v_mul(k1, v36);
-        const vec v38 = v_mul(v3, v37);
-        const vec v39 = v_mul(x, v38);
-        const vec v40 = v_max(v0, k0);
-        const vec v41 = v_div(k19, v40);
-        const vec v42 = v_sub(v41, k17);
-        const vec v44 = v_fma(k18, v42, k20);
-        const vec v46 = v_fma(v44, v42, k21);
-        const vec v48 = v_fma(v46, v42, k22);
-        const vec v50 = v_fma(v48, v42, k23);
-        const vec v52 = v_fma(v50, v42, k24);
-        const vec v54 = v_fma(v52, v42, k25);
-        const vec v56 = v_fma(v54, v42, k26);
-        const vec v58 = v_fma(v56, v42, k27);
-        const vec v60 = v_fma(v58, v42, k28);
-        const vec v62 = v_fma(v60, v42, k29);
-        const vec v64 = v_fma(v62, v42, k30);
-        const vec v66 = v_fma(v64, v42, k31);
-        const vec v68 = v_fma(v66, v42, k32);
-        const vec v70 = v_fma(v68, v42, k33);
-        const vec v72 = v_fma(v70, v42, k34);
-        const vec v74 = v_fma(v72, v42, k35);
-        const vec v76 = v_fma(v74, v42, k36);
-        const vec v78 = v_fma(v76, v42, k37);
-        const vec v80 = v_fma(v78, v42, k38);
+        const vec v37 = v_mul(v3, v36);
+        const vec v38 = v_sel(v1, k0, v0);
+        const vec v39 = v_div(k19, v38);
+        const vec v40 = v_sub(v39, k17);
+        const vec v42 = v_fma(k18, v40, k20);
+        const vec v44 = v_fma(v42, v40, k21);
+        const vec v46 = v_fma(v44, v40, k22);
+        const vec v48 = v_fma(v46, v40, k23);
+        const vec v50 = v_fma(v48, v40, k24);
+        const vec v52 = v_fma(v50, v40, k25);
+        const vec v54 = v_fma(v52, v40, k26);
+        const vec v56 = v_fma(v54, v40, k27);
+        const vec v58 = v_fma(v56, v40, k28);
+        const vec v60 = v_fma(v58, v40, k29);
+        const vec v62 = v_fma(v60, v40, k30);
+        const vec v64 = v_fma(v62, v40, k31);
+        const vec v66 = v_fma(v64, v40, k32);
+        const vec v68 = v_fma(v66, v40, k33);
+        const vec v70 = v_fma(v68, v40, k34);
+        const vec v72 = v_fma(v70, v40, k35);
+        const vec v74 = v_fma(v72, v40, k36);
+        const vec v76 = v_fma(v74, v40, k37);
+        const vec v78 = v_fma(v76, v40, k38);
+        const vec v79 = v_rsqrt(v38);
+        const vec v80 = v_mul(v78, v79);
+        const vec v81 = v_sel(v1, v37, v80);
+        STORE(out[0] + i, v81);
+    }
+}
+
+/* gradient of i0e with respect to x */
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(9.16870802898714e-25f), k20 = v_k(1.1306500089013763e-22f), k21 = v_k(2.638002505725747e-20f), k22 = v_k(4.346121910699508e-18f), k23 = v_k(6.277839310169019e-16f), k24 = v_k(7.593879649069731e-14f), k25 = v_k(7.594071466919559e-12f), k26 = v_k(6.151186646504185e-10f), k27 = v_k(3.936759914166877e-08f), k28 = v_k(1.9290123450477713e-06f), k29 = v_k(6.944444444548648e-05f), k30 = v_k(0.0017361111111100687f), k31 = v_k(0.027777777777778328f), k32 = v_k(0.2499999999999999f), k33 = v_k(16.0f), k34 = v_k(-1.598670326877321e-09f), k35 = v_k(4.3003374401615565e-09f), k36 = v_k(1.1051126159736257e-08f), k37 = v_k(-2.2212120247884208e-08f), k38 = v_k(-3.815521570137786e-08f), k39 = v_k(4.7524719150782026e-08f), k40 = v_k(8.924886413061555e-08f), k41 = v_k(-3.6537973415235245e-08f), k42 = v_k(-1.4398522014834496e-07f), k43 = v_k(-7.647359453153507e-08f), k44 = v_k(6.714044017634207e-08f), k45 = v_k(1.7411103497152732e-07f), k46 = v_k(2.7539984506503674e-07f), k47 = v_k(5.321518094950883e-07f), k48 = v_k(1.4867909471646674e-06f), k49 = v_k(5.935398979093744e-06f), k50 = v_k(3.342910159126493e-05f), k51 = v_k(0.000272432148660901f), k52 = v_k(0.003360551983667063f), k53 = v_k(-8.4140543519859e-11f), k54 = v_k(2.3890763556453093e-10f), k55 = v_k(6.50066244690368e-10f), k56 = v_k(-1.388257515492763e-09f), k57 = v_k(-2.543681046758524e-09f), k58 = v_k(3.3946227964844304e-09f), k59 = v_k(6.8652972408165815e-09f), k60 = v_k(-3.04483111793627e-09f), k61 = v_k(-1.3089565468031359e-08f), k62 = v_k(-7.647359453153507e-09f), k63 = v_k(7.460048908482452e-09f), k64 = v_k(2.1763879371440915e-08f), k65 = v_k(3.934283500929096e-08f), k66 = v_k(8.869196824918138e-08f), k67 = v_k(2.973581894329335e-07f), k68 = v_k(1.483849744773436e-06f), k69 = v_k(1.1143033863754977e-05f), k70 = v_k(0.0001362160743304505f), k71 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_neg(v0);
+        const vec v3 = v_exp(v2);
+        const vec v4 = v_sel(v1, x, k1);
+        const vec v5 = v_mul(v4, v4);
+        const vec v6 = v_mul(k4, v5);
+        const vec v8 = v_fma(k3, v6, k5);
+        const vec v10 = v_fma(v8, v6, k6);
+        const vec v12 = v_fma(v10, v6, k7);
+        const vec v14 = v_fma(v12, v6, k8);
+        const vec v16 = v_fma(v14, v6, k9);
+        const vec v18 = v_fma(v16, v6, k10);
+        const vec v20 = v_fma(v18, v6, k11);
+        const vec v22 = v_fma(v20, v6, k12);
+        const vec v24 = v_fma(v22, v6, k13);
+        const vec v26 = v_fma(v24, v6, k14);
+        const vec v28 = v_fma(v26, v6, k15);
+        const vec v30 = v_fma(v28, v6, k16);
+        const vec v32 = v_fma(v30, v6, k17);
+        const vec v34 = v_fma(v32, v6, k2);
+        const vec v36 = v_fma(v34, v6, k18);
+        const vec v37 = v_mul(k2, v36);
+        const vec v39 = v_sign(x);
+        const vec v41 = v_fma(k19, v6, k20);
+        const vec v43 = v_fma(v41, v6, k21);
+        const vec v45 = v_fma(v43, v6, k22);
+        const vec v47 = v_fma(v45, v6, k23);
+        const vec v49 = v_fma(v47, v6, k24);
+        const vec v51 = v_fma(v49, v6, k25);
+        const vec v53 = v_fma(v51, v6, k26);
+        const vec v55 = v_fma(v53, v6, k27);
+        const vec v57 = v_fma(v55, v6, k28);
+        const vec v59 = v_fma(v57, v6, k29);
+        const vec v61 = v_fma(v59, v6, k30);
+        const vec v63 = v_fma(v61, v6, k31);
+        const vec v65 = v_fma(v63, v6, k32);
+        const vec v67 = v_fma(v65, v6, k18);
+        const vec v69 = v_fma(v67, v6, k18);
+        const vec v70 = v_mul(v39, v69);
+        const vec v71 = v_fma(v4, v37, -v70);
+        const vec v72 = v_mul(v3, v71);
+        const vec v73 = v_sel(v1, k0, v0);
+        const vec v74 = v_div(k33, v73);
+        const vec v75 = v_sub(v74, k18);
+        const vec v77 = v_fma(k34, v75, k35);
+        const vec v79 = v_fma(v77, v75, k36);
+        const vec v81 = v_fma(v79, v75, k37);
+        const vec v83 = v_fma(v81, v75, k38);
+        const vec v85 = v_fma(v83, v75, k39);
+        const vec v87 = v_fma(v85, v75, k40);
+        const vec v89 = v_fma(v87, v75, k41);
+        const vec v91 = v_fma(v89, v75, k42);
+        const vec v93 = v_fma(v91, v75, k43);
+        const vec v95 = v_fma(v93, v75, k44);
+        const vec v97 = v_fma(v95, v75, k45);
+        const vec v99 = v_fma(v97, v75, k46);
+        const vec v101 = v_fma(v99, v75, k47);
+        const vec v103 = v_fma(v101, v75, k48);
+        const vec v105 = v_fma(v103, v75, k49);
+        const vec v107 = v_fma(v105, v75, k50);
+        const vec v109 = v_fma(v107, v75, k51);
+        const vec v111 = v_fma(v109, v75, k52);
+        const vec v114 = v_fma(k53, v75, k54);
+        const vec v116 = v_fma(v114, v75, k55);
+        const vec v118 = v_fma(v116, v75, k56);
+        const vec v120 = v_fma(v118, v75, k57);
+        const vec v122 = v_fma(v120, v75, k58);
+        const vec v124 = v_fma(v122, v75, k59);
+        const vec v126 = v_fma(v124, v75, k60);
+        const vec v128 = v_fma(v126, v75, k61);
+        const vec v130 = v_fma(v128, v75, k62);
+        const vec v132 = v_fma(v130, v75, k63);
+        const vec v134 = v_fma(v132, v75, k64);
+        const vec v136 = v_fma(v134, v75, k65);
+        const vec v138 = v_fma(v136, v75, k66);
+        const vec v140 = v_fma(v138, v75, k67);
+        const vec v142 = v_fma(v140, v75, k68);
+        const vec v144 = v_fma(v142, v75, k69);
+        const vec v146 = v_fma(v144, v75, k70);
+        const vec v148 = v_fma(v146, v75, k52);
+        const vec v150 = v_fma(v148, v75, k71);
+        const vec v151 = v_mul(k2, v150);
+        const vec v152 = v_fma(v74, v111, v151);
+        const vec v153 = v_neg(v152);
+        const vec v154 = v_div(v153, v73);
+        const vec v155 = v_rsqrt(v73);
+        const vec v156 = v_mul(v154, v155);
+        const vec v157 = v_mul(v39, v156);
+        const vec v158 = v_sel(v1, v72, v157);
+        const vec v159 = v_mul(g, v158);
+        STORE(out[0] + i, v159);
+    }
+}
+
+/* i1: modified Bessel function of the first kind, order 1 */
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, x, k1);
+        const vec v3 = v_mul(v2, v2);
+        const vec v4 = v_mul(k4, v3);
+        const vec v6 = v_fma(k3, v4, k5);
+        const vec v8 = v_fma(v6, v4, k6);
+        const vec v10 = v_fma(v8, v4, k7);
+        const vec v12 = v_fma(v10, v4, k8);
+        const vec v14 = v_fma(v12, v4, k9);
+        const vec v16 = v_fma(v14, v4, k10);
+        const vec v18 = v_fma(v16, v4, k11);
+        const vec v20 = v_fma(v18, v4, k12);
+        const vec v22 = v_fma(v20, v4, k13);
+        const vec v24 = v_fma(v22, v4, k14);
+        const vec v26 = v_fma(v24, v4, k15);
+        const vec v28 = v_fma(v26, v4, k16);
+        const vec v30 = v_fma(v28, v4, k17);
+        const vec v32 = v_fma(v30, v4, k2);
+        const vec v34 = v_fma(v32, v4, k18);
+        const vec v35 = v_mul(k2, v34);
+        const vec v36 = v_mul(v2, v35);
+        const vec v37 = v_sign(x);
+        const vec v38 = v_mul(k2, v0);
+        const vec v39 = v_exp(v38);
+        const vec v40 = v_sel(v1, k0, v0);
+        const vec v41 = v_div(k20, v40);
+        const vec v42 = v_sub(v41, k18);
+        const vec v44 = v_fma(k19, v42, k21);
+        const vec v46 = v_fma(v44, v42, k22);
+        const vec v48 = v_fma(v46, v42, k23);
+        const vec v50 = v_fma(v48, v42, k24);
+        const vec v52 = v_fma(v50, v42, k25);
+        const vec v54 = v_fma(v52, v42, k26);
+        const vec v56 = v_fma(v54, v42, k27);
+        const vec v58 = v_fma(v56, v42, k28);
+        const vec v60 = v_fma(v58, v42, k29);
+        const vec v62 = v_fma(v60, v42, k30);
+        const vec v64 = v_fma(v62, v42, k31);
+        const vec v66 = v_fma(v64, v42, k32);
+        const vec v68 = v_fma(v66, v42, k33);
+        const vec v70 = v_fma(v68, v42, k34);
+        const vec v72 = v_fma(v70, v42, k35);
+        const vec v74 = v_fma(v72, v42, k36);
+        const vec v76 = v_fma(v74, v42, k37);
+        const vec v78 = v_fma(v76, v42, k38);
+        const vec v80 = v_fma(v78, v42, k39);
         const vec v81 = v_rsqrt(v40);
         const vec v82 = v_mul(v80, v81);
-        const vec v83 = v_copysign(v82, x);
-        const vec v84 = v_sel(v1, v39, v83);
-        STORE(out[0] + i, v84);
+        const vec v83 = v_mul(v39, v82);
+        const vec v84 = v_mul(v83, v39);
+        const vec v85 = v_mul(v37, v84);
+        const vec v86 = v_sel(v1, v36, v85);
+        STORE(out[0] + i, v86);
+    }
+}
+
+/* gradient of i1 with respect to x */
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(5.68889099231668e-26f), k20 = v_k(7.584988660766692e-24f), k21 = v_k(1.8818738235305572e-21f), k22 = v_k(3.343898446291745e-19f), k23 = v_k(5.231388560151743e-17f), k24 = v_k(6.9035467016542245e-15f), k25 = v_k(7.594069552763128e-13f), k26 = v_k(6.834651961694386e-11f), k27 = v_k(4.920949886237272e-09f), k28 = v_k(2.7557319217167014e-07f), k29 = v_k(1.1574074074197762e-05f), k30 = v_k(0.000347222222222085f), k31 = v_k(0.006944444444444526f), k32 = v_k(0.08333333333333331f), k33 = v_k(8.477905278550892e-11f), k34 = v_k(16.0f), k35 = v_k(-2.553477832143978e-10f), k36 = v_k(-6.539463744877515e-10f), k37 = v_k(1.4907748646317318e-09f), k38 = v_k(2.573528626974577e-09f), k39 = v_k(-3.6934585115497737e-09f), k40 = v_k(-7.0484821491920475e-09f), k41 = v_k(3.5276988655550675e-09f), k42 = v_k(1.3767852339030786e-08f), k43 = v_k(7.663791306126756e-09f), k44 = v_k(-8.352807985059269e-09f), k45 = v_k(-2.359542174645811e-08f), k46 = v_k(-4.314156396323434e-08f), k47 = v_k(-9.998199906722526e-08f), k48 = v_k(-3.4838453285810904e-07f), k49 = v_k(-1.8349123471059882e-06f), k50 = v_k(-1.5038547231515547e-05f), k51 = v_k(-0.00021923576377109956f), k52 = v_k(-0.0097495771932358f), k53 = v_k(0.389398459025872f), k54 = v_k(-8.4140543519859e-11f), k55 = v_k(2.3890763556453093e-10f), k56 = v_k(6.50066244690368e-10f), k57 = v_k(-1.388257515492763e-09f), k58 = v_k(-2.543681046758524e-09f), k59 = v_k(3.3946227964844304e-09f), k60 = v_k(6.8652972408165815e-09f), k61 = v_k(-3.04483111793627e-09f), k62 = v_k(-1.3089565468031359e-08f), k63 = v_k(-7.647359453153507e-09f), k64 = v_k(7.460048908482452e-09f), k65 = v_k(2.1763879371440915e-08f), k66 = v_k(3.934283500929096e-08f), k67 = v_k(8.869196824918138e-08f), k68 = v_k(2.973581894329335e-07f), k69 = v_k(1.483849744773436e-06f), k70 = v_k(1.1143033863754977e-05f), k71 = v_k(0.0001362160743304505f), k72 = v_k(0.003360551983667063f), k73 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, x, k3);
+        const vec v3 = v_mul(v2, v2);
+        const vec v4 = v_mul(k2, v3);
+        const vec v6 = v_fma(k1, v4, k4);
+        const vec v8 = v_fma(v6, v4, k5);
+        const vec v10 = v_fma(v8, v4, k6);
+        const vec v12 = v_fma(v10, v4, k7);
+        const vec v14 = v_fma(v12, v4, k8);
+        const vec v16 = v_fma(v14, v4, k9);
+        const vec v18 = v_fma(v16, v4, k10);
+        const vec v20 = v_fma(v18, v4, k11);
+        const vec v22 = v_fma(v20, v4, k12);
+        const vec v24 = v_fma(v22, v4, k13);
+        const vec v26 = v_fma(v24, v4, k14);
+        const vec v28 = v_fma(v26, v4, k15);
+        const vec v30 = v_fma(v28, v4, k16);
+        const vec v32 = v_fma(v30, v4, k17);
+        const vec v34 = v_fma(v32, v4, k17);
+        const vec v36 = v_fma(k19, v4, k20);
+        const vec v38 = v_fma(v36, v4, k21);
+        const vec v40 = v_fma(v38, v4, k22);
+        const vec v42 = v_fma(v40, v4, k23);
+        const vec v44 = v_fma(v42, v4, k24);
+        const vec v46 = v_fma(v44, v4, k25);
+        const vec v48 = v_fma(v46, v4, k26);
+        const vec v50 = v_fma(v48, v4, k27);
+        const vec v52 = v_fma(v50, v4, k28);
+        const vec v54 = v_fma(v52, v4, k29);
+        const vec v56 = v_fma(v54, v4, k30);
+        const vec v58 = v_fma(v56, v4, k31);
+        const vec v60 = v_fma(v58, v4, k32);
+        const vec v62 = v_fma(v60, v4, k18);
+        const vec v64 = v_fma(v62, v4, k17);
+        const vec v66 = v_fnma(k18, v64, v34);
+        const vec v67 = v_abs(y);
+        const vec v68 = v_sel(v1, k0, v0);
+        const vec v69 = v_div(k34, v68);
+        const vec v70 = v_sub(v69, k17);
+        const vec v72 = v_fma(k33, v70, k35);
+        const vec v74 = v_fma(v72, v70, k36);
+        const vec v76 = v_fma(v74, v70, k37);
+        const vec v78 = v_fma(v76, v70, k38);
+        const vec v80 = v_fma(v78, v70, k39);
+        const vec v82 = v_fma(v80, v70, k40);
+        const vec v84 = v_fma(v82, v70, k41);
+        const vec v86 = v_fma(v84, v70, k42);
+        const vec v88 = v_fma(v86, v70, k43);
+        const vec v90 = v_fma(v88, v70, k44);
+        const vec v92 = v_fma(v90, v70, k45);
+        const vec v94 = v_fma(v92, v70, k46);
+        const vec v96 = v_fma(v94, v70, k47);
+        const vec v98 = v_fma(v96, v70, k48);
+        const vec v100 = v_fma(v98, v70, k49);
+        const vec v102 = v_fma(v100, v70, k50);
+        const vec v104 = v_fma(v102, v70, k51);
+        const vec v106 = v_fma(v104, v70, k52);
+        const vec v108 = v_fma(v106, v70, k53);
+        const vec v110 = v_fma(k54, v70, k55);
+        const vec v112 = v_fma(v110, v70, k56);
+        const vec v114 = v_fma(v112, v70, k57);
+        const vec v116 = v_fma(v114, v70, k58);
+        const vec v118 = v_fma(v116, v70, k59);
+        const vec v120 = v_fma(v118, v70, k60);
+        const vec v122 = v_fma(v120, v70, k61);
+        const vec v124 = v_fma(v122, v70, k62);
+        const vec v126 = v_fma(v124, v70, k63);
+        const vec v128 = v_fma(v126, v70, k64);
+        const vec v130 = v_fma(v128, v70, k65);
+        const vec v132 = v_fma(v130, v70, k66);
+        const vec v134 = v_fma(v132, v70, k67);
+        const vec v136 = v_fma(v134, v70, k68);
+        const vec v138 = v_fma(v136, v70, k69);
+        const vec v140 = v_fma(v138, v70, k70);
+        const vec v142 = v_fma(v140, v70, k71);
+        const vec v144 = v_fma(v142, v70, k72);
+        const vec v146 = v_fma(v144, v70, k73);
+        const vec v147 = v_div(v108, v146);
+        const vec v148 = v_div(k17, v147);
+        const vec v149 = v_div(k17, v68);
+        const vec v150 = v_sub(v148, v149);
+        const vec v151 = v_mul(v67, v150);
+        const vec v152 = v_sel(v1, v66, v151);
+        const vec v153 = v_mul(g, v152);
+        STORE(out[0] + i, v153);
+    }
+}
+
+/* i1e: exp(-|x|) i1(x) */
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, x, k1);
+        const vec v3 = v_neg(v0);
+        const vec v4 = v_exp(v3);
+        const vec v5 = v_mul(v2, v2);
+        const vec v6 = v_mul(k4, v5);
+        const vec v8 = v_fma(k3, v6, k5);
+        const vec v10 = v_fma(v8, v6, k6);
+        const vec v12 = v_fma(v10, v6, k7);
+        const vec v14 = v_fma(v12, v6, k8);
+        const vec v16 = v_fma(v14, v6, k9);
+        const vec v18 = v_fma(v16, v6, k10);
+        const vec v20 = v_fma(v18, v6, k11);
+        const vec v22 = v_fma(v20, v6, k12);
+        const vec v24 = v_fma(v22, v6, k13);
+        const vec v26 = v_fma(v24, v6, k14);
+        const vec v28 = v_fma(v26, v6, k15);
+        const vec v30 = v_fma(v28, v6, k16);
+        const vec v32 = v_fma(v30, v6, k17);
+        const vec v34 = v_fma(v32, v6, k2);
+        const vec v36 = v_fma(v34, v6, k18);
+        const vec v37 = v_mul(k2, v36);
+        const vec v38 = v_mul(v4, v37);
+        const vec v39 = v_mul(v2, v38);
+        const vec v40 = v_sign(x);
+        const vec v41 = v_sel(v1, k0, v0);
+        const vec v42 = v_div(k20, v41);
+        const vec v43 = v_sub(v42, k18);
+        const vec v45 = v_fma(k19, v43, k21);
+        const vec v47 = v_fma(v45, v43, k22);
+        const vec v49 = v_fma(v47, v43, k23);
+        const vec v51 = v_fma(v49, v43, k24);
+        const vec v53 = v_fma(v51, v43, k25);
+        const vec v55 = v_fma(v53, v43, k26);
+        const vec v57 = v_fma(v55, v43, k27);
+        const vec v59 = v_fma(v57, v43, k28);
+        const vec v61 = v_fma(v59, v43, k29);
+        const vec v63 = v_fma(v61, v43, k30);
+        const vec v65 = v_fma(v63, v43, k31);
+        const vec v67 = v_fma(v65, v43, k32);
+        const vec v69 = v_fma(v67, v43, k33);
+        const vec v71 = v_fma(v69, v43, k34);
+        const vec v73 = v_fma(v71, v43, k35);
+        const vec v75 = v_fma(v73, v43, k36);
+        const vec v77 = v_fma(v75, v43, k37);
+        const vec v79 = v_fma(v77, v43, k38);
+        const vec v81 = v_fma(v79, v43, k39);
+        const vec v82 = v_rsqrt(v41);
+        const vec v83 = v_mul(v81, v82);
+        const vec v84 = v_mul(v40, v83);
+        const vec v85 = v_sel(v1, v39, v84);
+        STORE(out[0] + i, v85);
     }
 }
 
 /* gradient of i1e with respect to x */
 static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(8.0f), k3 = v_k(9.16870802898714e-25f), k4 = v_k(0.25f), k5 = v_k(1.1306500089013763e-22f), k6 = v_k(2.638002505725747e-20f), k7 = v_k(4.346121910699508e-18f), k8 = v_k(6.277839310169019e-16f), k9 = v_k(7.593879649069731e-14f), k10 = v_k(7.594071466919559e-12f), k11 = v_k(6.151186646504185e-10f), k12 = v_k(3.936759914166877e-08f), k13 = v_k(1.9290123450477713e-06f), k14 = v_k(6.944444444548648e-05f), k15 = v_k(0.0017361111111100687f), k16 = v_k(0.027777777777778328f), k17 = v_k(0.2499999999999999f), k18 = v_k(1.0f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(5.68889099231668e-26f), k20 = v_k(7.584988660766692e-24f), k21 = v_k(1.8818738235305572e-21f), k22 = v_k(3.343898446291745e-19f), k23 = v_k(5.231388560151743e-17f), k24 = v_k(6.9035467016542245e-15f), k25 = v_k(7.594069552763128e-13f), k26 = v_k(6.834651961694386e-11f), k27 = v_k(4.920949886237272e-09f), k28 = v_k(2.7557319217167014e-07f), k29 = v_k(1.1574074074197762e-05f), k30 = v_k(0.000347222222222085f), k31 = v_k(0.006944444444444526f), k32 = v_k(0.08333333333333331f), k33 = v_k(16.0f), k34 = v_k(1.6108020029246694e-09f), k35 = v_k(-4.59626009785916e-09f), k36 = v_k(-1.1117088366291776e-08f), k37 = v_k(2.385239783410771e-08f), k38 = v_k(3.860292940461866e-08f), k39 = v_k(-5.170841916169683e-08f), k40 = v_k(-9.163026793949662e-08f), k41 = v_k(4.233238638666081e-08f), k42 = v_k(1.5144637572933865e-07f), k43 = v_k(7.663791306126756e-08f), k44 = v_k(-7.517527186553342e-08f), k45 = v_k(-1.8876337397166488e-07f), k46 = v_k(-3.019909477426404e-07f), k47 = v_k(-5.998919944033515e-07f), k48 = v_k(-1.7419226642905453e-06f), k49 = v_k(-7.339649388423953e-06f), k50 = v_k(-4.511564169454664e-05f), k51 = v_k(-0.0004384715275421991f), k52 = v_k(-0.0097495771932358f), k53 = v_k(8.477905278550892e-11f), k54 = v_k(-2.553477832143978e-10f), k55 = v_k(-6.539463744877515e-10f), k56 = v_k(1.4907748646317318e-09f), k57 = v_k(2.573528626974577e-09f), k58 = v_k(-3.6934585115497737e-09f), k59 = v_k(-7.0484821491920475e-09f), k60 = v_k(3.5276988655550675e-09f), k61 = v_k(1.3767852339030786e-08f), k62 = v_k(7.663791306126756e-09f), k63 = v_k(-8.352807985059269e-09f), k64 = v_k(-2.359542174645811e-08f), k65 = v_k(-4.314156396323434e-08f), k66 = v_k(-9.998199906722526e-08f), k67 = v_k(-3.4838453285810904e-07f), k68 = v_k(-1.8349123471059882e-06f), k69 = v_k(-1.5038547231515547e-05f), k70 = v_k(-0.00021923576377109956f), k71 = v_k(0.389398459025872f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_eq(x, k0);
-        const vec v1 = v_abs(x);
-        const vec v2 = v_lt(v1, k2);
-        const vec v3 = v_neg(v1);
-        const vec v4 = v_exp(v3);
-        const vec v5 = v_min(v1, k2);
-        const vec v6 = v_mul(v5, v5);
-        const vec v7 = v_mul(k4, v6);
-        const vec v9 = v_fma(k3, v7, k5);
-        const vec v11 = v_fma(v9, v7, k6);
-        const vec v13 = v_fma(v11, v7, k7);
-        const vec v15 = v_fma(v13, v7, k8);
-        const vec v17 = v_fma(v15, v7, k9);
-        const vec v19 = v_fma(v17, v7, k10);
-        const vec v21 = v_fma(v19, v7, k11);
-        const vec v23 = v_fma(v21, v7, k12);
-        const vec v25 = v_fma(v23, v7, k13);
-        const vec v27 = v_fma(v25, v7, k14);
-        const vec v29 = v_fma(v27, v7, k15);
-        const vec v31 = v_fma(v29, v7, k16);
-        const vec v33 = v_fma(v31, v7, k17);
-        const vec v35 = v_fma(v33, v7, k18);
-        const vec v37 = v_fma(v35, v7, k18);
-        const vec v38 = v_mul(v4, v37);
-        const vec v39 = v_max(v1, k2);
-        const vec v40 = v_div(k20, v39);
-        const vec v41 = v_sub(v40, k18);
-        const vec v43 = v_fma(k19, v41, k21);
-        const vec v45 = v_fma(v43, v41, k22);
-        const vec v47 = v_fma(v45, v41, k23);
-        const vec v49 = v_fma(v47, v41, k24);
-        const vec v51 = v_fma(v49, v41, k25);
-        const vec v53 = v_fma(v51, v41, k26);
-        const vec v55 = v_fma(v53, v41, k27);
-        const vec v57 = v_fma(v55, v41, k28);
-        const vec v59 = v_fma(v57, v41, k29);
-        const vec v61 = v_fma(v59, v41, k30);
-        const vec v63 = v_fma(v61, v41, k31);
-        const vec v65 = v_fma(v63, v41, k32);
-        const vec v67 = v_fma(v65, v41, k33);
-        const vec v69 = v_fma(v67, v41, k34);
-        const vec v71 = v_fma(v69, v41, k35);
-        const vec v73 = v_fma(v71, v41, k36);
-        const vec v75 = v_fma(v73, v41, k37);
-        const vec v77 = v_fma(v75, v41, k38);
-        const vec v79 = v_fma(v77, v41, k39);
-        const vec v80 = v_rsqrt(v39);
-        const vec v81 = v_mul(v79, v80);
-        const vec v82 = v_sel(v2, v38, v81);
-        const vec v83 = v_sign(x);
-        const vec v84 = v_sel(v0, k18, x);
-        const vec v85 = v_div(k18, v84);
-        const vec v86 = v_add(v83, v85);
-        const vec v88 = v_fnma(y, v86, v82);
-        const vec v89 = v_sel(v0, k1, v88);
-        const vec v90 = v_mul(g, v89);
-        STORE(out[0] + i, v90);
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_neg(v0);
+        const vec v3 = v_exp(v2);
+        const vec v4 = v_sel(v1, x, k3);
+        const vec v5 = v_mul(v4, v4);
+        const vec v6 = v_mul(k2, v5);
+        const vec v8 = v_fma(k1, v6, k4);
+        const vec v10 = v_fma(v8, v6, k5);
+        const vec v12 = v_fma(v10, v6, k6);
+        const vec v14 = v_fma(v12, v6, k7);
+        const vec v16 = v_fma(v14, v6, k8);
+        const vec v18 = v_fma(v16, v6, k9);
+        const vec v20 = v_fma(v18, v6, k10);
+        const vec v22 = v_fma(v20, v6, k11);
+        const vec v24 = v_fma(v22, v6, k12);
+        const vec v26 = v_fma(v24, v6, k13);
+        const vec v28 = v_fma(v26, v6, k14);
+        const vec v30 = v_fma(v28, v6, k15);
+        const vec v32 = v_fma(v30, v6, k16);
+        const vec v34 = v_fma(v32, v6, k17);
+        const vec v36 = v_fma(v34, v6, k17);
+        const vec v37 = v_abs(v4);
+        const vec v38 = v_add(k17, v37);
+        const vec v40 = v_fma(k19, v6, k20);
+        const vec v42 = v_fma(v40, v6, k21);
+        const vec v44 = v_fma(v42, v6, k22);
+        const vec v46 = v_fma(v44, v6, k23);
+        const vec v48 = v_fma(v46, v6, k24);
+        const vec v50 = v_fma(v48, v6, k25);
+        const vec v52 = v_fma(v50, v6, k26);
+        const vec v54 = v_fma(v52, v6, k27);
+        const vec v56 = v_fma(v54, v6, k28);
+        const vec v58 = v_fma(v56, v6, k29);
+        const vec v60 = v_fma(v58, v6, k30);
+        const vec v62 = v_fma(v60, v6, k31);
+        const vec v64 = v_fma(v62, v6, k32);
+        const vec v66 = v_fma(v64, v6, k18);
+        const vec v68 = v_fma(v66, v6, k17);
+        const vec v69 = v_mul(k18, v68);
+        const vec v71 = v_fnma(v38, v69, v36);
+        const vec v72 = v_mul(v3, v71);
+        const vec v73 = v_sel(v1, k0, v0);
+        const vec v74 = v_div(k33, v73);
+        const vec v75 = v_sub(v74, k17);
+        const vec v77 = v_fma(k34, v75, k35);
+        const vec v79 = v_fma(v77, v75, k36);
+        const vec v81 = v_fma(v79, v75, k37);
+        const vec v83 = v_fma(v81, v75, k38);
+        const vec v85 = v_fma(v83, v75, k39);
+        const vec v87 = v_fma(v85, v75, k40);
+        const vec v89 = v_fma(v87, v75, k41);
+        const vec v91 = v_fma(v89, v75, k42);
+        const vec v93 = v_fma(v91, v75, k43);
+        const vec v95 = v_fma(v93, v75, k44);
+        const vec v97 = v_fma(v95, v75, k45);
+        const vec v99 = v_fma(v97, v75, k46);
+        const vec v101 = v_fma(v99, v75, k47);
+        const vec v103 = v_fma(v101, v75, k48);
+        const vec v105 = v_fma(v103, v75, k49);
+        const vec v107 = v_fma(v105, v75, k50);
+        const vec v109 = v_fma(v107, v75, k51);
+        const vec v111 = v_fma(v109, v75, k52);
+        const vec v114 = v_fma(k53, v75, k54);
+        const vec v116 = v_fma(v114, v75, k55);
+        const vec v118 = v_fma(v116, v75, k56);
+        const vec v120 = v_fma(v118, v75, k57);
+        const vec v122 = v_fma(v120, v75, k58);
+        const vec v124 = v_fma(v122, v75, k59);
+        const vec v126 = v_fma(v124, v75, k60);
+        const vec v128 = v_fma(v126, v75, k61);
+        const vec v130 = v_fma(v128, v75, k62);
+        const vec v132 = v_fma(v130, v75, k63);
+        const vec v134 = v_fma(v132, v75, k64);
+        const vec v136 = v_fma(v134, v75, k65);
+        const vec v138 = v_fma(v136, v75, k66);
+        const vec v140 = v_fma(v138, v75, k67);
+        const vec v142 = v_fma(v140, v75, k68);
+        const vec v144 = v_fma(v142, v75, k69);
+        const vec v146 = v_fma(v144, v75, k70);
+        const vec v148 = v_fma(v146, v75, k52);
+        const vec v150 = v_fma(v148, v75, k71);
+        const vec v151 = v_mul(k18, v150);
+        const vec v152 = v_fma(v74, v111, v151);
+        const vec v153 = v_neg(v152);
+        const vec v154 = v_div(v153, v73);
+        const vec v155 = v_rsqrt(v73);
+        const vec v156 = v_mul(v154, v155);
+        const vec v157 = v_sel(v1, v72, v156);
+        const vec v158 = v_mul(g, v157);
+        STORE(out[0] + i, v158);
     }
 }
 
 /* gradient of sigmoid with respect to x */
 static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.25f), k1 = v_k(0.5f), k2 = v_k(1.0f), k3 = v_k(4.0f), k4 = v_k(-2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_sub(k0, y);
-        const vec v1 = v_mul(y, v0);
-        const vec v2 = v_mul(g, v1);
-        STORE(out[0] + i, v2);
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(k1, x);
+        const vec v1 = v_abs(v0);
+        const vec v2 = v_lt(v1, k2);
+        const vec v3 = v_tanh(v0);
+        const vec v5 = v_fnma(v3, v3, k2);
+        const vec v6 = v_mul(k4, v1);
+        const vec v7 = v_exp(v6);
+        const vec v8 = v_add(k2, v7);
+        const vec v9 = v_mul(v8, v8);
+        const vec v10 = v_div(v7, v9);
+        const vec v11 = v_mul(k3, v10);
+        const vec v12 = v_sel(v2, v5, v11);
+        const vec v13 = v_mul(k0, v12);
+        const vec v14 = v_mul(g, v13);
+        STORE(out[0] + i, v14);
     }
 }
 
@@ -2636,34 +2904,35 @@ static void fused_122(float *const *out, const float *const *in, const float *pa
 /* gradient of gelu with respect to x */
 static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
+    const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_mul(x, k1);
-        const vec v1 = v_erf(v0);
-        const vec v3 = v_fma(k0, v1, k0);
-        const vec v4 = v_mul(x, x);
-        const vec v5 = v_mul(k3, v4);
-        const vec v6 = v_exp(v5);
-        const vec v7 = v_mul(k2, v6);
-        const vec v9 = v_fma(x, v7, v3);
-        const vec v10 = v_mul(g, v9);
-        STORE(out[0] + i, v10);
+        const vec v1 = v_erfc(v0);
+        const vec v3 = v_mul(x, x);
+        const vec v4 = v_mul(k3, v3);
+        const vec v5 = v_exp(v4);
+        const vec v6 = v_mul(k2, v5);
+        const vec v7 = v_mul(x, v6);
+        const vec v8 = v_fma(k0, v1, v7);
+        const vec v9 = v_mul(g, v8);
+        STORE(out[0] + i, v9);
     }
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
 static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
+    const vec k0 = v_k(-30.0f), k1 = v_k(30.0f), k2 = v_k(1.5957691216057308f), k3 = v_k(0.07135481627260025f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
-        const vec v0 = v_mul(k0, x);
-        const vec v1 = v_mul(x, x);
-        const vec v3 = v_fma(k2, v1, k1);
-        const vec v4 = v_mul(x, v3);
-        const vec v5 = v_tanh(v4);
-        const vec v7 = v_fma(v0, v5, v0);
+        const vec v0 = v_max(x, k0);
+        const vec v1 = v_min(v0, k1);
+        const vec v2 = v_mul(v1, v1);
+        const vec v4 = v_fma(k3, v2, k2);
+        const vec v5 = v_mul(v1, v4);
+        const vec v6 = v_sigmoid(v5);
+        const vec v7 = v_mul(x, v6);
         STORE(out[0] + i, v7);
     }
 }
@@ -2671,22 +2940,33 @@ static void fused_124(float *const *out, const float *const *in, const float *pa
 /* gradient of gelu_tanh with respect to x */
 static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
+    const vec k0 = v_k(-30.0f), k1 = v_k(30.0f), k2 = v_k(1.5957691216057308f), k3 = v_k(0.07135481627260025f), k4 = v_k(0.25f), k5 = v_k(0.5f), k6 = v_k(1.0f), k7 = v_k(4.0f), k8 = v_k(-2.0f), k9 = v_k(0.21406444881780073f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_mul(x, x);
-        const vec v2 = v_fma(k3, v0, k2);
-        const vec v3 = v_mul(x, v2);
-        const vec v4 = v_tanh(v3);
-        const vec v5 = v_add(k1, v4);
-        const vec v7 = v_mul(k0, x);
-        const vec v9 = v_fnma(v4, v4, k1);
-        const vec v10 = v_mul(v7, v9);
-        const vec v12 = v_fma(k4, v0, k2);
-        const vec v13 = v_mul(v10, v12);
-        const vec v14 = v_fma(k0, v5, v13);
-        const vec v15 = v_mul(g, v14);
-        STORE(out[0] + i, v15);
+        const vec v0 = v_max(x, k0);
+        const vec v1 = v_min(v0, k1);
+        const vec v2 = v_mul(v1, v1);
+        const vec v4 = v_fma(k3, v2, k2);
+        const vec v5 = v_mul(v1, v4);
+        const vec v6 = v_sigmoid(v5);
+        const vec v7 = v_mul(k5, v5);
+        const vec v8 = v_abs(v7);
+        const vec v9 = v_lt(v8, k6);
+        const vec v10 = v_tanh(v7);
+        const vec v12 = v_fnma(v10, v10, k6);
+        const vec v13 = v_mul(k8, v8);
+        const vec v14 = v_exp(v13);
+        const vec v15 = v_add(k6, v14);
+        const vec v16 = v_mul(v15, v15);
+        const vec v17 = v_div(v14, v16);
+        const vec v18 = v_mul(k7, v17);
+        const vec v19 = v_sel(v9, v12, v18);
+        const vec v20 = v_mul(k4, v19);
+        const vec v22 = v_fma(k9, v2, k2);
+        const vec v23 = v_mul(v20, v22);
+        const vec v25 = v_fma(v1, v23, v6);
+        const vec v26 = v_mul(g, v25);
+        STORE(out[0] + i, v26);
     }
 }
 
@@ -2704,15 +2984,26 @@ static void fused_126(float *const *out, const float *const *in, const float *pa
 /* gradient of silu with respect to x */
 static void fused_127(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.25f), k1 = v_k(0.5f), k2 = v_k(1.0f), k3 = v_k(4.0f), k4 = v_k(-2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_sigmoid(x);
-        const vec v1 = v_sub(k0, v0);
-        const vec v3 = v_fma(x, v1, k0);
-        const vec v4 = v_mul(v0, v3);
-        const vec v5 = v_mul(g, v4);
-        STORE(out[0] + i, v5);
+        const vec v1 = v_mul(k1, x);
+        const vec v2 = v_abs(v1);
+        const vec v3 = v_lt(v2, k2);
+        const vec v4 = v_tanh(v1);
+        const vec v6 = v_fnma(v4, v4, k2);
+        const vec v7 = v_mul(k4, v2);
+        const vec v8 = v_exp(v7);
+        const vec v9 = v_add(k2, v8);
+        const vec v10 = v_mul(v9, v9);
+        const vec v11 = v_div(v8, v10);
+        const vec v12 = v_mul(k3, v11);
+        const vec v13 = v_sel(v3, v6, v12);
+        const vec v14 = v_mul(k0, v13);
+        const vec v16 = v_fma(x, v14, v0);
+        const vec v17 = v_mul(g, v16);
+        STORE(out[0] + i, v17);
     }
 }
 
@@ -2731,16 +3022,27 @@ static void fused_128(float *const *out, const float *const *in, const float *pa
 /* gradient of swiglu with respect to gate */
 static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(1.0f);
+    const vec k0 = v_k(0.25f), k1 = v_k(0.5f), k2 = v_k(1.0f), k3 = v_k(4.0f), k4 = v_k(-2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec gate = FETCH(in[0] + i), up = FETCH(in[1] + i), g = FETCH(in[2] + i);
         const vec v0 = v_mul(g, up);
         const vec v1 = v_sigmoid(gate);
-        const vec v2 = v_sub(k0, v1);
-        const vec v4 = v_fma(gate, v2, k0);
-        const vec v5 = v_mul(v1, v4);
-        const vec v6 = v_mul(v0, v5);
-        STORE(out[0] + i, v6);
+        const vec v2 = v_mul(k1, gate);
+        const vec v3 = v_abs(v2);
+        const vec v4 = v_lt(v3, k2);
+        const vec v5 = v_tanh(v2);
+        const vec v7 = v_fnma(v5, v5, k2);
+        const vec v8 = v_mul(k4, v3);
+        const vec v9 = v_exp(v8);
+        const vec v10 = v_add(k2, v9);
+        const vec v11 = v_mul(v10, v10);
+        const vec v12 = v_div(v9, v11);
+        const vec v13 = v_mul(k3, v12);
+        const vec v14 = v_sel(v4, v7, v13);
+        const vec v15 = v_mul(k0, v14);
+        const vec v17 = v_fma(gate, v15, v1);
+        const vec v18 = v_mul(v0, v17);
+        STORE(out[0] + i, v18);
     }
 }
 
@@ -2809,40 +3111,49 @@ static void fused_133(float *const *out, const float *const *in, const float *pa
 /* mish: x tanh(softplus(x)) */
 static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f);
+    const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
-        const vec v0 = v_max(x, k0);
-        const vec v1 = v_abs(x);
-        const vec v2 = v_neg(v1);
-        const vec v3 = v_exp(v2);
-        const vec v4 = v_log1p(v3);
-        const vec v5 = v_add(v0, v4);
-        const vec v6 = v_tanh(v5);
-        const vec v7 = v_mul(x, v6);
-        STORE(out[0] + i, v7);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_sigmoid(x);
+        const vec v2 = v_neg(x);
+        const vec v3 = v_sigmoid(v2);
+        const vec v4 = v_add(k1, v3);
+        const vec v5 = v_mul(v1, v4);
+        const vec v6 = v_mul(v3, v3);
+        const vec v7 = v_sub(k1, v6);
+        const vec v8 = v_sel(v0, v5, v7);
+        const vec v9 = v_add(k1, v6);
+        const vec v10 = v_div(v8, v9);
+        const vec v11 = v_mul(x, v10);
+        STORE(out[0] + i, v11);
     }
 }
 
 /* gradient of mish with respect to x */
 static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
+    const vec k0 = v_k(0.0f), k1 = v_k(1.0f), k2 = v_k(4.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_max(x, k0);
-        const vec v1 = v_abs(x);
-        const vec v2 = v_neg(v1);
-        const vec v3 = v_exp(v2);
-        const vec v4 = v_log1p(v3);
-        const vec v5 = v_add(v0, v4);
-        const vec v6 = v_tanh(v5);
-        const vec v7 = v_sigmoid(x);
-        const vec v8 = v_mul(x, v7);
-        const vec v10 = v_fnma(v6, v6, k1);
-        const vec v12 = v_fma(v8, v10, v6);
-        const vec v13 = v_mul(g, v12);
-        STORE(out[0] + i, v13);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_sigmoid(x);
+        const vec v2 = v_neg(x);
+        const vec v3 = v_sigmoid(v2);
+        const vec v4 = v_add(k1, v3);
+        const vec v5 = v_mul(v1, v4);
+        const vec v6 = v_mul(v3, v3);
+        const vec v7 = v_sub(k1, v6);
+        const vec v8 = v_sel(v0, v5, v7);
+        const vec v9 = v_add(k1, v6);
+        const vec v10 = v_div(v8, v9);
+        const vec v11 = v_mul(k2, v1);
+        const vec v12 = v_div(v3, v9);
+        const vec v13 = v_mul(v12, v12);
+        const vec v14 = v_mul(v11, v13);
+        const vec v16 = v_fma(x, v14, v10);
+        const vec v17 = v_mul(g, v16);
+        STORE(out[0] + i, v17);
     }
 }
 

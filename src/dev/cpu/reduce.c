@@ -289,24 +289,41 @@ static void set_reduction(reduction *r, const cr_reduce_how *how, const cr_array
 
 static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
 
-/* First the means, as lanes, then the squares of the deviations. */
-static cr_status reduce_deviations(reduction *r) {
-    reduction sums = *r;
+/* A sum of squares less what is too much in it; rounding may have made it less than that. */
+static void take_off(char *y, cr_dtype dtype, double extra) {
+    double v;
+    cr_block_load(CR_LANE_F64, &v, dtype, y, 1, 1);
+    if (!(v < extra)) v -= extra;
+    else v = 0;
+    cr_block_store(CR_LANE_F64, &v, dtype, y, 1, 1);
+}
+
+/* First the means, then the squares of the deviations from them, as lanes.  A mean in f32 is off by delta, up to half
+ * a step of its own, and each square by delta^2: f32 sums in f64, and takes R delta^2 off again. */
+static cr_status reduce_deviations(reduction *r, const cr_reduce_args *args) {
     const int64_t n = r->M * r->N;
-    const size_t bytes = (size_t)n * r->size;
-    char *means = cr_cpu_take(bytes);
-    if (!means) return CR_NO_MEMORY;
-    sums.how.map = CR_MAP_SAME;
-    sums.y = means;
-    sums.to = r->lane == CR_LANE_F32 ? CR_F32 : CR_F64;
+    const bool f32 = r->lane == CR_LANE_F32;
+    const size_t bytes = (size_t)n * (f32 ? 12 : 8);
+    double *exact = cr_cpu_take(bytes);
+    float *rounded = (float *)(void *)(exact + n);
+    if (!exact) return CR_NO_MEMORY;
+    cr_array y = args->y;
+    y.dtype = CR_F64;
+    reduction sums;
+    set_reduction(&sums, &(cr_reduce_how){.kind = CR_REDUCE_SUM}, &y, &args->x);
+    sums.y = (char *)exact;
     cr_status status = run(&sums);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
-        if (r->lane == CR_LANE_F32) ((float *)(void *)means)[i] /= (float)r->R;
-        else ((double *)(void *)means)[i] /= (double)r->R;
+        exact[i] /= (double)r->R;
+        if (f32) rounded[i] = (float)exact[i];
     }
-    r->means = means;
+    r->means = f32 ? (char *)rounded : (char *)exact;
     if (status == CR_OK) status = run(r);
-    cr_cpu_give(means, bytes);
+    for (int64_t i = 0; i < n && status == CR_OK && f32; i++) {
+        const double delta = exact[i] - (double)rounded[i], extra = (double)r->R * delta * delta;
+        if (extra > 0) take_off(r->y + i * (int64_t)cr_dtype_size(r->to), r->to, extra);
+    }
+    cr_cpu_give(exact, bytes);
     return status;
 }
 
@@ -322,7 +339,7 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
     if (!args->x.shape[1]) return reduce_nothing(args->how.kind, &args->y);
     reduction r;
     set_reduction(&r, &args->how, &args->y, &args->x);
-    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
+    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r, args) : run(&r);
 }
 
 /* ---- positions.  Row: first the extreme, then its position.  Columns: the best so far and its position together. */

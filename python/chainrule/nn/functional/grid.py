@@ -73,7 +73,9 @@ def _taps(at: Tensor, size: int, mode: str, padding_mode: str, align_corners: bo
         return [(_padded(base + i, size, padding_mode, align_corners), w) for i, w in enumerate(weights, -1)]
     at = _padded(at, size, padding_mode, align_corners)
     if mode == "nearest":
-        return [(at.detach().round(), None)]
+        # a weight of 1, from which the grid gets a gradient of 0
+        weight = _core.where(_core.zeros_like(at, dtype=_core.bool), at, 1.0) if at.requires_grad else None
+        return [(at.detach().round(), weight)]
     base = at.detach().floor()
     return [(base, base + 1 - at), (base + 1, at - base)]
 

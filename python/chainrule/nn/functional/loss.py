@@ -58,6 +58,15 @@ def _weighted(loss: Tensor, weight: Tensor | None) -> Tensor:
     return loss if weight is None else loss * weight
 
 
+def _elementwise(loss: Tensor, input: Tensor, weight: Tensor | None, reduction: str, of_weights: bool) -> Tensor:
+    """The loss, each element times its weight.  of_weights: the mean divides by the sum of the weights."""
+    if weight is not None and weight.shape != input.shape:
+        raise ValueError(f"Weights and input must have the same size, got {weight.size()} and {input.size()}")
+    if weight is not None and of_weights and reduction == "mean":
+        return (loss * weight).sum() / weight.sum()
+    return _reduce(_weighted(loss, weight), reduction)
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -66,10 +75,10 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """(x - y)^2"""
+    """(x - y)^2; with ``weight`` the mean is sum(w (x - y)^2) / sum(w)"""
     reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
-    return _core._named(_reduce(_weighted((input - target).square(), weight), reduction), "mse_loss")
+    return _core._named(_elementwise((input - target).square(), input, weight, reduction, True), "mse_loss")
 
 
 def l1_loss(
@@ -80,10 +89,10 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """abs(x - y)"""
+    """abs(x - y); with ``weight`` the mean is sum(w abs(x - y)) / sum(w)"""
     reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
-    return _reduce(_weighted((input - target).abs(), weight), reduction)
+    return _elementwise((input - target).abs(), input, weight, reduction, True)
 
 
 def huber_loss(
@@ -94,8 +103,8 @@ def huber_loss(
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta: {delta}")
     z = (input - target).abs()
-    loss = _weighted(_core.where(z < delta, 0.5 * z.square(), delta * (z - 0.5 * delta)), weight)
-    return _core._named(_reduce(loss, reduction), "huber_loss")
+    loss = _core.where(z < delta, 0.5 * z.square(), delta * (z - 0.5 * delta))
+    return _core._named(_elementwise(loss, input, weight, reduction, False), "huber_loss")
 
 
 def smooth_l1_loss(

@@ -37,18 +37,19 @@ def functional_call(
         for name, value in part._own(PARAMETER, BUFFER, TRANSIENT)
         if value is not None
     }
+    before = {key: part._value_of(name) for key, (part, name) in homes.items()}
     unexpected, missing = [k for k in given if k not in homes], [k for k in homes if k not in given]
     if tie_weights:
         names: dict[int, list[str]] = {}
         for key in given.keys() & homes.keys():
-            names.setdefault(id(homes[key][0].__dict__[homes[key][1]]), []).append(key)
+            names.setdefault(id(before[key]), []).append(key)
         if several := [sorted(keys) for keys in names.values() if len({id(given[key]) for key in keys}) > 1]:
             raise ValueError(
                 f"functional_call got multiple values for keys {several[0]}, which are tied. Consider using"
                 " tie_weights=False"
             )
-        shared = {id(part.__dict__[name]): given[key] for key, (part, name) in homes.items() if key in given}
-        given |= {k: shared[i] for k in missing if (i := id(homes[k][0].__dict__[homes[k][1]])) in shared}
+        shared = {id(value): given[key] for key, value in before.items() if key in given}
+        given |= {k: shared[i] for k in missing if (i := id(before[k])) in shared}
         missing = [k for k in missing if k not in given]
     if strict and (unexpected or missing):
         problems = [
@@ -59,12 +60,12 @@ def functional_call(
         raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}: " + " ".join(problems))
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no parameter or buffer {unexpected[0]}")
-    places = [(*homes[key], value) for key, value in given.items()]
-    before = [part.__dict__[name] for part, name, _ in places]
     try:
-        for part, name, value in places:
-            part.__dict__[name] = value
+        for key, value in given.items():
+            part, name = homes[key]
+            part._store_as(name, value)
         return module(*(() if args is None else args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     finally:
-        for (part, name, _), value in zip(places, before, strict=True):
-            part.__dict__[name] = value
+        for key in given:
+            part, name = homes[key]
+            part._store_as(name, before[key])

@@ -245,11 +245,3 @@ class device:  # noqa: N801, PyTorch's name
 
 
 device_of = device
-
-
-class nvtx:  # noqa: N801, PyTorch's name
-    """Marks for NVIDIA's profiler: chainrule.profile writes its own trace."""
-
-    range_push = staticmethod(lambda message: 0)
-    range_pop = staticmethod(lambda: 0)
-    mark = staticmethod(lambda message: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 from chainrule import distributed as _d
@@ -11,7 +12,9 @@ from .. import _names
 
 __getattr__ = _names.forward(__name__, "chainrule.distributed")
 
+default_pg_timeout = timedelta(minutes=30)  # as PyTorch's; processes wait without a limit
 reduce_op = _d.ReduceOp
+_d.ReduceOp.RedOpType = _d.ReduceOp  # type: ignore[attr-defined]  # the type of its values
 
 
 class ProcessGroup:
@@ -22,6 +25,11 @@ class ProcessGroup:
 
     def size(self) -> int:
         return _d.get_world_size()
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The ranks of a group: there is one group."""
+    return list(range(_d.get_world_size()))
 
 
 class group:  # noqa: N801, PyTorch's name

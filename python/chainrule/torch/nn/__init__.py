@@ -12,12 +12,17 @@ from .parallel import DataParallel  # noqa: F401
 
 _NAMES = {
     "UninitializedParameter": "chainrule.nn.lazy",
-    "_BatchNorm": "chainrule.nn.norm",
-    "_ConvNd": "chainrule.nn.conv",
+    "IncompatibleKeys": "chainrule.nn.module",
 }
-__getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
+_OLD = {"_IncompatibleKeys": "IncompatibleKeys"}
+_forward = _names.forward(__name__, "chainrule.nn", names=_NAMES)
 
 
+def __getattr__(name: str) -> Any:
+    return _forward(_OLD.get(name, name))
+
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the end of the key of get_extra_state in a state dict
 NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
 
 
@@ -29,7 +34,7 @@ class _Registry(dict[str, Any]):
     """Parts of one kind by name; what is set here is set on the module."""
 
     def __init__(self, module: Module, kinds: tuple[str, ...]) -> None:
-        super().__init__((name, module.__dict__[name]) for name, kind in module._kinds.items() if kind in kinds)
+        super().__init__(module._own(*kinds))
         self.module = module
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext
+from copy import copy
 from typing import Any
 
 import chainrule as cr
 from chainrule import _core, amp
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+from .. import _names
+
+__getattr__ = _names.forward(__name__)
+__all__ = ["CheckpointFunction", "checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
-class _Recomputed(cr.autograd.Function):
-    """Runs a function without a graph, and again with one in backward."""
+def _tensors(x: Any) -> list[cr.Tensor]:
+    """The tensors of graphs in tuples, lists and dictionaries."""
+    if isinstance(x, cr.Tensor):
+        return [x] if x.requires_grad else []
+    items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
+    return [t for item in items for t in _tensors(item)]
 
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Any], kwargs: dict[str, Any], keep: bool, *args: Any) -> Any:
-        ctx.function, ctx.kwargs, ctx.keep = function, kwargs, keep
-        ctx.state = cr.get_rng_state()
-        kinds = {x.device.type for x in args if isinstance(x, cr.Tensor)} if _core._autocasting() else ()
-        ctx.casts = [amp.autocast(k, amp.get_autocast_dtype(k), amp.is_autocast_enabled(k), False) for k in kinds]
-        ctx.at = [i for i, x in enumerate(args) if isinstance(x, cr.Tensor)]
-        ctx.rest = [None if i in ctx.at else x for i, x in enumerate(args)]
-        ctx.save_for_backward(*[args[i] for i in ctx.at])
-        return function(*args, **kwargs)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        args = list(ctx.rest)
-        for i, x, needs in zip(ctx.at, ctx.saved_tensors, [ctx.needs_input_grad[3 + i] for i in ctx.at], strict=True):
-            args[i] = x.detach().requires_grad_(needs)
-        with cr.random.fork_rng(enabled=ctx.keep), cr.enable_grad(), ExitStack() as casts:
-            for region in ctx.casts:
-                casts.enter_context(region)
-            if ctx.keep:
-                cr.set_rng_state(ctx.state)
-            found = ctx.function(*args, **ctx.kwargs)
-        results = [found] if isinstance(found, cr.Tensor) else list(found)
-        wanted = [
-            (y, g)
-            for y, g in zip(results, grads, strict=True)
-            if isinstance(y, cr.Tensor) and y.requires_grad and g is not None
-        ]
-        if wanted:
-            cr.autograd.backward([y for y, _ in wanted], [g for _, g in wanted])
-        return (None, None, None, *[args[i].grad if i in ctx.at else None for i in range(len(args))])
+def _with(x: Any, tensors: Iterator[cr.Tensor]) -> Any:
+    """x with others in the places of these tensors."""
+    if isinstance(x, cr.Tensor):
+        return next(tensors) if x.requires_grad else x
+    if isinstance(x, dict):
+        y: Any = copy(x)
+        for key, value in x.items():
+            y[key] = _with(value, tensors)
+        return y
+    if isinstance(x, (list, tuple)):
+        found = [_with(v, tensors) for v in x]
+        return type(x)(*found) if hasattr(x, "_fields") else type(x)(found)
+    return x
 
 
 def checkpoint(
@@ -59,22 +50,66 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``function(*args, **kwargs)`` without its intermediate tensors: backward runs it again to have them.
+    """``function(*args, **kwargs)`` without its intermediate tensors: backward runs it again to have them, and goes on
+    in the graph of that run, so second derivatives and hooks inside are those of the function.
     preserve_rng_state: with the same random numbers."""
     if not cr.is_grad_enabled():
         return function(*args, **kwargs)
-    anchor = cr.zeros((), requires_grad=True)  # so that parameters get gradients where no argument requires one
-    return _Recomputed.apply(_Dropped(function), kwargs, preserve_rng_state, *args, anchor)
+    contexts = context_fn() if context_fn is not None else (nullcontext(), nullcontext())
+    given = [x for x in (*args, *kwargs.values()) if isinstance(x, cr.Tensor)]
+    versions = [x._version for x in given]
+    kinds = {x.device.type for x in given} if _core._autocasting() else ()
+    casts = [amp.autocast(k, amp.get_autocast_dtype(k), amp.is_autocast_enabled(k), False) for k in kinds]
+    state, mark = cr.get_rng_state(), _core._graph_mark()
+
+    def run_again(grads: tuple[cr.Tensor | None, ...], needs: Any, saved: Any, frees: bool) -> list[None]:
+        if versions != [x._version for x in given]:
+            raise RuntimeError("an argument of a function under checkpoint was modified by an inplace operation")
+        with cr.random.fork_rng(enabled=preserve_rng_state), cr.enable_grad(), ExitStack() as within:
+            for region in (*casts, contexts[1]):
+                within.enter_context(region)
+            if preserve_rng_state:
+                cr.set_rng_state(state)
+            results = _tensors(function(*args, **kwargs))
+        if len(results) != len(grads):
+            raise RuntimeError(
+                f"checkpoint: the function gave {len(grads)} tensors that require gradients the first time,"
+                f" {len(results)} the second"
+            )
+        for y, g in zip(results, grads, strict=True):
+            if g is not None:
+                _core._graft(y, g)
+        return [None] * len(needs)
+
+    with contexts[0]:
+        found = function(*args, **kwargs)
+    results = _tensors(found)
+    return _with(found, iter(_core._record_again("checkpoint", mark, results, run_again))) if results else found
 
 
-class _Dropped:
-    """A function without its last argument."""
+class CheckpointFunction:
+    """``checkpoint`` as PyTorch's reversible networks call it."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    @staticmethod
+    def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        return checkpoint(run_function, *args, use_reentrant=True, preserve_rng_state=preserve_rng_state)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args[:-1], **kwargs)
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors outside the graph, each with its requires_grad."""
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, cr.Tensor) else x for x in inputs)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[cr.Tensor]]:
+    """The numbers of the GPUs that hold the arguments, and their states: one generator serves all devices."""
+    found = sorted({x.device.index or 0 for x in args if isinstance(x, cr.Tensor) and x.is_cuda})
+    return found, [cr.get_rng_state() for _ in found]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[cr.Tensor], *, device_type: str | None = None) -> None:
+    """Continues where the states were taken."""
+    for state in states:
+        cr.set_rng_state(state)
 
 
 def checkpoint_sequential(

@@ -5,6 +5,7 @@ from typing import Any
 
 from chainrule import Tensor
 
+__path__: list[str] = []  # tensorboard.writer can be imported (_alias.py)
 try:
     _number = import_module("tensorboardX.x2num")
     SummaryWriter = import_module("tensorboardX").SummaryWriter

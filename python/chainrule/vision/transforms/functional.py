@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Sequence
 from enum import Enum
@@ -68,7 +69,7 @@ Fill = float | Sequence[float] | None
 
 def is_image(x: Any) -> bool:
     """Is it one of Pillow's images?"""
-    return type(x).__module__.startswith("PIL.")
+    return any(kind.__module__.startswith("PIL.") for kind in type(x).__mro__)
 
 
 def _checked(img: Any) -> Any:
@@ -103,12 +104,16 @@ def _as_floats(img: Tensor) -> Tensor:
 
 
 def _as(img: Tensor, like: Tensor) -> Tensor:
-    """Rounded and clamped where ``like`` is of integers."""
-    return img if like.is_floating_point() else img.round().clamp(0, 255).to(like.dtype)
+    """Rounded where ``like`` is of integers, and clamped where it is uint8."""
+    if like.is_floating_point():
+        return img
+    y = img.round()
+    return (y.clamp(0, 255) if like.dtype is _core.uint8 else y).to(like.dtype)
 
 
 def _bound(img: Tensor) -> float:
-    return 1.0 if img.is_floating_point() else 255.0
+    """The value of white."""
+    return 1.0 if img.is_floating_point() else _largest(img.dtype)
 
 
 def get_dimensions(img: Any) -> list[int]:
@@ -128,14 +133,41 @@ def get_image_size(img: Any) -> list[int]:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """Pillow's image as a tensor (C, H, W) of its own dtype: uint8; int32 and float32 for modes I and F."""
+    """Pillow's image as a tensor (C, H, W) of its own dtype: uint8; bool for mode 1, uint16 for I;16, int32 for I and
+    float32 for F.  A palette stays behind: mode P gives the numbers of the colors."""
     if not is_image(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
-    if pic.mode == "1":
-        pic = pic.convert("L").point(lambda v: v and 255)
-    pixels = _core.asarray(array({"I": "i", "F": "f", "I;16": "h"}.get(pic.mode, "B"), pic.tobytes()))
-    pixels = pixels.reshape(pic.height, pic.width, len(pic.getbands()))
-    return pixels.permute(2, 0, 1).contiguous()
+    mode = pic.mode
+    if mode == "1":
+        pic = pic.convert("L")
+    elements = array("H" if mode.startswith("I;16") else {"I": "i", "F": "f"}.get(mode, "B"), pic.tobytes())
+    if mode.startswith("I;16") and mode.endswith("B") != (sys.byteorder == "big"):
+        elements.byteswap()
+    pixels = _core.asarray(elements).reshape(pic.height, pic.width, len(pic.getbands()))
+    return (pixels != 0 if mode == "1" else pixels).permute(2, 0, 1).contiguous()
+
+
+def _image_like(pixels: Tensor, img: Any) -> Any:
+    """The inverse of ``pil_to_tensor``: an image of the mode and the palette of another one."""
+    from PIL import Image
+
+    size = (pixels.size(-1), pixels.size(-2))
+    if img.mode == "1":
+        return Image.frombytes("L", size, bytes(pixels.to(_core.uint8) * 255)).convert("1", dither=0)
+    made = Image.frombytes(img.mode, size, bytes(_native(pixels.permute(1, 2, 0), img.mode)))
+    if img.getpalette() is not None:
+        made.putpalette(img.getpalette())
+    return made
+
+
+def _native(pixels: Tensor, mode: str) -> Any:
+    """The memory that Pillow's mode has."""
+    pixels = pixels.cpu().contiguous()
+    if not (mode.startswith("I;16") and mode.endswith("B") != (sys.byteorder == "big")):
+        return pixels
+    elements = array("H", bytes(pixels))
+    elements.byteswap()
+    return elements
 
 
 def to_tensor(pic: Any) -> Tensor:
@@ -143,6 +175,7 @@ def to_tensor(pic: Any) -> Tensor:
     (C, H, W), which a dataset gives where Pillow is missing, likewise."""
     if is_image(pic):
         pixels = pil_to_tensor(pic)
+        pixels = pixels.to(_core.uint8) * 255 if pixels.dtype is _core.bool else pixels
     elif isinstance(pic, Tensor) and pic.dtype is _core.uint8:
         pixels = pic
     elif hasattr(pic, "__array__") and not isinstance(pic, Tensor):
@@ -173,9 +206,18 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     height, width, channels = pixels.shape
     if channels not in (1, 2, 3, 4):
         raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
-    single = {_core.uint8: "L", _core.int32: "I", _core.float32: "F"}.get(pixels.dtype)
-    kind = mode or (single if channels == 1 else {2: "LA", 3: "RGB", 4: "RGBA"}[channels])
-    if kind is None or (channels > 1 and pixels.dtype is not _core.uint8):
+    if channels == 1:
+        wide = "I;16" if sys.byteorder == "little" else "I;16B"
+        single = {_core.uint8: "L", _core.int16: wide, _core.uint16: wide, _core.int32: "I", _core.float32: "F"}
+        kind = single.get(pixels.dtype)
+        if mode is not None and mode != kind:
+            raise ValueError(f"Incorrect mode ({mode}) supplied for input type {pixels.dtype}. Should be {kind}")
+    else:
+        modes = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}[channels]
+        if mode is not None and mode not in modes:
+            raise ValueError(f"Only modes {list(modes)} are supported for {channels}D inputs")
+        kind = (mode or modes[0]) if pixels.dtype is _core.uint8 else None
+    if kind is None:
         raise TypeError(f"Input type {pixels.dtype} is not supported")
     return Image.frombytes(kind, (width, height), bytes(pixels.cpu().contiguous()))
 
@@ -187,6 +229,9 @@ def convert_image_dtype(image: Tensor, dtype: _core.dtype = _core.float32) -> Te
     floats, to_floats = image.is_floating_point(), _core.empty(0, dtype=dtype).is_floating_point()
     if floats and to_floats:
         return image.to(dtype)
+    wide = (_core.int64,) if image.dtype is _core.float64 else (_core.int32, _core.int64)
+    if floats and dtype in wide:
+        raise RuntimeError(f"The cast from {image.dtype} to {dtype} cannot be performed safely.")
     if floats:
         return image.mul(_largest(dtype) + 1.0 - 1e-3).to(dtype)
     if to_floats:
@@ -273,8 +318,11 @@ def pad(img: Any, padding: int | Sequence[int], fill: Fill = 0, padding_mode: st
         if padding_mode == "constant":
             from PIL import ImageOps
 
-            return ImageOps.expand(img, border=(left, top, right, bottom), fill=_color(img, fill or 0))
-        return to_pil_image(pad(pil_to_tensor(img), padding, fill, padding_mode), img.mode)
+            made = ImageOps.expand(img, border=(left, top, right, bottom), fill=_color(img, fill))
+            if img.getpalette() is not None:
+                made.putpalette(img.getpalette())
+            return made
+        return _image_like(pad(pil_to_tensor(img), padding, fill, padding_mode), img)
     if padding_mode == "constant":
         value = fill[0] if isinstance(fill, Sequence) and len(set(fill)) == 1 else fill
         if isinstance(value, Sequence):
@@ -337,6 +385,11 @@ def resize(
     if isinstance(size, int) or len(size) == 1:
         short, long = (h, w) if h <= w else (w, h)
         wanted = size if isinstance(size, int) else int(size[0])
+        if max_size is not None and max_size <= wanted:
+            raise ValueError(
+                f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size ="
+                f" {size}"
+            )
         other = int(wanted * long / short)
         if max_size is not None and other > max_size:
             wanted, other = int(max_size * wanted / other), max_size
@@ -399,10 +452,10 @@ def _mapped(img: Tensor, m: Sequence[float], height: int, width: int, mode: str,
     u, v = columns * m[0] + rows * m[1] + m[2], columns * m[3] + rows * m[4] + m[5]
     grid = _core.stack([u * (2 / w), v * (2 / h)], -1).expand(len(x), -1, -1, -1)
     y = F.grid_sample(x, grid, mode=mode, padding_mode="zeros", align_corners=False)
-    if fill is not None and fill != 0:
+    if fill is not None:
         inside = F.grid_sample(_core.ones_like(x[:, :1]), grid, mode=mode, padding_mode="zeros", align_corners=False)
         value = _core.as_tensor(fill, dtype=x.dtype, device=x.device).reshape(-1, 1, 1)
-        y = _core.where(inside < 0.5, value, y) if mode == "nearest" else y + (1 - inside) * value
+        y = _core.where(inside < 0.5, value, y) if mode == "nearest" else y * inside + (1 - inside) * value
     return _as(y, img).reshape((*img.shape[:-2], height, width))
 
 
@@ -419,7 +472,13 @@ def affine(
     """Turned clockwise by ``angle`` degrees, scaled, sheared by degrees and shifted by pixels, around the middle."""
     if scale <= 0.0:
         raise ValueError("Argument scale should be positive")
-    sheared = (float(shear), 0.0) if isinstance(shear, int | float) else (*map(float, shear), 0.0)[:2]
+    if len(translate) != 2:
+        raise ValueError("Argument translate should be a sequence of length 2")
+    sheared = (float(shear), 0.0) if isinstance(shear, int | float) else tuple(map(float, shear))
+    if len(sheared) == 1:
+        sheared *= 2
+    if len(sheared) != 2:
+        raise ValueError(f"Shear should be a sequence containing two values. Got {shear}")
     _, h, w = get_dimensions(img)
     if isinstance(img, Tensor):
         middle = [0.0, 0.0] if center is None else [center[0] - w * 0.5, center[1] - h * 0.5]
@@ -432,10 +491,15 @@ def affine(
 
 
 def _color(img: Any, fill: Fill) -> Any:
-    if fill is None:
-        return None
+    """The color of a fill: one number is that of all bands."""
     bands = len(img.getbands())
-    color = tuple(int(v) for v in fill) if isinstance(fill, Sequence) else (int(fill),) * bands
+    values = list(fill) if isinstance(fill, Sequence) else [0 if fill is None else fill]
+    if len(values) not in (1, bands):
+        raise ValueError(
+            "The number of elements in 'fill' does not match the number of channels of the image"
+            f" ({len(values)} != {bands})"
+        )
+    color = tuple(v if img.mode == "F" else int(v) for v in values * (bands // len(values)))
     return color if bands > 1 else color[0]
 
 
@@ -578,10 +642,10 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
         return Image.merge("HSV", (hue, saturation, value)).convert(img.mode)
     if img.size(-3) == 1:
         return img
-    x = img if img.is_floating_point() else img.to(_core.float32) / 255
+    x = img if img.is_floating_point() else convert_image_dtype(img)
     hue, saturation, value = _rgb_to_hsv(x)
     y = _hsv_to_rgb((hue + hue_factor).remainder(1.0), saturation, value)
-    return y if img.is_floating_point() else _as(y * 255, img)
+    return convert_image_dtype(y, img.dtype)
 
 
 def _rgb_to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -612,16 +676,16 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
     """gain x^gamma with x in [0, 1]"""
     _factor("Gamma", gamma)
     if not isinstance(_checked(img), Tensor):
-        table = [int(255 * gain * (v / 255.0) ** gamma + 1e-3) for v in range(256)] * len(img.getbands())
-        return img.point([min(v, 255) for v in table])
-    y = (gain * (_as_floats(img) / _bound(img)) ** gamma).clamp(0, 1)
-    return y if img.is_floating_point() else y.mul(255 + 1.0 - 1e-3).to(img.dtype)
+        table = [min(255, int((255 + 1 - 1e-3) * gain * (v / 255.0) ** gamma)) for v in range(256)]
+        return img.convert("RGB").point(table * 3).convert(img.mode)
+    y = (gain * (img if img.is_floating_point() else convert_image_dtype(img)) ** gamma).clamp(0, 1)
+    return convert_image_dtype(y, img.dtype)
 
 
 def invert(img: Any) -> Any:
     """The largest value minus each value."""
     if isinstance(_checked(img), Tensor):
-        return _bound(img) - img if img.is_floating_point() else 255 - img
+        return _bound(img) - img
     from PIL import ImageOps
 
     return ImageOps.invert(img)
@@ -644,7 +708,7 @@ def solarize(img: Any, threshold: float) -> Any:
         return _core.where(img >= threshold, invert(img), img)
     from PIL import ImageOps
 
-    return ImageOps.solarize(img, int(threshold))
+    return ImageOps.solarize(img, threshold)
 
 
 def autocontrast(img: Any) -> Any:

@@ -1,0 +1,53 @@
+"""``evaluating``: a module in the mode of use while somebody computes with it, also for several threads at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from .module import Module
+
+__all__ = ["evaluating"]
+
+
+class _State:
+    """How many threads are inside, and which modules trained before the first."""
+
+    def __init__(self) -> None:
+        self.inside, self.root = 0, False
+        self.trained: list[Module] = []  # without the module itself, which is the key of a weak dictionary
+
+
+_states: WeakKeyDictionary[Module, _State] = WeakKeyDictionary()
+_lock = Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+def _set(module: Module, mode: bool) -> None:
+    object.__setattr__(module, "training", mode)
+
+
+@contextmanager
+def evaluating(module: Module) -> Iterator[None]:
+    """Without dropout and the like.  The last thread that leaves restores the mode of each module inside."""
+    with _lock:
+        state = _states.setdefault(module, _State())
+        if not state.inside:
+            state.root, state.trained = module.training, [m for m in module.modules() if m.training and m is not module]
+            for m in (module, *state.trained):
+                _set(m, False)
+        state.inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            state.inside -= 1
+            if not state.inside:
+                _set(module, state.root)
+                for m in state.trained:
+                    _set(m, True)
+                state.trained = []

@@ -1,0 +1,285 @@
+"""chainrule.torch: names that exist for imports only, and the parts that other packages reach into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_torch import PYTORCH, pytorch_prints, run, script
+
+# What other packages import, and never use on one processor.
+IMPORTS = """
+from torch._C import _TensorMeta
+from torch._dynamo import OptimizedModule, assume_constant_result, config
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._dynamo.eval_frame import OptimizedModule
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._subclasses.fake_tensor import FakeTensor, is_fake
+from torch._tensor_str import PRINT_OPTS, _tensor_str
+from torch.autograd.profiler import EventList, record_function
+from torch.backends import cudnn, opt_einsum
+from torch.cuda import CUDAGraph, graph, is_current_stream_capturing
+from torch.distributed import DeviceMesh, ProcessGroup, ReduceOp, Store
+from torch.distributed._composable.fsdp import fully_shard
+from torch.distributed._functional_collectives import all_to_all_single_autograd, wait_tensor
+from torch.distributed._tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
+from torch.distributed.algorithms.join import Join
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.constants import default_pg_timeout
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecisionPolicy
+from torch.distributed.fsdp import ShardingStrategy, StateDictType
+from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+from torch.distributed.rpc import RRef, init_rpc
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.placement_types import _StridedShard
+from torch.export import ExportedProgram
+from torch.fft import fftn, rfft
+from torch.fx import Graph, GraphModule, Node, Proxy, Tracer, symbolic_trace, wrap
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.hub import HASH_REGEX
+from torch.jit import Final, ScriptModule, _overload, _overload_method
+from torch.jit.annotations import try_ann_to_type
+from torch.library import Library, custom_op
+from torch.linalg import inv_ex, solve
+from torch.nested import nested_tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys
+from torch.nn.utils.convert_parameters import parameters_to_vector
+from torch.onnx import is_in_onnx_export
+from torch.optim.optimizer import Optimizer, _use_grad_for_differentiable, required
+from torch.overrides import TorchFunctionMode, has_torch_function, is_tensor_like
+from torch.profiler import kineto_available
+from torch.serialization import MAP_LOCATION
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import CheckpointFunction, get_device_states, set_device_states
+from torch.utils.data import IterDataPipe, functional_datapipe
+from torch.utils.data.datapipes.iter import Batcher
+from torch.utils.data._utils.collate import default_collate
+from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.hooks import RemovableHandle
+from torch.distributions.wishart import Wishart
+from torchvision.io import read_image
+from torchvision.models import ResNet18_Weights, resnet18
+from torchvision.models.feature_extraction import create_feature_extractor
+from torchvision.ops import nms
+import torch.distributed.fsdp.fully_sharded_data_parallel as fsdp
+import torch.cuda.nvtx as nvtx
+import torchvision
+"""
+
+# With them: what a package does at import, and questions whose answer is known.  The same lines as PyTorch's.
+USES = """
+import importlib.metadata, importlib.util, pickle, torch, torch.distributed
+from torch.distributed.tensor.parallel import ColwiseParallel
+
+@wrap
+def traced(x): return x + 1
+
+@_overload
+def several(x: int) -> int: pass
+def several(x): return x
+
+@record
+def main(): return 3
+
+@functional_datapipe("sized")
+class Sized(IterDataPipe): pass
+class Mode(TorchFunctionMode): pass
+class Style(ColwiseParallel): pass
+
+def f(x: DTensor | None, m: "FSDP", s: Final[int] = 3) -> RRef[int]: return s
+
+x = torch.ones(2)
+print(isinstance(x, (DTensor, FSDP, FakeTensor)), traced(1), several(2), main(), f(x, x))
+print(is_in_onnx_export(), torch.compiler.is_exporting(), is_fake(x), get_proxy_mode(), has_torch_function((x,)))
+print(isinstance(torch.float8_e4m3fn, torch.dtype), torch.complex64, torch.cfloat == torch.complex64)
+print(x.dtype == torch.complex64)
+print(pickle.loads(pickle.dumps(torch.float8_e5m2)) is torch.float8_e5m2, torch.uint16.itemsize)
+print(torch.complex128.is_complex)
+for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"):
+    limits = torch.finfo(getattr(torch, name))
+    print(limits.max, limits.eps, limits.bits, limits.tiny)
+print(torch.finfo(torch.float8_e8m0fnu).min, torch.finfo(torch.float16).max, len({torch.complex64, torch.cfloat}))
+print(torch.__name__, torch.nn.__name__, torch.nn.functional.__name__)
+version = importlib.metadata.version("torch").partition("+")[0]
+print(version == torch.__version__.partition("+")[0], torch.__version__ >= (2, 1), torch.__version__ < "10", version)
+print(torch.__version__ > "2.9.0", str(torch.__version__).split(".")[0], "torch" in
+      {d.metadata["Name"] for d in importlib.metadata.distributions()}, importlib.util.find_spec("torch") is not None)
+print(torch._C._nn._parse_to("cpu", torch.float64, True), torch._C._nn._parse_to(torch.half), torch._C._nn._parse_to(x))
+print(torch._C._nn._parse_to(device="cpu", dtype=torch.int8), type(torch.Tensor) is _TensorMeta)
+print(HASH_REGEX.search("a-0f3.pt")[1])
+print(torch._C._log_api_usage_once("x"), torch.jit.annotate(int, 3), ReduceOp.RedOpType is not None, required)
+bool, int, range, all = torch.bool, torch.int, torch.range, torch.all
+print(torch.are_deterministic_algorithms_enabled(), torch.is_nonzero(torch.ones(1)))
+print(torch.get_num_interop_threads() > 0)
+print(sorted(n for n, v in vars(torch.nn.modules.activation).items() if n in ("ReLU", "Tanh") and isinstance(v, type)))
+print({"Adam", "SGD"} <= set(vars(torch.optim)), "StepLR" in vars(torch.optim.lr_scheduler))
+"""
+
+# Using one says what is missing, in which line, and what to use.
+RAISES = {
+    "FSDP(x)": "torch.distributed.fsdp.FullyShardedDataParallel is not in chainrule (%s): weights are not sharded",
+    "symbolic_trace(x)": "torch.fx.symbolic_trace is not in chainrule (%s): there is no symbolic trace",
+    "FSDP.summon_full_params(x)": "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params is not in",
+    "ShardingStrategy.FULL_SHARD()": "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD is not in chainrule (%s)",
+    "Mode()": "torch.overrides.TorchFunctionMode is not in chainrule (%s): functions are not intercepted",
+    "fftn(x)": "torch.fft.fftn is not in chainrule (%s): complex numbers come later",
+    "torch.inverse(x)": "torch.inverse is not in chainrule (%s): matrix decompositions are missing",
+    "nms(x, x, 0.5)": "torchvision.ops.nms is not in chainrule (%s): this part is not in chainrule.vision",
+    "torchvision.io.read_image(x)": "torchvision.io.read_image is not in chainrule (%s)",
+    "resnet18(weights=ResNet18_Weights.DEFAULT)": "this package downloads no weights",
+    "torch.ops.mine.unknown(x)": "torch.ops.mine.unknown is not in chainrule (%s): ops are not registered by name",
+    "torch.ones(2, dtype=torch.complex64)": "must be dtype, not torch.complex64, which is not in chainrule: complex",
+    "x.to(torch.float8_e4m3fn)": "got torch.float8_e4m3fn, which is not in chainrule: there are no floats of 8",
+    "torch._C._something()": "torch._C._something is not in chainrule (%s): parts inside PyTorch do not exist",
+    "associative_scan(lambda a: a)(3)": "associative_scan is not in chainrule (%s)",
+}
+
+
+def test_imports(tmp_path: Path) -> None:
+    """Every import succeeds; what packages do with the names at import is what PyTorch does; using one raises."""
+    ours = run(script(tmp_path, IMPORTS + USES))
+    assert ours.returncode == 0, ours.stderr
+    if PYTORCH:
+        keep = "\n".join(line for line in IMPORTS.splitlines() if "torchvision" not in line)
+        path = tmp_path / "theirs.py"
+        path.write_text(keep + USES)
+        assert ours.stdout == pytorch_prints([path])[str(path)]
+    lines = [f"try:\n    {use}\n    print('no error')\nexcept Exception as e:\n    print(e)" for use in RAISES]
+    head = IMPORTS + "import torch\nx = torch.ones(2)\nclass Mode(TorchFunctionMode): pass\n"
+    path = Path(script(tmp_path, head + "\n".join(lines)))
+    said = run(str(path)).stdout.splitlines()
+    assert len(said) == len(RAISES)
+    first = len(head.splitlines()) + 2
+    for i, (want, got) in enumerate(zip(RAISES.values(), said, strict=True)):
+        assert want.replace("%s", f"{path}:{first + 5 * i}") in got
+
+
+def test_every_module_of_pytorch() -> None:
+    """`import torch.x.y` succeeds for the documented modules of PyTorch."""
+    names = """amp autograd.anomaly_mode autograd.forward_ad backends.cpu backends.mha backends.xnnpack cpu cpu.amp
+    cuda.comm cuda.memory cuda.nvtx cuda.profiler cuda.streams distributed.launch distributed.nn distributed.pipelining
+    distributed.run jit.quantized masked monitor mps.profiler multiprocessing.pool multiprocessing.reductions
+    multiprocessing.spawn nn.common_types nn.modules.channelshuffle nn.parallel.comm nn.parallel.parallel_apply
+    nn.parallel.replicate nn.parallel.scatter_gather nn.utils.fusion optim.sparse_adam package quasirandom return_types
+    signal.windows torch_version utils.bottleneck utils.collect_env utils.deterministic utils.mkldnn utils.model_zoo
+    utils.module_tracker utils.throughput_benchmark""".split()
+    code = f"import importlib\nfor name in {names}: importlib.import_module('torch.' + name)"
+    done = run("-m", "timeit", "-n1", "-r1", code)
+    assert done.returncode == 0, done.stderr
+
+
+TREES = """
+import torch
+import torch.utils._pytree as p
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass
+Pair = namedtuple("Pair", "a b")
+class Box:
+    def __init__(self, *x): self.x = x
+p.register_pytree_node(Box, lambda b: (list(b.x), "note"), lambda x, note: Box(*x), serialized_type_name="Box")
+@dataclass
+class Point:
+    x: object
+    y: object
+p.register_dataclass(Point)
+tree = {"a": [1, (2, Pair(3, None))], "b": OrderedDict(z=4, y=deque([5, 6], 4)), "c": defaultdict(list, k=[7]),
+        "d": Box(8, [9]), "e": Point(10, {"f": ()})}
+leaves, spec = p.tree_flatten(tree)
+print(leaves, spec.num_leaves, spec.num_nodes, spec.num_children, p.LeafSpec().is_leaf())
+again = p.tree_unflatten([2 * (x or 0) for x in leaves], spec)
+print(again["a"], dict(again["b"]), again["b"]["y"].maxlen, again["c"].default_factory, again["d"].x, again["e"])
+print([p.keystr(path) for path, _ in p.tree_flatten_with_path({"a": [1, Pair(2, 3)], "e": Point(1, 2)})[0]])
+print(p.tree_map(lambda a, b: a + b, [1, (2, 3)], [10, (20, 30)]), p.tree_map(lambda a, b: (a, b), [1, 2], [[3], 4]))
+print(p.tree_map_only(int, lambda x: -x, [1, "a", 2.0]), p.tree_all(bool, [1, [0]]), p.tree_any(bool, [1, [0]]))
+print(p._broadcast_to_and_flatten((1, [2, 3]), p.tree_structure(((0, 0), [0, 0]))), p.tree_leaves([[], None, 1]))
+print(p.tree_map_with_path(lambda path, x: (p.keystr(path), x), {"a": [1]}), p._get_node_type(Pair(1, 2)).__name__)
+print(sorted(t.__name__ for t in (list, tuple, dict, Box, Point, int) if t in p.SUPPORTED_NODES))
+print(spec.unflatten(range(len(leaves)))["e"], p.tree_structure([1, {"a": 2}]) == p.tree_structure([3, {"a": 4}]))
+for bad in (lambda: p.tree_map(lambda a, b: 0, [1, 2], [1]), lambda: p.tree_unflatten([1], spec),
+            lambda: p.register_pytree_node(Box, None, None)):
+    try: bad()
+    except ValueError as e: print(type(e).__name__)
+"""
+
+PARTS = """
+import tempfile, torch
+from collections import OrderedDict
+from torch.utils.checkpoint import CheckpointFunction, checkpoint, detach_variable, get_device_states, set_device_states
+from torch.utils.hooks import RemovableHandle
+from torch.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+hooks = OrderedDict()
+handle = RemovableHandle(hooks)
+hooks[handle.id] = 3
+with handle: print(len(hooks))
+print(dict(hooks), isinstance(torch.ones(1, requires_grad=True).register_hook(print), RemovableHandle))
+print(isinstance(torch.nn.Linear(1, 1).register_forward_hook(print), RemovableHandle))
+w = torch.ones(2, requires_grad=True)
+y = CheckpointFunction.apply(lambda x: (x * x).sum(), True, w)
+y.backward()
+print(w.grad, get_device_states(w), set_device_states([], []))
+print([v.requires_grad for v in detach_variable((w, 3 * w.detach()))])
+vector = parameters_to_vector([w])
+vector_to_parameters(vector.detach() * 2, [w])
+print(w)
+
+@torch.library.custom_op("mine::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+    return x.detach() * by
+
+def setup(ctx, inputs, output): ctx.by = inputs[1]
+scaled.register_autograd(lambda ctx, g: (g * ctx.by, None), setup_context=setup)
+@scaled.register_fake
+def _(x, by=2.0): return torch.empty_like(x)
+x = torch.ones(3, requires_grad=True)
+scaled(x, by=3.0).sum().backward()
+print(x.grad, torch.ops.mine.scaled(torch.ones(2)))
+library = torch.library.Library("yours", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+z = torch.ones(2, requires_grad=True)
+torch.ops.yours.twice(z).sum().backward()
+print(z.grad)
+
+with tempfile.NamedTemporaryFile() as file:
+    file.write(bytes(range(8))); file.flush()
+    s = torch.UntypedStorage.from_file(file.name, False, 8)
+    print(len(s), torch.asarray(s[2:6], dtype=torch.uint8), s.nbytes(), s[7])
+f = torch.arange(6.0).view(2, 3).t()
+print(f.untyped_storage().nbytes(), f.untyped_storage().size(), f.untyped_storage().data_ptr() == f.data_ptr())
+print(torch.arange(6.0)[2:].storage()[-1])
+print(isinstance(torch.nn.ModuleDict(torch.nn.ModuleDict({"a": torch.nn.ReLU()}))["a"], torch.nn.ReLU))
+for workers in (0, 1):
+    print(torch.utils.data.DataLoader([1, 2], num_workers=workers).prefetch_factor)
+for n in (0, 1, 2, 7):
+    for window in (torch.hann_window, torch.hamming_window, torch.blackman_window):
+        print([round(v, 3) + 0.0 for w in (window(n), window(n, periodic=False)) for v in w.tolist()])
+m = torch.arange(6.0).view(2, 3)
+print(m.adjoint(), torch.adjoint(m), torch.conj(m), torch.hann_window(3, dtype=torch.float64).dtype)
+class Needs(torch.nn.ModuleDict):
+    def __init__(self):
+        super().__init__()
+        self.after = 1
+    def update(self, modules): print(self.after)
+Needs()
+with torch.device("meta"):
+    layer = torch.nn.Linear(2, 3)
+print(layer.weight.shape)
+"""
+
+
+@pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
+@pytest.mark.parametrize("text", [TREES, PARTS], ids=["trees", "parts"])
+def test_parts_that_packages_use(tmp_path: Path, text: str) -> None:
+    """The same lines as PyTorch's."""
+    path = script(tmp_path, text)
+    ours = run(path)
+    assert ours.returncode == 0, ours.stderr
+    assert ours.stdout == pytorch_prints([Path(path)])[path]
