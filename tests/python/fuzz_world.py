@@ -464,6 +464,8 @@ def kind_of(path: str) -> str:
 def compared(eager: Note, compiled: Note, loose: bool, skip: Callable[[str], bool]) -> tuple[str, str] | None:
     """The first difference, values before flags: its kind and a text."""
     if eager.raised != compiled.raised:
+        if re.search(r"\[(lstm|gru|rnn)\].*modified in place", eager.raised):
+            return "cannot", eager.raised  # eager keeps weights that this backward pass does not need
         if compiled.raised and not eager.raised and CANNOT.search(compiled.raised):
             return "cannot", compiled.raised
         kinds = [x.partition(":")[0] for x in (eager.raised, compiled.raised)]
