@@ -445,6 +445,21 @@ def stage_mutate() -> Total:
     return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
 
 
+def stage_fuzz_compile() -> Total:
+    if missing := without_extension("fuzz-compile"):
+        return missing
+    total, seed = Total(), str(int(git("rev-parse", "HEAD")[:6] or "0", 16))
+    kinds: list[tuple[list[str], int, dict[str, str]]] = [
+        ([], 300, {}),
+        (["--threads"], 120, {}),
+        ([], 120, {"CHAINRULE_CC": "cc"}),  # with loops of the system's compiler
+    ]
+    for k, (words, seconds, environment) in enumerate(kinds):
+        command = [sys.executable, "tests/python/fuzz_compile.py", "--seed", f"{seed}{k}", "--seconds", str(seconds)]
+        total.add(run(" ".join(["fuzz-compile", *words]), [*command, *words], plain_environment(**environment)))
+    return total
+
+
 def simulated(name: str, program: str, **environment: str) -> Total:
     """One of the programs that use the simulated NVIDIA GPU (tests/cudasim)."""
     path = ROOT / "build" / "release" / "tests" / program
@@ -622,6 +637,12 @@ STAGES: dict[str, Stage] = {
         "every broken gradient and pass over plans is noticed",
         4,
         r"src/(ops|grad|plan)/|src/dev/(cpu|ref)/|tests/test_(grad|plan)|tools/(mutate|plan_mutants)",
+    ),
+    "fuzz-compile": Stage(
+        stage_fuzz_compile,
+        "random programs around compiled functions, eager and compiled, with new seeds in each commit",
+        10,
+        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_compile\.py|nn/|optim/)|tests/python/fuzz_",
     ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
     "cudasim-orders": Stage(
