@@ -25,7 +25,7 @@ from typing import Any
 from . import _core
 from ._core import Device, Tensor
 
-ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # kinds of guards, in the order of python/src/plan.c
+ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # the kinds, as in python/src/plan.c
 MOST = 100_000  # guards of a step
 BYTES = 1 << 16  # of an array of another library
 PLAIN = {int, float, complex, str, bytes, bool, type(None), type(...), range, slice, _core.dtype, Device}

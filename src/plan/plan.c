@@ -236,7 +236,8 @@ void cr_plan_release(cr_plan *p) {
     for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i].of);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
-    free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->reads), free(p->visited);
+    free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs),
+    free(p->leaves), free(p->reads), free(p->visited);
     free(p->draws);
     free(p->callbacks), free(p->updates), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);

@@ -487,7 +487,8 @@ __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
         .drew = watch_drew, .seeded = watch_seeded, .named = watch_named, .reads = watch_reads,
-        .visits = watch_visits, .recomputes = watch_recomputes, .reads_grad = watch_reads_grad, .collects = watch_collects, .sets_grad = watch_sets_grad,
+        .visits = watch_visits, .recomputes = watch_recomputes, .reads_grad = watch_reads_grad,
+        .collects = watch_collects, .sets_grad = watch_sets_grad,
         .calls_back = watch_calls_back, .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
     };
 }

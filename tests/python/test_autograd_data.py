@@ -26,7 +26,12 @@ class DropIn:
 
 torch: Any = DropIn()
 
-checkpoint = torch.utils.checkpoint.checkpoint
+
+
+def checkpoint(*args: Any, **kwargs: Any) -> Any:
+    return torch.utils.checkpoint.checkpoint(*args, **kwargs)
+
+
 
 
 def leaf(*values: float) -> cr.Tensor:
