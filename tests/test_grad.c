@@ -700,6 +700,55 @@ static void mutate_gradient(const elementwise_test *row, int input, const corner
     }
 }
 
+enum { FAST_POINTS = 241 };
+/* The gradient of input 0 in dtype, where no graph of it is made. */
+static void gradient_at(const elementwise_test *row, const double *x, cr_dtype dtype, const cr_device *dev,
+                        double *out) {
+    cr_scope_begin();
+    const cr_tensor *in[3];
+    for (int k = 0; k < row->n_in; k++)
+        in[k] = k ? cr_full(CR_LIST(FAST_POINTS), 1.5, dtype, dev)
+                  : cr_requires_grad_(cr_to(cr_from(x, CR_LIST(FAST_POINTS), CR_F64, cr_cpu()), dtype, dev), true);
+    const cr_tensor *y = row->call(in, row->params), *two = cr_full(CR_LIST(FAST_POINTS), 2, dtype, dev);
+    cr_tensor *g = NULL;
+    OK(cr_gradients(1, &y, &two, 1, in, &g, NULL));
+    OK(cr_read(g, CR_F64, out, sizeof *out * FAST_POINTS));
+    cr_scope_end();
+}
+
+/* The gradients that ops.def calls fast, in f32, beside the exact ones, in f64. */
+static bool fast_is_right(const elementwise_test *row, const cr_device *dev) {
+    double x[FAST_POINTS], fast[FAST_POINTS], exact[FAST_POINTS];
+    for (int i = 0; i < FAST_POINTS; i++) x[i] = i < 2 ? (i ? 1e30 : -1e30) : 0.125 * (i - FAST_POINTS / 2);
+    gradient_at(row, x, CR_F32, dev, fast);
+    gradient_at(row, x, CR_F64, cr_cpu(), exact);
+    for (int i = 0; i < FAST_POINTS; i++)
+        if (!(fabs(fast[i] - exact[i]) <= 2e-6 * (1 + fabs(exact[i])))) return false;
+    return true;
+}
+
+TEST(fast_rows) {
+    for (int i = 0; i < CR_ROW_COUNT; i++) {
+        const elementwise_test *row = &elementwise_tests[i];
+        cr_program *p = &cr_rows[row->row];
+        const cr_gradient *own = p->fast;
+        if (!own || !test_wants(row->name)) continue;
+        for (int d = 0; test_device(d); d++)
+            CHECK(fast_is_right(row, test_device(d)), "%s on %s: its fast gradient is wrong", row->name,
+                  cr_device_name(test_device(d)));
+        cr_gradient changed[3];
+        mutant m;
+        for (int number = 0; mutant_make(&m, own, number); number++) {
+            memcpy(changed, own, sizeof *own * (size_t)row->n_in);
+            changed[0].program = &m.p;
+            p->fast = changed;
+            CHECK(!fast_is_right(row, cr_cpu()), "%s: nobody sees its fast gradient with %s", row->name, m.what);
+            p->fast = own;
+            mutant_end(&m);
+        }
+    }
+}
+
 TEST(row_mutants) {
     if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full())
         SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
