@@ -3580,8 +3580,8 @@ static const cr_instr gelu_tanh_dx_code[] = {
 };
 static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
         2, 0, 10, 27, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {38}, 128, true, NULL, NULL, -1, NULL};
-/* gelu_tanh_bwd(x, g) = g * (K(0.5) * (K(1) + t) + K(0.5) * c * (K(1) - t * t) * (K(sqrt(2 / pi)) + K(3 * 0.044715 * sqrt(2 / pi)) * (c * c))) */
-static const double gelu_tanh_fast_k[] = {0.5, 1.0, 0.7978845608028654, 0.035677408136300125, -30.0, 30.0, 0.10703222440890037};
+/* gelu_tanh_bwd(x, g) = g * (K(0.5) * (K(1) + t) + K(0.5) * n * (K(1) - t * t) * (K(sqrt(2 / pi)) + K(3 * 0.044715 * sqrt(2 / pi)) * (n * n))) */
+static const double gelu_tanh_fast_k[] = {0.5, 1.0, 0.7978845608028654, 0.035677408136300125, 900.0, 0.0, 0.10703222440890037};
 static const cr_instr gelu_tanh_fast_code[] = {
     {CR_OP_MUL, 0, 0, -1},            /* v0 = mul x x */
     {CR_OP_MUL, 5, 9, -1},            /* v1 = mul k3 v0 */
@@ -3590,8 +3590,8 @@ static const cr_instr gelu_tanh_fast_code[] = {
     {CR_OP_TANH, 12, -1, -1},         /* v4 = tanh v3 */
     {CR_OP_ADD, 3, 13, -1},           /* v5 = add k1 v4 */
     {CR_OP_MUL, 2, 14, -1},           /* v6 = mul k0 v5 */
-    {CR_OP_MAX, 0, 6, -1},            /* v7 = max x k4 */
-    {CR_OP_MIN, 16, 7, -1},           /* v8 = min v7 k5 */
+    {CR_OP_LT, 9, 6, -1},             /* v7 = lt v0 k4 */
+    {CR_OP_SEL, 16, 0, 7},            /* v8 = sel v7 x k5 */
     {CR_OP_MUL, 2, 17, -1},           /* v9 = mul k0 v8 */
     {CR_OP_MUL, 13, 13, -1},          /* v10 = mul v4 v4 */
     {CR_OP_SUB, 3, 19, -1},           /* v11 = sub k1 v10 */

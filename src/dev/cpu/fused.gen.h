@@ -3016,7 +3016,7 @@ static void fused_128(float *const *out, const float *const *in, const float *pa
 /* gradient of gelu_tanh with respect to x */
 static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(-30.0f), k5 = v_k(30.0f), k6 = v_k(0.10703222440890037f);
+    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(900.0f), k5 = v_k(0.0f), k6 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_mul(x, x);
@@ -3024,8 +3024,8 @@ static void fused_129(float *const *out, const float *const *in, const float *pa
         const vec v3 = v_mul(x, v2);
         const vec v4 = v_tanh(v3);
         const vec v5 = v_add(k1, v4);
-        const vec v7 = v_max(x, k4);
-        const vec v8 = v_min(v7, k5);
+        const vec v7 = v_lt(v0, k4);
+        const vec v8 = v_sel(v7, x, k5);
         const vec v9 = v_mul(k0, v8);
         const vec v11 = v_fnma(v4, v4, k1);
         const vec v12 = v_mul(v9, v11);
