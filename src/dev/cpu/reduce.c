@@ -122,7 +122,8 @@ static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     return any ? total > 0 : all ? total == seen : total;
 }
 
-/* squares[i] = the sum of squares about the mean, from the sums of d^2 and d about a number near it; `step` lanes apart */
+/* squares[i] = the sum of squares about the mean, from the sums of d^2 and d about a number near it; these are `step`
+ * lanes apart */
 #define FINISH(T) do { T *q = squares; const T *s = sums; for (int64_t i = 0; i < n; i++) { \
     const T extra = s[i * step] / (T)r->R * s[i * step]; \
     q[i] = q[i * step] < extra ? 0 : q[i * step] - extra; } } while (0)
@@ -303,7 +304,8 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
 
 static cr_status reduce_columns(reduction *r) {
     plan_columns(r);
-    const size_t part = (size_t)(r->M * r->blocks * r->N) * r->size, bytes = r->blocks > 1 ? part * (size_t)r->per_result : 0;
+    const size_t part = (size_t)(r->M * r->blocks * r->N) * r->size;
+    const size_t bytes = r->blocks > 1 ? part * (size_t)r->per_result : 0;
     if (bytes && !(r->partial = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     int64_t chunks = r->M * r->blocks * r->strips;
     if (r->M * r->R * r->N <= PIECE) for (int64_t i = 0; i < chunks; i++) columns_chunk(r, i, 0);
@@ -362,7 +364,8 @@ static cr_status reduce_deviations(reduction *r) {
         if (r->lane == CR_LANE_F32) v->f /= (float)r->R;
         else v->d /= (double)r->R;
         /* the sum was too large: any number near the others will do */
-        if (!isfinite(r->lane == CR_LANE_F32 ? v->f : v->d)) cr_block_load(r->lane, v, r->from, element(r, first), 1, 1);
+        if (!isfinite(r->lane == CR_LANE_F32 ? v->f : v->d))
+            cr_block_load(r->lane, v, r->from, element(r, first), 1, 1);
     }
     r->means = means;
     r->per_result = 2;
