@@ -43,7 +43,7 @@ def digits(x: float, order: int) -> int:
         60
         + 25 * order
         + (order + 1) * (abs(math.log10(size)) if size else 0)
-        + (size * size if size <= 30 else min(size, 400))
+        + (size * size if size <= 38 else min(size, 400))
     )
 
 
