@@ -632,6 +632,42 @@ static bool mutant_make(mutant *m, const cr_gradient *g, int number) {
     return false;
 }
 
+/* Derivatives where a square overflows, where 1 - q^2 cancels, and where only the second one sees a guard: by input
+ * `by`, then by input `again` (-1: the first derivative). */
+static const struct { const char *name; double in[2]; int by, again; double want; } hard_points[] = {
+    {"pow", {2, 0}, 0, 1, 0.5},
+    {"atan2", {1e140, 1e-20}, 0, -1, 1e-300},
+    {"atan2", {1e-20, 1e140}, 0, -1, 1e-140},
+    {"atan2", {1e200, 1e200}, 0, -1, 5e-201},
+    {"atan2", {1e140, 1e-20}, 1, -1, -1e-140},
+    {"atan2", {1e-20, 1e140}, 1, -1, -1e-300},
+    {"atan2", {1e200, 1e200}, 1, -1, -5e-201},
+    {"mish", {-40}, 0, -1, -39 * 0x1.39792499b1a24p-58},    /* (1 + x) e^x */
+    {"mish", {30}, 0, 0, -232 * 0x1.5ae191a99585ap-87},     /* (8 - 8 x) e^(-2 x) */
+};
+
+static bool hard_points_are_right(const elementwise_test *row, const cr_device *dev) {
+    bool good = true;
+    for (size_t i = 0; i < sizeof hard_points / sizeof *hard_points && good; i++) {
+        if (strcmp(hard_points[i].name, row->name)) continue;
+        const int again = hard_points[i].again;
+        cr_scope_begin();
+        const cr_tensor *t[2];
+        for (int k = 0; k < row->n_in; k++)
+            t[k] = cr_requires_grad_(cr_full(CR_LIST(1), hard_points[i].in[k], CR_F64, dev), true);
+        const cr_tensor *y = row->call(t, row->params), *first;
+        cr_tensor *g = NULL;
+        OK(cr_gradients(1, &y, NULL, 1, &t[hard_points[i].by], &g, &(cr_backward_options){.create_graph = true}));
+        if (again >= 0) {
+            first = g;
+            OK(cr_gradients(1, &first, NULL, 1, &t[again], &g, NULL));
+        }
+        good = fabs(cr_item(g) / hard_points[i].want - 1) <= 1e-8;
+        cr_scope_end();
+    }
+    return good;
+}
+
 /* before: what the corners said while nothing was changed. */
 static bool row_is_right(const elementwise_test *row, const cr_device *dev, const corners *before) {
     static const spec points = {SHAPE(41)};
@@ -649,7 +685,7 @@ static bool row_is_right(const elementwise_test *row, const cr_device *dev, cons
         good = check(&f, row->n_in, in, DENSE, ~0u, false, dev, true);
         for (int k = 0; k < row->n_in; k++) data_free(&in[k]);
     }
-    if (!good) return false;
+    if (!good || !hard_points_are_right(row, dev)) return false;
     corners after = corners_of(row, dev);
     for (int j = 0; j < 3; j++)
         for (int i = 0; i < GOLDEN_POINTS; i++)
@@ -663,19 +699,6 @@ static void mutant_end(mutant *m) {
     cr_gradient *derived = atomic_load(&m->p.grad);
     for (int i = 0; derived && i < m->p.n_in; i++) cr_program_free(derived[i].program);
     free(derived);
-}
-
-/* Mutants with the same first gradient: a branch that only keeps relative accuracy, or a guard that only the
- * second derivative needs.  tests/python/test_seams.py sees these. */
-static bool same_first(const char *name, const char *what) {
-    static const char *const known[][2] = {
-        {"pow", "MUL v"},                           /* b = 0 and 1 / a infinite: only the derivative by b differs */
-        {"atan2", "SEL"},                           /* m may be any scale of the point */
-        {"mish", "SEL v"},                          /* two forms of 1 - q^2 */
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(name, known[i][0]) && !strncmp(what, known[i][1], strlen(known[i][1]))) return true;
-    return false;
 }
 
 /* Mutants of one gradient; they are put in place of the row's own, as cr_program_gradient finds it.
@@ -694,9 +717,57 @@ static void mutate_gradient(const elementwise_test *row, int input, const corner
         atomic_store(&cr_rows[row->row].grad, own);
         mutant_end(&m);
         ++*made;
-        survived = survived && !same_first(row->name, m.what);
         if (survived) printf("  survivor: %s, gradient of input %d, %s\n", row->name, input, m.what);
         else ++*caught;
+    }
+}
+
+enum { FAST_POINTS = 241 };
+/* The gradient of input 0 in dtype, where no graph of it is made. */
+static void gradient_at(const elementwise_test *row, const double *x, cr_dtype dtype, const cr_device *dev,
+                        double *out) {
+    cr_scope_begin();
+    const cr_tensor *in[3];
+    for (int k = 0; k < row->n_in; k++)
+        in[k] = k ? cr_full(CR_LIST(FAST_POINTS), 1.5, dtype, dev)
+                  : cr_requires_grad_(cr_to(cr_from(x, CR_LIST(FAST_POINTS), CR_F64, cr_cpu()), dtype, dev), true);
+    const cr_tensor *y = row->call(in, row->params), *two = cr_full(CR_LIST(FAST_POINTS), 2, dtype, dev);
+    cr_tensor *g = NULL;
+    OK(cr_gradients(1, &y, &two, 1, in, &g, NULL));
+    OK(cr_read(g, CR_F64, out, sizeof *out * FAST_POINTS));
+    cr_scope_end();
+}
+
+/* The gradients that ops.def calls fast, in f32, beside the exact ones, in f64. */
+static bool fast_is_right(const elementwise_test *row, const cr_device *dev) {
+    double x[FAST_POINTS], fast[FAST_POINTS], exact[FAST_POINTS];
+    for (int i = 0; i < FAST_POINTS; i++) x[i] = i < 2 ? (i ? 1e30 : -1e30) : 0.125 * (i - FAST_POINTS / 2);
+    gradient_at(row, x, CR_F32, dev, fast);
+    gradient_at(row, x, CR_F64, cr_cpu(), exact);
+    for (int i = 0; i < FAST_POINTS; i++)
+        if (!(fabs(fast[i] - exact[i]) <= 2e-6 * (1 + fabs(exact[i])))) return false;
+    return true;
+}
+
+TEST(fast_rows) {
+    for (int i = 0; i < CR_ROW_COUNT; i++) {
+        const elementwise_test *row = &elementwise_tests[i];
+        cr_program *p = &cr_rows[row->row];
+        const cr_gradient *own = p->fast;
+        if (!own || !test_wants(row->name)) continue;
+        for (int d = 0; test_device(d); d++)
+            CHECK(fast_is_right(row, test_device(d)), "%s on %s: its fast gradient is wrong", row->name,
+                  cr_device_name(test_device(d)));
+        cr_gradient changed[3];
+        mutant m;
+        for (int number = 0; mutant_make(&m, own, number); number++) {
+            memcpy(changed, own, sizeof *own * (size_t)row->n_in);
+            changed[0].program = &m.p;
+            p->fast = changed;
+            CHECK(!fast_is_right(row, cr_cpu()), "%s: nobody sees its fast gradient with %s", row->name, m.what);
+            p->fast = own;
+            mutant_end(&m);
+        }
     }
 }
 

@@ -82,6 +82,7 @@ class Row:
     doc: str
     lets: dict[str, ast.expr]
     group: str
+    fast: ast.expr | None  # a second gradient of the first input
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,11 @@ class Compiled:
     row: Row
     value: Program
     grads: list[Program | None] = field(default_factory=list)
+    fast: Program | None = None
 
     def programs(self) -> Iterator[Program]:
         yield self.value
-        yield from (g for g in self.grads if g)
+        yield from (g for g in [*self.grads, self.fast] if g)
 
 
 # ---- reading
@@ -203,6 +205,7 @@ def read_row(kind: str, call: ast.Call, group: str) -> Row:
     if name_of(rule) not in RULES:
         raise BadRow(rule, f"dtypes are one of {', '.join(RULES)}")
     lets = {k.arg: k.value for k in call.keywords if k.arg}
+    fast = lets.pop("fast", None)
     none_or = [None if isinstance(g, ast.Name) and g.id == "NONE" else g for g in grads]
     return Row(
         name_of(head),
@@ -216,6 +219,7 @@ def read_row(kind: str, call: ast.Call, group: str) -> Row:
         string(doc),
         lets,
         group,
+        fast,
     )
 
 
@@ -421,6 +425,7 @@ def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]
         c = Compiled(row, make_program(row, row.value, None, arity))
         for name, g in zip(row.inputs, row.grads, strict=True):
             c.grads.append(make_program(row, g, name, arity) if g else None)
+        c.fast = make_program(row, row.fast, row.inputs[0], arity) if row.fast else None
         for p in c.programs():
             if p.instrs and (len(p.instrs) > 1 or p.params or p.consts) and row.rule != "BITS":
                 p.fused, fused = fused, fused + 1
@@ -538,14 +543,14 @@ def structured_h() -> list[str]:
     return [*out, "#define CR_STRUCTURED_OPS(X) \\", *rows[:-1], rows[-1].removesuffix(" \\")]
 
 
-def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
+def initializer(p: Program, label: str, differentiable: bool, grad: str, fast: str = "NULL") -> str:
     consts = f"{label}_k" if p.consts else "NULL"
     code = f"{label}_code" if p.instrs else "NULL"
     counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, {len(p.outs)}"
     flag, outs = "true" if differentiable else "false", ", ".join(map(str, p.outs))
     return (
         f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag},'
-        f" {grad}, -1, NULL}}"
+        f" {grad}, {fast}, -1, NULL}}"
     )
 
 
@@ -602,15 +607,21 @@ def options_c(updates: list[Update]) -> list[str]:
 
 def gradient_tables(c: Compiled) -> list[str]:
     out, entries = [], []
-    for x, g, p in zip(c.row.inputs, c.row.grads, c.grads, strict=True):
-        label = f"{c.row.name}_d{x}"
+    fast = [(f"{c.row.name}_fast", c.row.fast, c.fast)] if c.fast else []
+    exact = [(f"{c.row.name}_d{x}", g, p) for x, g, p in zip(c.row.inputs, c.row.grads, c.grads, strict=True)]
+    for label, g, p in exact + fast:
         entries.append(
             f"{{&{label}, {len(p.sources)}, {{{', '.join(map(str, p.sources))}}}}}" if p else "{NULL, 0, {0}}"
         )
         if g and p:
             out += tables(p, label, ast.unparse(g))
             out.append(f"static cr_program {label} = {initializer(p, label, True, 'NULL')};")
-    return [*out, f"static cr_gradient {c.row.name}_grad[] = {{{', '.join(entries)}}};"] if out else []
+    if out:
+        out.append(f"static cr_gradient {c.row.name}_grad[] = {{{', '.join(entries[: len(exact)])}}};")
+    if fast:
+        entries = [entries[-1], *entries[1 : len(exact)]]
+        out.append(f"static cr_gradient {c.row.name}_fast_grad[] = {{{', '.join(entries)}}};")
+    return out
 
 
 def is_primitive(c: Compiled, p: Primitive) -> bool:
@@ -635,7 +646,8 @@ def programs_c(
     out += ["", "cr_program cr_rows[CR_ROW_COUNT] = {"]
     for c in compiled:
         flag, grad = (True, f"{c.row.name}_grad") if any(c.grads) else (False, "NULL")
-        out.append(f"    [CR_ROW_{c.row.name.upper()}] = {initializer(c.value, c.row.name, flag, grad)},")
+        fast = f"{c.row.name}_fast_grad" if c.fast else "NULL"
+        out.append(f"    [CR_ROW_{c.row.name.upper()}] = {initializer(c.value, c.row.name, flag, grad, fast)},")
     out += ["};", "", "cr_program cr_updates[CR_UPDATE_COUNT] = {"]
     for program, u in zip(updates, sources, strict=True):
         twin = replace(program, name=f"{program.name}_copy", outs=[*program.outs, program.outs[0]])
@@ -831,6 +843,8 @@ def docs_lines(compiled: list[Compiled], updates: list[Update]) -> list[str]:
             ]
         where = "".join(f"; `{n} = {ast.unparse(v)}`" for n, v in r.lets.items())
         grads = [f"d{i}: `{ast.unparse(g)}`" for i, g in zip(r.inputs, r.grads, strict=True) if g]
+        if r.fast:
+            grads.append(f"d{r.inputs[0]} in f32 and below: `{ast.unparse(r.fast)}`")
         call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])
         cells = [f"`{r.name}({call})`", r.doc, r.rule.lower(), ("; ".join(grads) + where) if grads else "none"]
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -53,6 +53,7 @@ struct cr_program {
     int fused;                                      /* number of the compiled loop for this program, -1: none */
     bool differentiable;
     _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: not derived yet (cr_program_gradient) */
+    const cr_gradient *fast;                        /* of a row: the same for f32 and below; NULL: grad */
     atomic_int refs;                                /* -1: a static program */
     struct cr_chain_parts {                         /* NULL: no program of plan/chain.c */
         cr_made_loop loop;

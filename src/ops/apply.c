@@ -443,14 +443,28 @@ static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
 
 /* The inputs and the result that the wanted gradients read, from the table of each gradient
  * program. */
-static uint32_t ew_saves(const cr_call *c) {
+static uint32_t reads(const cr_call *c, const cr_gradient *g) {
     const cr_program *p = ew(c)->program;
-    const cr_gradient *g = cr_program_gradient(p);
     uint32_t saves = 0;
     for (int i = 0; g && i < c->n; i++)
         for (int j = 0; c->needs[i] && g[i].program && j < g[i].n; j++)
             if (g[i].from[j] <= p->n_in) saves |= g[i].from[j] < p->n_in ? CR_SAVE_IN(g[i].from[j]) : CR_SAVE_OUT;
     return saves;
+}
+
+static uint32_t ew_saves(const cr_call *c) {
+    const cr_program *p = ew(c)->program;
+    bool exact = !p->fast;
+    for (int i = 0; i < c->n; i++) exact = exact || c->in[i]->dtype == CR_F64;
+    return reads(c, exact ? cr_program_gradient(p) : p->fast);
+}
+
+/* The gradients for the cotangent g: read no more than was saved. */
+static const cr_gradient *rules(const cr_call *c, const cr_tensor *g) {
+    const cr_program *p = ew(c)->program;
+    const cr_gradient *exact = cr_program_gradient(p);
+    if (!p->fast || g->dtype == CR_F64) return exact;
+    return c->differentiable && !(reads(c, exact) & ~reads(c, p->fast)) ? exact : p->fast;
 }
 
 /* Can the gradient of input i be written over g?  Nothing but the walk references g, and no other
@@ -464,7 +478,7 @@ static bool reusable(const cr_call *c, const cr_tensor *g, int i) {
 static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_ew_params *q = ew(c);
     const cr_program *p = q->program;
-    const cr_gradient *gradients = cr_program_gradient(p);
+    const cr_gradient *gradients = rules(c, g);
     for (int i = 0; i < c->n; i++) {
         if (!c->needs[i]) continue;
         if (!gradients) { dx[i] = NULL; continue; }

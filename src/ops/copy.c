@@ -121,12 +121,12 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
  * x is a view its base gets a gradient anyway, from replace_part: there are no zeros to add. */
 static const double zero[] = {0};
 static cr_program
-    zeros = {"copy_bwd", "0", CR_RULE_FLOAT, 1, 0, 1, 0, 1, zero, NULL, {1}, -1, true, NULL, -1, NULL},
-    passes = {"copy_bwd", "g", CR_RULE_FLOAT, 1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, -1, NULL};
+    zeros = {"copy_bwd", "0", CR_RULE_FLOAT, 1, 0, 1, 0, 1, zero, NULL, {1}, -1, true, NULL, NULL, -1, NULL},
+    passes = {"copy_bwd", "g", CR_RULE_FLOAT, 1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient of_whole[] = {{&zeros, 1, {3}}, {&passes, 1, {3}}};
 static cr_program
-    overwrite_part = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, NULL, -1, NULL},
-    overwrite = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, of_whole, -1, NULL};
+    overwrite_part = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, NULL, NULL, -1, NULL},
+    overwrite = {"copy_", "b", CR_RULE_ANY, 2, 0, 0, 0, 1, NULL, NULL, {1}, -1, true, of_whole, NULL, -1, NULL};
 
 static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
 

@@ -24,6 +24,7 @@ STENCIL = {
     2: ([(-1, 1), (0, -2), (1, 1)], 1, 2),
     3: ([(-2, -1), (-1, 2), (1, -2), (2, 1)], 2, 3),
 }
+FROM_RESULT = {"tanh", "sigmoid"}  # in f32 their gradients read the result, whose rounding they inherit (ops.def, fast)
 LIMITS = {cr.float64: (2.0**-1022, 1.7e308, 3e-8), cr.float32: (2.0**-126, 3.4e38, 1e-3)}  # smallest, largest, error
 
 
@@ -42,7 +43,7 @@ def digits(x: float, order: int) -> int:
         60
         + 25 * order
         + (order + 1) * (abs(math.log10(size)) if size else 0)
-        + (size * size if size <= 30 else min(size, 400))
+        + (size * size if size <= 38 else min(size, 400))
     )
 
 
@@ -153,15 +154,15 @@ def orders(f: Any, *inputs: Any, wrt: Any) -> list[list[float]]:
     return found
 
 
-def verify(where: str, got: list[float], want: list[Real], x: float, dtype: Any) -> None:
-    """Relative errors, but near a zero of the derivative."""
+def verify(where: str, got: list[float], want: list[Real], x: float, dtype: Any, beside: float = 0.0) -> None:
+    """Relative errors, but near a zero of the derivative; `beside` is allowed too, of derivatives."""
     least, most, error = LIMITS[dtype]
     for order in range(4):
         w = want[order]
         if abs(w) > most or not math.isfinite(got[0]):
             return  # beyond the dtype: and so are the higher orders
         slack = abs(x * want[order + 1]) if order < 3 else max(map(abs, want)) if 0.5 < abs(x) < 3 else 0
-        allowed = error * abs(w) + error * 1e-4 * slack + 16 * least
+        allowed = error * abs(w) + error * 1e-4 * slack + 16 * least + (beside if order else 0)
         assert abs(m.mpf(got[order]) - w) <= allowed, f"{where}, derivative {order} at {x!r}: {got[order]!r}, not {w}"
 
 
@@ -192,7 +193,7 @@ def test_unary(name: str, dtype: Any) -> None:
             want[2] = want[3] = m.mpf(0)
         if name in ("gelu", "gelu_tanh") and at < -3:
             got[0] = float(want[0])  # as PyTorch's: 1 + erf(x) cancels
-        verify(f"{name} in {dtype}", got, want, at, dtype)
+        verify(f"{name} in {dtype}", got, want, at, dtype, 1e-6 if name in FROM_RESULT and dtype == cr.float32 else 0.0)
 
 
 # lgamma, digamma and zeta have their derivatives in mpmath

@@ -75,8 +75,12 @@ struct cr_reducers {
     int64_t piece;                                  /* numbers of one `run`: each lane adds at most 64, so
                                                      * that the error of a sum is below 1e-6 */
     struct cr_reducer of[3][5];                     /* by cr_lane, then by cr_reduce_kind or CR_RUN_SQUARES */
-    /* ABS, SQUARE, NUMBER, DEVIATION (each: every element has its own mean); y may be x; by lane, f32 or f64 */
-    void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);
+    /* ABS, SQUARE, NUMBER; y may be x; by lane, f32 or f64 */
+    void (*map[2])(cr_reduce_map map, void *y, const void *x, int64_t n);
+    /* d = x - mean: y[0], y[1] = the sums of d^2, of d; of columns, each with its own mean: added to what is there */
+    void (*deviations[2])(void *y, const void *x, const void *mean, int64_t n);
+    void (*deviation_columns[2])(void *squares, void *sums, const void *x, const void *mean, int64_t rows,
+                                 int64_t stride, int64_t n);
     /* how many of n elements are not 0 */
     int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);
     /* y[i] = is any x[r * stride + i] not 0?  all: are all? */

@@ -8,6 +8,7 @@
 #include "isa.h"
 #include "../../core/pool.h"
 
+#include <math.h>
 #include <string.h>
 
 /* elements; GROUP, ROWS: rows */
@@ -34,7 +35,9 @@ typedef struct reduction {
     bool straight;                                  /* x consists of contiguous lanes */
     const char *x; char *y;
     int64_t M, R, N, strides[3], step;              /* step: between neighbours of a row, or of columns */
-    const char *means;                              /* DEVIATION: the M N means */
+    const char *means;                              /* DEVIATION: the M N means, or near them */
+    int per_result;                                 /* lanes of a result: 1; DEVIATION: 2, the sums of d^2 and of d,
+                                                     * in columns all of the first before all of the second */
     bool flip;                                      /* u64 MAX, MIN: flips the sign bit, so that i64 order is u64
                                                      * order */
     int64_t rows_per_chunk, spans;                  /* rows: spans of one row */
@@ -63,7 +66,7 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     _Alignas(64) float p32[POWERS];
     _Alignas(64) double p64[POWERS];
     for (int i = 0; i < POWERS; i++) { p32[i] = (float)r->how.p; p64[i] = r->how.p; }
-    r->k->map[r->lane](CR_MAP_ABS, lanes, lanes, NULL, false, n);
+    r->k->map[r->lane](CR_MAP_ABS, lanes, lanes, n);
     for (int64_t i = 0; i < n; i += POWERS) {
         int64_t length = (cr_imin(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
         float *f = (float *)lanes + i;
@@ -73,9 +76,8 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     }
 }
 
-/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block.  mean: for
- * DEVIATION, one for a row, n for columns. */
-static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *block) {
+/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block. */
+static const void *lanes_at(const reduction *r, int64_t at, int64_t n, void *block) {
     const void *x = element(r, at);
     if (r->straight && r->how.map == CR_MAP_SAME) return x;
     if (r->how.map == CR_MAP_NONZERO) { load_tested(r, block, x, n); return block; }
@@ -86,7 +88,7 @@ static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const voi
     int64_t *lanes = block;
     if (r->flip) for (int64_t i = 0; i < n; i++) lanes[i] ^= INT64_MIN;
     if (r->how.map == CR_MAP_POWER) raise_to_power(r, block, n);
-    else if (r->how.map != CR_MAP_SAME) r->k->map[r->lane](r->how.map, block, x, mean, r->N > 1, n);
+    else if (r->how.map != CR_MAP_SAME) r->k->map[r->lane](r->how.map, block, x, n);
     return block;
 }
 
@@ -120,23 +122,41 @@ static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     return any ? total > 0 : all ? total == seen : total;
 }
 
+/* squares[i] = the sum of squares about the mean, from the sums of d^2 and d about a number near it; these are `step`
+ * lanes apart */
+#define FINISH(T) do { T *q = squares; const T *s = sums; for (int64_t i = 0; i < n; i++) { \
+    const T extra = s[i * step] / (T)r->R * s[i * step]; \
+    q[i] = q[i * step] < extra ? 0 : q[i * step] - extra; } } while (0)
+static void finish(const reduction *r, void *squares, const void *sums, int64_t step, int64_t n) {
+    if (r->per_result == 1) return;
+    if (r->lane == CR_LANE_F32) FINISH(float);
+    else FINISH(double);
+}
+
+static void run_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *result, void *block) {
+    const void *x = lanes_at(r, at, n, block);
+    if (mean) r->k->deviations[r->lane](result, x, mean, n);
+    else r->op->run(result, x, n);
+}
+
 /* Reduces n elements of a row from offset `at` on; mean: for DEVIATION. */
 static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *mean, void *result) {
     _Alignas(64) char block[PIECE * 8];
-    char parts[SPAN / LEAST_PIECE * 8];
+    _Alignas(8) char parts[SPAN / LEAST_PIECE * 16];
+    const size_t bytes = (size_t)r->per_result * r->size;
     const int64_t piece = r->k->piece, pieces = cr_pieces(n, piece);
     if (r->how.map == CR_MAP_NONZERO && r->step == 1) {
         int64_t counted = count_run(r, at, n);
         memcpy(result, &counted, sizeof counted);
         return;
     }
-    if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, mean, block), n); return; }
+    if (pieces == 1) { run_at(r, at, n, mean, result, block); return; }
     for (int64_t p = 0; p < pieces; p++) {
         int64_t length = cr_imin(piece, n - p * piece);
-        r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * piece * r->step, length, mean, block), length);
+        run_at(r, at + p * piece * r->step, length, mean, parts + (size_t)p * bytes, block);
     }
-    combine(r, parts, pieces, 1);
-    memcpy(result, parts, r->size);
+    combine(r, parts, pieces, r->per_result);
+    memcpy(result, parts, bytes);
 }
 
 static const char *mean_of(const reduction *r, int64_t i) { return r->means ? r->means + (size_t)i * r->size : NULL; }
@@ -146,10 +166,11 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t end = cr_imin((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
-        char y[ROWS * 8];
+        _Alignas(8) char y[ROWS * 16];
         n = cr_imin(ROWS, end - m);
         for (int64_t i = 0; i < n; i++)
-            reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
+            reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)(i * r->per_result) * r->size);
+        finish(r, y, y + r->size, 2, n);
         store_results(r, m, y, n);
     }
 }
@@ -159,13 +180,13 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t m = chunk / r->spans, first = chunk % r->spans * SPAN;
     reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m),
-                r->partial + (size_t)chunk * r->size);
+                r->partial + (size_t)(chunk * r->per_result) * r->size);
 }
 
 /* Long rows: reduces the spans of all rows into `partial`. */
 static cr_status reduce_spans(reduction *r, size_t *bytes) {
     r->spans = cr_pieces(r->R, SPAN);
-    *bytes = (size_t)(r->M * r->spans) * r->size;
+    *bytes = (size_t)(r->M * r->spans * r->per_result) * r->size;
     if (!(r->partial = cr_cpu_take(*bytes))) return CR_NO_MEMORY;
     cr_pool_run(r->M * r->spans, span_chunk, r);
     return CR_OK;
@@ -180,8 +201,9 @@ static cr_status reduce_rows(reduction *r) {
     size_t bytes;
     if (reduce_spans(r, &bytes) != CR_OK) return CR_NO_MEMORY;
     for (int64_t m = 0; m < r->M; m++) {
-        char *row = r->partial + (size_t)(m * r->spans) * r->size;
-        combine(r, row, r->spans, 1);
+        char *row = r->partial + (size_t)(m * r->spans * r->per_result) * r->size;
+        combine(r, row, r->spans, r->per_result);
+        finish(r, row, row + r->size, 2, 1);
         store_results(r, m, row, 1);
     }
     cr_cpu_give(r->partial, bytes);
@@ -204,8 +226,7 @@ static void plan_columns(reduction *r) {
 
 /* acc[i] = the reduction of rows of x, `stride` apart.  Each group has its own sum, so that rounding
  * errors grow only with the number of groups. */
-static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n,
-                      const void *mean) {
+static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     if (r->how.map == CR_MAP_NONZERO && r->how.kind != CR_REDUCE_SUM && r->step == 1) {
         r->k->test_columns((int64_t *)(void *)acc, element(r, at), rows, stride, n, cr_dtype_size(r->from),
@@ -215,13 +236,33 @@ static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, i
     for (int64_t i = 0; i < rows; i += GROUP) {
         int64_t count = cr_imin(GROUP, rows - i);
         char *to = i ? group : acc;
-        const void *x = lanes_at(r, at + i * stride, n, mean, block);
+        const void *x = lanes_at(r, at + i * stride, n, block);
         memcpy(to, x, (size_t)n * r->size);
         if (x != block) r->op->columns(to, (const char *)x + stride * (int64_t)r->size, count - 1, stride, n);
         else
             for (int64_t j = 1; j < count; j++)
-                r->op->columns(to, lanes_at(r, at + (i + j) * stride, n, mean, block), 1, 0, n);
+                r->op->columns(to, lanes_at(r, at + (i + j) * stride, n, block), 1, 0, n);
         if (i) r->op->columns(acc, group, 1, 0, n);
+    }
+}
+
+/* The same of deviations: acc gets the sums of d^2, sums those of d. */
+static void fold_deviations(const reduction *r, char *acc, char *sums, int64_t at, int64_t rows, int64_t stride,
+                            int64_t n, const void *mean) {
+    _Alignas(64) char group[2][WIDTH * 8], block[WIDTH * 8];
+    const size_t bytes = (size_t)n * r->size;
+    memset(acc, 0, bytes);
+    memset(sums, 0, bytes);
+    for (int64_t i = 0; i < rows; i += GROUP) {
+        const int64_t count = cr_imin(GROUP, rows - i), take = r->straight ? count : 1;
+        char *squares_to = i ? group[0] : acc, *sums_to = i ? group[1] : sums;
+        if (i) { memset(group[0], 0, bytes); memset(group[1], 0, bytes); }
+        for (int64_t j = 0; j < count; j += take)
+            r->k->deviation_columns[r->lane](squares_to, sums_to, lanes_at(r, at + (i + j) * stride, n, block), mean,
+                                             take, stride, n);
+        if (!i) continue;
+        r->op->columns(acc, group[0], 1, 0, n);
+        r->op->columns(sums, group[1], 1, 0, n);
     }
 }
 
@@ -232,25 +273,39 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
     int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column),
             at = m * r->strides[0] + column * r->strides[2];
-    _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
+    _Alignas(64) char acc[WIDTH * 8], sums[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
     const char *mean = mean_of(r, m * r->N + column);
     if (mean && g > 1)
         for (int64_t i = 0; i < n; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
-    fold_rows(r, acc, at + first * g * r->strides[1], rows, g * r->strides[1], n, g > 1 ? means : mean);
+    if (mean)
+        fold_deviations(r, acc, sums, at + first * g * r->strides[1], rows, g * r->strides[1], n,
+                        g > 1 ? means : mean);
+    else fold_rows(r, acc, at + first * g * r->strides[1], rows, g * r->strides[1], n);
     if (g > 1) {
         combine(r, acc, g, r->N);
+        if (mean) combine(r, sums, g, r->N);
         n = r->N;
         /* rows that do not fill a wide row */
-        if (b == r->blocks - 1) for (int64_t row = wide_rows * g; row < r->R; row++)
-            r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
+        if (b == r->blocks - 1) for (int64_t row = wide_rows * g; row < r->R; row++) {
+            const void *x = lanes_at(r, at + row * r->strides[1], n, block);
+            if (mean) r->k->deviation_columns[r->lane](acc, sums, x, mean, 1, 0, n);
+            else r->op->columns(acc, x, 1, 0, n);
+        }
     }
-    if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
-    else memcpy(r->partial + (size_t)((m * r->blocks + b) * r->N + column) * r->size, acc, (size_t)n * r->size);
+    if (r->blocks == 1) {
+        finish(r, acc, sums, 1, n);
+        store_results(r, m * r->N + column, acc, n);
+        return;
+    }
+    char *to = r->partial + (size_t)((m * r->blocks + b) * r->N + column) * r->size;
+    memcpy(to, acc, (size_t)n * r->size);
+    if (mean) memcpy(to + (size_t)(r->M * r->blocks * r->N) * r->size, sums, (size_t)n * r->size);
 }
 
 static cr_status reduce_columns(reduction *r) {
     plan_columns(r);
-    size_t bytes = r->blocks > 1 ? (size_t)(r->M * r->blocks * r->N) * r->size : 0;
+    const size_t part = (size_t)(r->M * r->blocks * r->N) * r->size;
+    const size_t bytes = r->blocks > 1 ? part * (size_t)r->per_result : 0;
     if (bytes && !(r->partial = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     int64_t chunks = r->M * r->blocks * r->strips;
     if (r->M * r->R * r->N <= PIECE) for (int64_t i = 0; i < chunks; i++) columns_chunk(r, i, 0);
@@ -258,6 +313,8 @@ static cr_status reduce_columns(reduction *r) {
     if (bytes) for (int64_t m = 0; m < r->M; m++) {
         char *acc = r->partial + (size_t)(m * r->blocks * r->N) * r->size;
         combine(r, acc, r->blocks, r->N);
+        if (r->means) combine(r, acc + part, r->blocks, r->N);
+        finish(r, acc, acc + part, 1, r->N);
         store_results(r, m * r->N, acc, r->N);
     }
     cr_cpu_give(r->partial, bytes);
@@ -276,7 +333,8 @@ static void set_reduction(reduction *r, const cr_reduce_how *how, const cr_array
                      .R = x->shape[1],
                      .N = x->shape[2],
                      .strides = {x->strides[0], x->strides[1], x->strides[2]},
-                     .step = x->strides[x->shape[2] == 1 ? 1 : 2]};
+                     .step = x->strides[x->shape[2] == 1 ? 1 : 2],
+                     .per_result = 1};
     const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r->N == 1;
     r->lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r->from : r->to);
     r->flip = r->from == CR_U64 && extreme && how->map == CR_MAP_SAME;
@@ -284,46 +342,35 @@ static void set_reduction(reduction *r, const cr_reduce_how *how, const cr_array
     const bool lanes = r->from == cr_lane_dtype(r->lane) || (r->from == CR_U64 && r->lane == CR_LANE_I64);
     r->straight = lanes && r->step == 1 && !r->flip;
     r->op = &r->k->of[r->lane][squares ? CR_RUN_SQUARES : (int)how->kind];
-    if (squares) r->how.map = CR_MAP_SAME;          /* CR_RUN_SQUARES squares by itself */
+    /* CR_RUN_SQUARES squares by itself, the kernels of deviations subtract by themselves */
+    if (squares || how->map == CR_MAP_DEVIATION) r->how.map = CR_MAP_SAME;
 }
 
 static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
 
-/* A sum of squares less what is too much in it; rounding may have made it less than that. */
-static void take_off(char *y, cr_dtype dtype, double extra) {
-    double v;
-    cr_block_load(CR_LANE_F64, &v, dtype, y, 1, 1);
-    if (!(v < extra)) v -= extra;
-    else v = 0;
-    cr_block_store(CR_LANE_F64, &v, dtype, y, 1, 1);
-}
-
-/* First the means, then the squares of the deviations from them, as lanes.  A mean in f32 is off by delta, up to half
- * a step of its own, and each square by delta^2: f32 sums in f64, and takes R delta^2 off again. */
-static cr_status reduce_deviations(reduction *r, const cr_reduce_args *args) {
+/* First the means, then the deviations from them, as lanes: finish corrects for what a mean is off. */
+static cr_status reduce_deviations(reduction *r) {
+    reduction sums = *r;
     const int64_t n = r->M * r->N;
-    const bool f32 = r->lane == CR_LANE_F32;
-    const size_t bytes = (size_t)n * (f32 ? 12 : 8);
-    double *exact = cr_cpu_take(bytes);
-    float *rounded = (float *)(void *)(exact + n);
-    if (!exact) return CR_NO_MEMORY;
-    cr_array y = args->y;
-    y.dtype = CR_F64;
-    reduction sums;
-    set_reduction(&sums, &(cr_reduce_how){.kind = CR_REDUCE_SUM}, &y, &args->x);
-    sums.y = (char *)exact;
+    const size_t bytes = (size_t)n * r->size;
+    char *means = cr_cpu_take(bytes);
+    if (!means) return CR_NO_MEMORY;
+    sums.y = means;
+    sums.to = cr_lane_dtype(r->lane);
     cr_status status = run(&sums);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
-        exact[i] /= (double)r->R;
-        if (f32) rounded[i] = (float)exact[i];
+        number *v = (number *)(void *)(means + (size_t)i * r->size);
+        const int64_t first = i / r->N * r->strides[0] + i % r->N * r->strides[2];
+        if (r->lane == CR_LANE_F32) v->f /= (float)r->R;
+        else v->d /= (double)r->R;
+        /* the sum was too large: any number near the others will do */
+        if (!isfinite(r->lane == CR_LANE_F32 ? v->f : v->d))
+            cr_block_load(r->lane, v, r->from, element(r, first), 1, 1);
     }
-    r->means = f32 ? (char *)rounded : (char *)exact;
+    r->means = means;
+    r->per_result = 2;
     if (status == CR_OK) status = run(r);
-    for (int64_t i = 0; i < n && status == CR_OK && f32; i++) {
-        const double delta = exact[i] - (double)rounded[i], extra = (double)r->R * delta * delta;
-        if (extra > 0) take_off(r->y + i * (int64_t)cr_dtype_size(r->to), r->to, extra);
-    }
-    cr_cpu_give(exact, bytes);
+    cr_cpu_give(means, bytes);
     return status;
 }
 
@@ -339,7 +386,7 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
     if (!args->x.shape[1]) return reduce_nothing(args->how.kind, &args->y);
     reduction r;
     set_reduction(&r, &args->how, &args->y, &args->x);
-    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r, args) : run(&r);
+    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
 
 /* ---- positions.  Row: first the extreme, then its position.  Columns: the best so far and its position together. */
@@ -347,7 +394,7 @@ static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const numb
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t length = cr_imin(PIECE, n - i),
-                found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
+                found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, block), length, v);
         if (found < length) return i + found;
     }
     return 0;
@@ -392,9 +439,9 @@ static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     _Alignas(64) char best[WIDTH * 8], block[WIDTH * 8];
     int64_t *index = r->index + m * r->N + column;
     memset(index, 0, (size_t)n * sizeof *index);
-    memcpy(best, lanes_at(r, at, n, NULL, block), (size_t)n * r->size);
+    memcpy(best, lanes_at(r, at, n, block), (size_t)n * r->size);
     for (int64_t i = 1; i < r->R; i++)
-        r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, NULL, block), i, 1, 0,
+        r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, block), i, 1, 0,
                                    n);
 }
 

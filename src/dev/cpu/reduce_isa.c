@@ -83,19 +83,75 @@ REDUCER(prod_i64, int64_t, vlong, 1, mul_i64, WRAP_MUL)
 REDUCER(max_i64, int64_t, vlong, INT64_MIN, max_i64, ONE_MAX)
 REDUCER(min_i64, int64_t, vlong, INT64_MAX, min_i64, ONE_MIN)
 
+/* ---- deviations d = x - mean: the sums of d^2 and of d */
+#define DEVIATIONS(name, T, VT)                                                                     \
+static void deviations_##name(void *to, const void *from, const void *mean, int64_t n) {            \
+    enum { L = V_BYTES / sizeof(T) };                                                               \
+    const T *x = from, m = *(const T *)mean;                                                        \
+    VT q[4] = {{0}}, s[4] = {{0}};                                                                  \
+    T *y = to, squares = 0, sum = 0;                                                                \
+    int64_t i = 0;                                                                                  \
+    for (; i + 4 * L <= n; i += 4 * L)                                                              \
+        CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                                  \
+            const VT d = AT(T, VT, x + i + k * L) - m;                                              \
+            q[k] += d * d;                                                                          \
+            s[k] += d;                                                                              \
+        }                                                                                           \
+    for (; i < n; i++) {                                                                            \
+        const T d = x[i] - m;                                                                       \
+        squares += d * d;                                                                           \
+        sum += d;                                                                                   \
+    }                                                                                               \
+    q[0] = (q[0] + q[1]) + (q[2] + q[3]);                                                           \
+    s[0] = (s[0] + s[1]) + (s[2] + s[3]);                                                           \
+    FOLD_LANES(VT, L, q[0], ONE_ADD);                                                               \
+    FOLD_LANES(VT, L, s[0], ONE_ADD);                                                               \
+    y[0] = q[0][0] + squares;                                                                       \
+    y[1] = s[0][0] + sum;                                                                           \
+}                                                                                                   \
+static void deviation_columns_##name(void *squares, void *sums, const void *from, const void *mean, int64_t rows, \
+    int64_t stride, int64_t n) { \
+    enum { L = V_BYTES / sizeof(T) };                                                               \
+    const T *x = from, *m = mean;                                                                   \
+    T *q = squares, *s = sums;                                                                      \
+    int64_t i = 0;                                                                                  \
+    for (; i + 4 * L <= n; i += 4 * L) {                                                            \
+        VT a[4] = {{0}}, b[4] = {{0}};                                                              \
+        for (int64_t r = 0; r < rows; r++)                                                          \
+            CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                              \
+                const VT d = AT(T, VT, x + r * stride + i + k * L) - AT(T, VT, m + i + k * L);      \
+                a[k] += d * d;                                                                      \
+                b[k] += d;                                                                          \
+            }                                                                                       \
+        CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                                  \
+            PUT(T, VT, q + i + k * L, AT(T, VT, q + i + k * L) + a[k]);                             \
+            PUT(T, VT, s + i + k * L, AT(T, VT, s + i + k * L) + b[k]);                             \
+        }                                                                                           \
+    }                                                                                               \
+    for (; i < n; i++) {                                                                            \
+        T a = 0, b = 0;                                                                             \
+        for (int64_t r = 0; r < rows; r++) {                                                        \
+            const T d = x[r * stride + i] - m[i];                                                   \
+            a += d * d;                                                                             \
+            b += d;                                                                                 \
+        }                                                                                           \
+        q[i] += a;                                                                                  \
+        s[i] += b;                                                                                  \
+    }                                                                                               \
+}
+DEVIATIONS(f32, float, vec)
+DEVIATIONS(f64, double, vecd)
+
 /* ---- maps of the elements: blocks in the cache, in loops that the compiler vectorises */
 #define EACH(expression) { for (int64_t i = 0; i < n; i++) y[i] = (expression); }
 #define MAP(T, name, fabs_)                                                                         \
-static void map_##name(cr_reduce_map map, void *to, const void *from, const void *means, bool each, int64_t n) { \
-    const T *x = from, *mean = means, one = mean ? *mean : 0;                                       \
+static void map_##name(cr_reduce_map map, void *to, const void *from, int64_t n) {                  \
+    const T *x = from;                                                                              \
     T *y = to;                                                                                      \
     switch (map) {                                                                                  \
     case CR_MAP_ABS: EACH(fabs_(x[i])) break;                                                       \
     case CR_MAP_SQUARE: EACH(x[i] * x[i]) break;                                                    \
-    case CR_MAP_NUMBER: EACH(x[i] == x[i] ? x[i] : 0) break;                                        \
-    default:                                                                                        \
-        if (each) EACH((x[i] - mean[i]) * (x[i] - mean[i]))                                         \
-        else EACH((x[i] - one) * (x[i] - one))                                                      \
+    default: EACH(x[i] == x[i] ? x[i] : 0)                                                          \
     }                                                                                               \
 }
 MAP(float, f32, fabsf)
@@ -185,6 +241,8 @@ const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
     .piece = 64 * V_BYTES,
     .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)},
     .map = {map_f32, map_f64},
+    .deviations = {deviations_f32, deviations_f64},
+    .deviation_columns = {deviation_columns_f32, deviation_columns_f64},
     .nonzero = nonzero,
     .test_columns = test_columns,
     .find = {find_f32, find_f64, find_i64},
