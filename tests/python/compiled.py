@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -34,6 +35,7 @@ NO_MODULE = {
 }
 REFUSED = {
     "dcgan": {"BCELoss": "loss.py"},  # checks that the probabilities lie in [0, 1]
+    "attention": {"Lookup": "the step changes .*weights"},  # keeps its weights for the reader
     "text_classifier": {"Classifier": "rnn.py"},  # packs sequences by their lengths
     "transformer_translation": {"Translator": "transformer.py"},  # looks whether a mask is causal
 }
@@ -55,7 +57,7 @@ def compiled_run(path: Path, *arguments: Any, folder: Path | None = None) -> str
     name = Path(arguments[-1]).stem if path.stem == "check_pages" else path.stem
     expected = REFUSED.get(name, {})
     assert said["refused"].keys() == expected.keys(), said
-    assert all(f"{expected[module]}:" in why for module, why in said["refused"].items()), said
+    assert all(re.search(expected[module], why) for module, why in said["refused"].items()), said
     assert name in NO_MODULE or said["backward"] > 5, f"{name} replayed no training: {said}"
     assert name not in NO_MODULE or said["replays"] == 0, f"{name} replays: not without modules ({NO_MODULE[name]})"
     return done.stdout
