@@ -387,7 +387,7 @@ def mapping(d: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def partial_of() -> Any:
-    w = cr.ones(3)
+    w: Any = cr.ones(3)
     f = functools.partial(lambda w, x: x * w.scale, w)
     w.scale = 2.0
     return (lambda x: f(x)), (lambda: setattr(w, "scale", 3.0))
@@ -671,7 +671,7 @@ def test_code_behind_a_compiled_function() -> None:
     """A step goes on noting what it reads after another compiled function has run in it."""
     options = types.SimpleNamespace(scale=2.0)
 
-    def after(x: cr.Tensor) -> cr.Tensor:
+    def after(x: cr.Tensor) -> Any:
         return x * options.scale
 
     def program(compiler: Compile) -> Any:
