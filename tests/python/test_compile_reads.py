@@ -376,6 +376,13 @@ def maybe(o: Any) -> Any:
     return (lambda x: x * getattr(o, "later", 1.0)), (lambda: setattr(o, "later", 7.0))
 
 
+def tries(o: Any, x: cr.Tensor) -> Any:
+    try:
+        return x * o.later
+    except AttributeError:
+        return x
+
+
 def of_class(name: str, value: Any, read: Callable[[Any, cr.Tensor], Any]) -> Any:
     kind = fresh(Plain)
     o = kind()
@@ -428,6 +435,10 @@ NAMES: Names = {
     "getattr: a slot": lambda: (lambda o: ((lambda x: x * getattr(o, "scale", 1.0)), lambda: setattr(o, "scale", 7.0)))(
         Slots()
     ),
+    "try": lambda: (lambda o: ((lambda x: tries(o, x)), lambda: setattr(o, "later", 7.0)))(Own()),
+    "the sign of zero": lambda: (lambda o: ((lambda x: x * o.gain), lambda: setattr(o, "gain", -o.gain)))(
+        with_attributes(Own(), gain=0.0)
+    ),
     "a property": lambda: of_class("twice", property(lambda self: 7.0), lambda o, x: x * o.twice),
     "a descriptor": lambda: of_class("scale", Five(), lambda o, x: x * o.scale),
     "a method of a class": lambda: of_class("half", classmethod(lambda cls: 7.0), lambda o, x: x * o.half()),
@@ -470,11 +481,29 @@ def test_names(what: str) -> None:
 
 def test_constant_result_is_of_its_call() -> None:
     def program(compiler: Compile) -> Any:
-        f, seen = compiler(lambda x: (x * 2, cr.tensor([1.0, 2.0]))), []
+        f, seen = compiler(lambda x: (x * 2, cr.tensor([1.0, 2.0], dtype=cr.float64))), []
         for _ in range(6):
             y = f(cr.ones(2))[1]
             seen.append(y.tolist())
             y.fill_(9.0)
+        return seen
+
+    both(program)
+
+
+def test_constant_gradient_is_of_its_call() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.zeros(2, dtype=cr.float64, requires_grad=True), []
+
+        def give(x: cr.Tensor) -> cr.Tensor:
+            w.grad = cr.tensor([1.0, 2.0], dtype=cr.float64)
+            return x * 2
+
+        f = compiler(give)
+        for _ in range(6):
+            f(cr.ones(2))
+            seen.append(plain(w.grad))
+            w.grad.mul_(3.0)
         return seen
 
     both(program)
@@ -488,6 +517,16 @@ def test_captured_tensor_written_before_backward() -> None:
         v = cr.ones(3, requires_grad=True)
         y = (v * w).sum()
         f(cr.ones(3))
+        with pytest.raises(RuntimeError, match="modified|in place"):
+            y.backward()
+
+
+def test_input_written_by_a_replay_before_backward() -> None:
+    f = cr.compile(lambda x: x.add_(1))
+    for _ in range(5):
+        v, x = cr.ones(3, requires_grad=True), cr.ones(3)
+        y = (v * x).sum()
+        f(x)
         with pytest.raises(RuntimeError, match="modified|in place"):
             y.backward()
 
@@ -919,6 +958,23 @@ def test_fork_while_another_thread_records() -> None:
     finally:
         stop.set()
         other.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_child_records_what_its_parent_was_recording() -> None:
+    f = cr.compile(lambda x: x * 2)
+    x = cr.ones(2)
+    f(x)
+    f._compiled.last.recorders[os.getpid()] = object()  # as if another thread did
+    f(x)
+    assert f._compiled.lacks()
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        f(x)
+        os._exit(bool(f._compiled.lacks()))
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_a_compiled_function_is_freed() -> None:
