@@ -439,6 +439,9 @@ NAMES: Names = {
     "the sign of zero": lambda: (lambda o: ((lambda x: x * o.gain), lambda: setattr(o, "gain", -o.gain)))(
         with_attributes(Own(), gain=0.0)
     ),
+    "the type of a number": lambda: (
+        lambda o: ((lambda x: x.long() * o.gain), lambda: setattr(o, "gain", float(o.gain)))
+    )(with_attributes(Own(), gain=2)),
     "a property": lambda: of_class("twice", property(lambda self: 7.0), lambda o, x: x * o.twice),
     "a descriptor": lambda: of_class("scale", Five(), lambda o, x: x * o.scale),
     "a method of a class": lambda: of_class("half", classmethod(lambda cls: 7.0), lambda o, x: x * o.half()),
@@ -493,7 +496,8 @@ def test_constant_result_is_of_its_call() -> None:
 
 def test_constant_gradient_is_of_its_call() -> None:
     def program(compiler: Compile) -> Any:
-        w, seen = cr.zeros(2, dtype=cr.float64, requires_grad=True), []
+        w: Any = cr.zeros(2, dtype=cr.float64, requires_grad=True)
+        seen = []
 
         def give(x: cr.Tensor) -> cr.Tensor:
             w.grad = cr.tensor([1.0, 2.0], dtype=cr.float64)
@@ -580,6 +584,24 @@ def test_result_written_before_backward() -> None:
                 z.backward()
         else:
             z.backward()
+
+
+def test_default_dtype_and_graph_of_an_argument() -> None:
+    def program(compiler: Compile) -> Any:
+        f, seen = compiler(lambda x: x * 2 + cr.ones(3).sum()), []
+        for k in range(12):
+            x = cr.full((3,), float(k), dtype=cr.float32, requires_grad=k >= 8)
+            cr.set_default_dtype(cr.float64 if 4 <= k < 8 else cr.float32)
+            seen.append(str(f(x).dtype))
+            if k >= 8:
+                f(x).sum().backward()
+                seen.append(plain(x.grad))
+        return seen
+
+    try:
+        both(program)
+    finally:
+        cr.set_default_dtype(cr.float32)
 
 
 def test_object_by_keyword() -> None:
@@ -965,7 +987,8 @@ def test_child_records_what_its_parent_was_recording() -> None:
     f = cr.compile(lambda x: x * 2)
     x = cr.ones(2)
     f(x)
-    f._compiled.last.recorders[os.getpid()] = object()  # as if another thread did
+    (known,) = f._compiled.plans.values()
+    known.recorders[os.getpid()] = object()  # as if another thread did
     f(x)
     assert f._compiled.lacks()
     pid = os.fork()
@@ -986,6 +1009,24 @@ def test_a_compiled_function_is_freed() -> None:
     assert m.run._compiled.last.ready
     gone = weakref.ref(m)
     del m
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_optimizer_is_freed() -> None:
+    c = Changed("adamw")
+
+    def step(x: cr.Tensor, c: Changed = c) -> None:
+        c.m(x).sum().backward()
+        c.o.step()
+        c.o.zero_grad()
+
+    f = cr.compile(step)
+    for _ in range(4):
+        f(cr.ones(4, 6))
+    assert f._compiled.last.ready
+    gone = weakref.ref(c.o)
+    del c, f, step
     gc.collect()
     assert gone() is None
 
