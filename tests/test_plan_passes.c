@@ -148,6 +148,24 @@ TEST(inputs_that_do_not_fit) {
     cr_scope_end();
 }
 
+/* A gradient that the step reads by its own name, before it reads the slot, stays that tensor. */
+TEST(gradient_by_two_names) {
+    cr_scope_begin();
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(64), CR_F32, cr_cpu()), true);
+    cr_tensor *g = cr_full(CR_LIST(64), 0.5, CR_F32, cr_cpu());
+    OK(cr_set_grad(w, g));
+    OK(cr_record_begin(0, NULL));
+    cr_tensor *y = cr_exp(g);
+    y = cr_mul(y, cr_grad(w));
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    CHECK(cr_plan_fits(p, NULL), "the gradient of the recording");
+    OK(cr_set_grad(w, cr_full(CR_LIST(64), 2, CR_F32, cr_cpu())));
+    CHECK(!cr_plan_fits(p, NULL), "another gradient: the plan would read it by both names");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
 /* A gradient that the step itself reads before the update takes it. */
 static cr_tensor *step_that_reads(net *n, const cr_tensor *x) {
     cr_scope_begin();

@@ -588,7 +588,7 @@ def test_result_written_before_backward() -> None:
 
 def test_default_dtype_and_graph_of_an_argument() -> None:
     def program(compiler: Compile) -> Any:
-        f, seen = compiler(lambda x: x * 2 + cr.ones(3).sum()), []
+        f, seen = compiler(lambda x: x * 2 + cr.ones(3)), []
         for k in range(12):
             x = cr.full((3,), float(k), dtype=cr.float32, requires_grad=k >= 8)
             cr.set_default_dtype(cr.float64 if 4 <= k < 8 else cr.float32)
@@ -602,6 +602,56 @@ def test_default_dtype_and_graph_of_an_argument() -> None:
         both(program)
     finally:
         cr.set_default_dtype(cr.float32)
+
+
+def test_tensor_read_with_and_without_a_graph() -> None:
+    def program(compiler: Compile) -> Any:
+        w = cr.ones(3)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            with cr.no_grad():
+                scale = w.sum()
+            return w * x * scale
+
+        f, seen = compiler(step), []
+        for k in range(8):
+            w.requires_grad_(k >= 4)
+            seen.append(f(cr.ones(3)).requires_grad)
+        return seen
+
+    both(program)
+
+
+def test_same_work_on_turned_operands() -> None:
+    def program(compiler: Compile) -> Any:
+        f = compiler(lambda x: (x @ x, x @ x.T, x.sum(0), x.T.sum(0), x.softmax(1) - x.T.softmax(1)))
+        return [f(cr.arange(64.0).reshape(8, 8) * 0.01 * k) for k in range(5)]
+
+    both(program)
+
+
+def test_rows_that_read_the_row_behind() -> None:
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y = x * 2
+            y[:-1].add_(x[:-1])
+            return y[1:] * 3
+
+        f = compiler(step)
+        return [f(cr.arange(1024.0 * 64).reshape(1024, 64) * k) for k in range(5)]
+
+    both(program)
+
+
+def test_result_in_a_tensor_from_outside() -> None:
+    def program(compiler: Compile) -> Any:
+        w = cr.ones(2048)
+        f, seen = compiler(lambda x: cr.mul(x, 2, out=w) * 3), []
+        for k in range(6):
+            seen += [f(cr.full((2048,), float(k))), w * 1]
+        return seen
+
+    both(program)
 
 
 def test_object_by_keyword() -> None:
@@ -1029,6 +1079,23 @@ def test_an_optimizer_is_freed() -> None:
     del c, f, step
     gc.collect()
     assert gone() is None
+
+
+def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
+    w: Any = cr.ones(500, requires_grad=True)
+    reads = cr.compile(lambda: w.grad.norm())
+    in_use = []
+    for k in range(40):
+        w.grad = cr.full((500,), float(k))
+        reads()
+        captured = cr.ones(700)
+        f = cr.compile(lambda x, captured=captured: x * captured)
+        for _ in range(3):
+            f(cr.ones(700))
+        del f, captured
+        gc.collect()
+        in_use.append(cr.memory_stats("cpu")[0])
+    assert reads._compiled.last.ready and in_use[-1] == in_use[9]
 
 
 # ---- check ----
