@@ -116,6 +116,56 @@ TEST(tensor_from_outside) {
     cr_scope_end();
 }
 
+/* What is read backwards is read before a part of it changes, although what changes it could run earlier. */
+static cr_tensor *backwards(const cr_tensor *x) {
+    cr_tensor *y = cr_mul_scalar(x, 2), *more = cr_mul_scalar(cr_narrow(x, 0, 0, 32), 3);
+    const cr_tensor *z = cr_flip(y, 1, (const int64_t[]){0});
+    cr_add_(cr_narrow(y, 0, 0, 32), more);
+    return cr_mul(y, z);
+}
+
+TEST(read_backwards) {
+    cr_scope_begin();
+    cr_plan *p = recorded(backwards, input(0));
+    runs_alike(p, backwards, "read backwards");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* A plan takes inputs in a graph where they were, with the strides that they had. */
+TEST(inputs_that_do_not_fit) {
+    cr_scope_begin();
+    outside = cr_requires_grad_(cr_full(CR_LIST(64, 64), 0.5, CR_F32, cr_cpu()), true);
+    cr_tensor *x = cr_ones(CR_LIST(64, 64), CR_F32, cr_cpu()), *y;
+    cr_plan *p = recorded(with_outside, x);
+    const cr_tensor *const turned = cr_transpose(x, 0, 1);
+    CHECK(cr_plan_fits(p, (const cr_tensor *const *)&x), "the input of the recording");
+    CHECK(!cr_plan_fits(p, &turned), "other strides");
+    FAILS(CR_BAD_VALUE, "not as in the recording", cr_plan_run(p, &turned, &y));
+    cr_requires_grad_(x, true);
+    CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "an input that is in a graph now");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* A gradient that the step reads by its own name, before it reads the slot, stays that tensor. */
+TEST(gradient_by_two_names) {
+    cr_scope_begin();
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(64), CR_F32, cr_cpu()), true);
+    cr_tensor *g = cr_full(CR_LIST(64), 0.5, CR_F32, cr_cpu());
+    OK(cr_set_grad(w, g));
+    OK(cr_record_begin(0, NULL));
+    cr_tensor *y = cr_exp(g);
+    y = cr_mul(y, cr_grad(w));
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    CHECK(cr_plan_fits(p, NULL), "the gradient of the recording");
+    OK(cr_set_grad(w, cr_full(CR_LIST(64), 2, CR_F32, cr_cpu())));
+    CHECK(!cr_plan_fits(p, NULL), "another gradient: the plan would read it by both names");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
 /* A gradient that the step itself reads before the update takes it. */
 static cr_tensor *step_that_reads(net *n, const cr_tensor *x) {
     cr_scope_begin();

@@ -16,9 +16,9 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter, itemgetter, methodcaller
 from random import Random
 from typing import Any
 
@@ -195,11 +195,17 @@ class Walk:
             self.names.update(code.co_names, texts)
             if origin == USER:
                 self.user_names.update(code.co_names, texts)
+        self.names.update(code.co_name for code in self.codes if code.co_name.startswith("__"))  # what operators call
         self.user_names -= set(dir(Tensor))
         shown = {code: _Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
         self.every_name = any(code.every_name for code in shown.values())
         read = {name for code in shown.values() for name in code.read}
         self.logs = {name for code in shown.values() for name in code.written} - read
+        self.optional: set[str] = set()  # names that an object may not have: ``getattr(x, "name", None)``
+        for code in shown:
+            self.optional.update(c for c in code.co_consts if type(c) is str and c.isidentifier())
+            if code.co_exceptiontable:  # of ``try``
+                self.optional.update(code.co_names)
         self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
         self._shown, self._roots = shown, [*roots]
         known = -1
@@ -248,6 +254,8 @@ class Walk:
 
     def _globals(self, read: Iterable[str], origin: int, names: dict[str, Any]) -> None:
         for name in read:
+            if name not in names and origin == USER:  # a builtin, which a global of that name would hide
+                self._guard(ITEM, names, name, ABSENT, name)
             if name not in names or origin == STANDARD:
                 continue
             value = names[name]
@@ -297,6 +305,8 @@ class Walk:
             self.logged.append((path, x, len(x)))
         elif isinstance(x, list | tuple | dict | set | frozenset | deque):
             self._container(x, path)
+            if _origin_of(kind) == USER:
+                self._object(x, path)
         elif hasattr(kind, "__next__") or isinstance(x, types.CoroutineType):
             raise Refused(f"the step reads {path}, a {kind.__name__}, which changes as it is read: pass the next item")
         elif isinstance(x, types.MappingProxyType):
@@ -316,6 +326,8 @@ class Walk:
                 value = getattr(x, name)
                 self._guard(ATTRIBUTE, x, name, value, f"{path}.{name}")
                 self._visit(value, f"{path}.{name}")
+        for name in self.optional - {*dir(x)}:
+            self._guard(ITEM, x.__dict__, name, ABSENT, f"{path}.{name}")
 
     def _array(self, x: Any, path: str) -> None:
         contents = _contents(x)
@@ -326,7 +338,7 @@ class Walk:
     def _container(self, x: Any, path: str) -> None:
         if isinstance(x, dict):
             if isinstance(x, OrderedDict):  # its order is not that of its memory
-                self._guard(VALUE, x, _identities, _identities(x), path)
+                self._guard(VALUE, x, _entries, _entries(x), path)
             self._guard(ENTRIES, x, None, tuple(part for item in x.items() for part in item), path)
             for key, value in [*x.items()]:
                 self._visit(value, f"{path}[{key!r:.40}]")
@@ -344,7 +356,7 @@ class Walk:
             self._visit(value, f"{path}[{i}]")
 
     def _function(self, x: types.FunctionType, path: str) -> None:
-        if x.__dict__:
+        if x.__dict__ or (self.optional and _origin(x.__code__.co_filename) == USER):
             self._named(x.__dict__, path)
         if x.__code__ not in self.codes:
             return
@@ -368,23 +380,37 @@ class Walk:
 
     def _named(self, names: dict[str, Any], path: str) -> None:
         """Attributes by the names that the code has."""
+        if self.every_name:
+            self._guard(SIZE, names, None, None, path)
         for name in [*names] if self.every_name else self.names.intersection(names):
             self._guard(ITEM, names, name, names[name], f"{path}.{name}")
             self._visit(names[name], f"{path}.{name}")
+        for name in self.optional.difference(names):
+            self._guard(ITEM, names, name, ABSENT, f"{path}.{name}")
 
     def _class(self, x: type, path: str) -> None:
-        for owner in x.__mro__:
-            mine = vars(owner)
-            for name in self.names.intersection(mine):
-                self._of_class(owner, name, mine[name], path)
+        for at, owner, name in self._of_classes(x):
+            self._of_class(at, owner, name, path)
 
-    def _of_class(self, owner: type, name: str, value: Any, path: str) -> bool:
+    def _of_classes(self, kind: type) -> Iterator[tuple[type, type, str]]:
+        """Attributes of a class by the names that the code has: where they are looked up, in which class they are, and
+        their names.  A subclass of a user may get one that hides that of its base."""
+        found: set[str] = set()
+        user = _origin_of(kind) == USER
+        for owner in kind.__mro__[:-1]:
+            mine = vars(owner)
+            for name in [*mine] if self.every_name and _origin_of(owner) == USER else self.names.intersection(mine):
+                yield kind if user and name not in found else owner, owner, name
+                found.add(name)
+
+    def _of_class(self, at: type, owner: type, name: str, path: str) -> bool:
         """An attribute that instances find in their class.  Is it one that an attribute of theirs would hide?"""
+        value = vars(owner)[name]
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
-            if getattr(inner.fget, "__code__", None) in self.codes:
-                self._guard(ATTRIBUTE, owner, name, value, f"{path}.{name}")
-                self._visit(inner.fget, path)
+            if _origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
+                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
+            self._visit(inner.fget, path)
             return False
         if isinstance(inner, types.FunctionType):
             while inner.__code__ not in self.codes and hasattr(inner, "__wrapped__"):
@@ -392,14 +418,20 @@ class Walk:
             if inner.__code__ not in self.codes:
                 return False
             if isinstance(value, classmethod):  # each look-up binds it anew
-                self._guard(VALUE, vars(owner), itemgetter(name), value, f"{path}.{name}")
+                self._guard(VALUE, at, attrgetter(f"{name}.__func__"), getattr(at, name).__func__, f"{path}.{name}")
             else:
-                self._guard(ATTRIBUTE, owner, name, getattr(owner, name), f"{path}.{name}")
+                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
             self._visit(value, f"{path}.{name}")
             return True
-        if hasattr(type(inner), "__get__") or _origin_of(owner) != USER and type(inner) not in PLAIN:
+        if hasattr(type(inner), "__get__"):
+            if _origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
+                for kind in {owner, at}:
+                    get = methodcaller("get", name)
+                    self._guard(VALUE, vars(kind), get, get(vars(kind)), f"{path}.{name}")
             return False
-        self._guard(ATTRIBUTE, owner, name, value, f"{path}.{name}")
+        if _origin_of(owner) != USER and type(inner) not in PLAIN:
+            return False
+        self._guard(ATTRIBUTE, at, name, value, f"{path}.{name}")
         self._visit(value, f"{path}.{name}")
         return True
 
@@ -420,20 +452,15 @@ class Walk:
         """What x, whose own attributes are ``mine``, has from its class."""
         kind = type(x)
         self._guard(TYPE, x, None, kind, path)
-        for owner in kind.__mro__[:-1]:
-            theirs = vars(owner)
-            own = _origin_of(owner) == OWN
-            for name in [*theirs] if self.every_name and not own else self.names.intersection(theirs):
-                value = theirs[name]
-                if own and name[0] == "_" and name not in ("_hooked", "__call__"):
-                    continue  # of the library, for itself
-                if isinstance(value, types.MemberDescriptorType):  # of __slots__
-                    if hasattr(x, name):
-                        self._guard(ATTRIBUTE, x, name, getattr(x, name), f"{path}.{name}")
-                        self._visit(getattr(x, name), f"{path}.{name}")
-                elif self._of_class(owner, name, value, path) and name[:2] != "__":
-                    if mine is not None and name not in mine:
-                        self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
+        for at, owner, name in self._of_classes(kind):
+            if name[0] == "_" and name not in ("_hooked", "__call__") and _origin_of(owner) == OWN:
+                continue  # of the library, for itself
+            if isinstance(vars(owner)[name], types.MemberDescriptorType):  # of __slots__
+                value = getattr(x, name, ABSENT)
+                self._guard(ATTRIBUTE, x, name, value, f"{path}.{name}")
+                self._visit(value, f"{path}.{name}")
+            elif self._of_class(at, owner, name, path) and mine is not None and name not in mine and name[:2] != "__":
+                self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
 
     def _module_of(self, x: Any, path: str) -> None:
         """Parameters, buffers and modules of a module are reached by names that are no part of the code."""

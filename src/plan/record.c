@@ -894,6 +894,26 @@ static void mark_outputs(recording *r) {
     }
 }
 
+/* The caller has what the recording returned, and may write there: a constant among it becomes a copy. */
+static cr_status copy_constant(cr_plan *p, int buffer) {
+    cr_buffer *b = buffer < 0 ? NULL : &p->buffers[buffer];
+    if (!b || b->kind != CR_BUFFER_CONSTANT) return CR_OK;
+    cr_storage *own = b->dev->allocate(b->dev, b->bytes);
+    if (!own) return cr_error_status();
+    const cr_status status = cr_move_bytes(own, 0, b->storage, 0, b->bytes);
+    cr_storage_release(b->storage);
+    b->storage = own;
+    return status;
+}
+
+static cr_status copy_constants(cr_plan *p) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < p->n_outputs && status == CR_OK; i++) status = copy_constant(p, p->outputs[i].buffer);
+    for (int i = 0; i < p->n_gradients && status == CR_OK; i++) status = copy_constant(p, p->gradients[i].buffer);
+    for (int i = 0; i < p->n_leaves && status == CR_OK; i++) status = copy_constant(p, p->leaves[i].buffer);
+    return status;
+}
+
 /* Does only the plan hold the generator: did the step make it? */
 static bool is_ours(const cr_plan *p, const cr_generator *g) {
     int ours = 0;
@@ -985,7 +1005,8 @@ cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
     if (status == CR_OK) {
         mark_outputs(r);
         fix_draws(p);
-        status = cr_plan_prepare(p);
+        status = copy_constants(p);
+        if (status == CR_OK) status = cr_plan_prepare(p);
         r->plan = NULL;
         if (status != CR_OK) cr_plan_free(p);
     }

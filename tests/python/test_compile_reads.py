@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import ctypes
+import functools
 import gc
 import itertools
 import os
@@ -14,12 +15,13 @@ import queue
 import random
 import re
 import signal
+import sys
 import threading
 import time
 import types
 import warnings
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -202,9 +204,7 @@ CHANGES: dict[str, Callable[[Changed], Any]] = {
     "state cleared": lambda c: c.o.state.clear(),
     "state loaded": lambda c: c.o.load_state_dict(copy.deepcopy(c.o.state_dict())),
     "moment replaced": lambda c: c.state.update({k: cr.ones_like(v) for k, v in c.state.items() if cr.is_tensor(v)}),
-    "moment given other memory": lambda c: [
-        set_attributes(v, data=v * 0) for v in c.state.values() if cr.is_tensor(v)
-    ],
+    "moment given other memory": lambda c: [set_attributes(v, data=v * 0) for v in c.state.values() if cr.is_tensor(v)],
     "moment in place": lambda c: [v.zero_() for v in c.state.values() if cr.is_tensor(v)],
     "step replaced": lambda c: setattr(c.o, "step", lambda: None),
     "eval": lambda c: c.m.eval(),
@@ -289,6 +289,535 @@ def test_change_between_calls(change: str, maker: str) -> None:
         cr.set_float32_matmul_precision(precision)
 
 
+# ---- what a step reads by a name, and what is not there yet ----
+
+
+class Plain:
+    scale = 2.0
+
+    @property
+    def twice(self) -> float:
+        return 2 * self.scale
+
+    @classmethod
+    def half(cls) -> float:
+        return cls.scale / 2
+
+    def __mul__(self, x: cr.Tensor) -> cr.Tensor:
+        return x * 3
+
+    def __len__(self) -> int:
+        return 3
+
+
+class Own(Plain):
+    def __init__(self) -> None:
+        self.gain = 1.0
+
+
+class Slots:
+    __slots__ = ("scale",)
+
+
+class Five:
+    def __get__(self, x: Any, kind: Any) -> float:
+        return 5.0
+
+
+class Numbers(list[float]):
+    pass
+
+
+def fresh(kind: type) -> Any:
+    """A subclass, which a test may change."""
+    return type(kind.__name__, (kind,), {"__module__": __name__})
+
+
+def hidden(x: cr.Tensor) -> cr.Tensor:
+    return x * max(2.0, 3.0)
+
+
+def named_later(x: cr.Tensor) -> cr.Tensor:
+    try:
+        return x * not_there_yet  # type: ignore[name-defined, no-any-return]
+    except NameError:
+        return x
+
+
+def with_default(x: cr.Tensor, *, scale: float = 2.0) -> cr.Tensor:
+    return x * scale
+
+
+Names = dict[str, Callable[[], tuple[Callable[[cr.Tensor], Any], Callable[[], Any]]]]
+
+
+last: Any = None
+
+
+def set_it(x: cr.Tensor) -> cr.Tensor:
+    global last
+    last = 2
+    return x * 3
+
+
+sets_last = cr.compile(set_it)
+
+
+def attribute(o: Any, name: str = "scale") -> Any:
+    return (lambda x: x * getattr(o, name)), (lambda: setattr(o, name, 7.0))
+
+
+def with_attributes(o: Any, **values: Any) -> Any:
+    set_attributes(o, **values)
+    return o
+
+
+def maybe(o: Any) -> Any:
+    return (lambda x: x * getattr(o, "later", 1.0)), (lambda: setattr(o, "later", 7.0))
+
+
+def tries(o: Any, x: cr.Tensor) -> Any:
+    try:
+        return x * o.later
+    except AttributeError:
+        return x
+
+
+def of_class(name: str, value: Any, read: Callable[[Any, cr.Tensor], Any]) -> Any:
+    kind = fresh(Plain)
+    o = kind()
+    return (lambda x: read(o, x)), (lambda: setattr(kind, name, value))
+
+
+def mapping(d: Any, change: Callable[[Any], Any]) -> Any:
+    return (lambda x: x * sum(k * v for k, v in enumerate(d.values(), 1))), (lambda: change(d))
+
+
+def partial_of() -> Any:
+    w: Any = cr.ones(3)
+    f = functools.partial(lambda w, x: x * w.scale, w)
+    w.scale = 2.0
+    return (lambda x: f(x)), (lambda: setattr(w, "scale", 3.0))
+
+
+def keywords() -> Any:
+    o = Own()
+    return (lambda x, o=o: x * o.gain), (lambda: setattr(o, "gain", 3.0))
+
+
+def closed_over() -> Any:
+    k = 2.0
+
+    class Calls:
+        def __call__(self, x: cr.Tensor) -> cr.Tensor:
+            return x * k
+
+    def change() -> None:
+        nonlocal k
+        k = 3.0
+
+    o = Calls()
+    return (lambda x: o(x)), change
+
+
+NAMES: Names = {
+    "an object without attributes": lambda: attribute(Plain()),
+    "a class whose base has it": lambda: (lambda o: ((lambda x: x * o.scale), lambda: setattr(type(o), "scale", 7.0)))(
+        fresh(Plain)()
+    ),
+    "a name that is a variable": lambda: attribute(Own(), "".join(["ga", "in"])),
+    "getattr: an object": lambda: maybe(Plain()),
+    "getattr: an object with others": lambda: maybe(Own()),
+    "getattr: a tensor": lambda: maybe(cr.ones(2)),
+    "getattr: a module": lambda: maybe(nn.Linear(2, 2)),
+    "getattr: a function": lambda: maybe(lambda: None),
+    "getattr: a module of Python": lambda: maybe(with_attributes(types.ModuleType("user"), __file__="/home/user.py")),
+    "getattr: a slot": lambda: (lambda o: ((lambda x: x * getattr(o, "scale", 1.0)), lambda: setattr(o, "scale", 7.0)))(
+        Slots()
+    ),
+    "try": lambda: (lambda o: ((lambda x: tries(o, x)), lambda: setattr(o, "later", 7.0)))(Own()),
+    "the sign of zero": lambda: (lambda o: ((lambda x: x * o.gain), lambda: setattr(o, "gain", -o.gain)))(
+        with_attributes(Own(), gain=0.0)
+    ),
+    "the type of a number": lambda: (
+        lambda o: ((lambda x: x.long() * o.gain), lambda: setattr(o, "gain", float(o.gain)))
+    )(with_attributes(Own(), gain=2)),
+    "a property": lambda: of_class("twice", property(lambda self: 7.0), lambda o, x: x * o.twice),
+    "a descriptor": lambda: of_class("scale", Five(), lambda o, x: x * o.scale),
+    "a method of a class": lambda: of_class("half", classmethod(lambda cls: 7.0), lambda o, x: x * o.half()),
+    "an operator": lambda: of_class("__mul__", lambda self, x: x * 7, lambda o, x: o * x),
+    "a length": lambda: of_class("__len__", lambda self: 7, lambda o, x: x * len(o)),
+    "what an operator closes over": closed_over,
+    "a builtin": lambda: (hidden, lambda: globals().update(max=lambda a, b: 7.0)),
+    "a global": lambda: (named_later, lambda: globals().update(not_there_yet=7.0)),
+    "an entry of a dict": lambda: mapping({"a": 1.0}, lambda d: d.update(b=2.0)),
+    "the order of a dict": lambda: mapping({"a": 1.0, "b": 5.0}, lambda d: d.update(a=d.pop("a"))),
+    "the order of an OrderedDict": lambda: mapping(OrderedDict(a=1.0, b=5.0), lambda d: d.move_to_end("a")),
+    "the order of a deque": lambda: (lambda d: ((lambda x: x * d[0]), d.reverse))(deque([2.0, 3.0])),
+    "an attribute of a list": lambda: attribute(with_attributes(Numbers(), scale=2.0)),
+    "a default by keyword": lambda: (with_default, lambda: setattr(with_default, "__kwdefaults__", {"scale": 7.0})),
+    "an argument of a partial": partial_of,
+    "an object in a default": keywords,
+}
+
+
+@pytest.mark.parametrize("what", NAMES)
+def test_names(what: str) -> None:
+    """Names that are hidden, added or replaced between calls, also such as were not there."""
+
+    def program(compiler: Compile) -> Any:
+        f, change = NAMES[what]()
+        g, seen = compiler(f), []
+        try:
+            for k in range(8):
+                if k == 4:
+                    change()
+                seen.append(g(cr.arange(3.0)))
+        finally:
+            for name in ("max", "not_there_yet"):
+                globals().pop(name, None)
+            with_default.__kwdefaults__ = {"scale": 2.0}
+        return seen
+
+    both(program)
+
+
+def test_constant_result_is_of_its_call() -> None:
+    def program(compiler: Compile) -> Any:
+        f, seen = compiler(lambda x: (x * 2, cr.tensor([1.0, 2.0], dtype=cr.float64))), []
+        for _ in range(6):
+            y = f(cr.ones(2))[1]
+            seen.append(y.tolist())
+            y.fill_(9.0)
+        return seen
+
+    both(program)
+
+
+def test_constant_gradient_is_of_its_call() -> None:
+    def program(compiler: Compile) -> Any:
+        w: Any = cr.zeros(2, dtype=cr.float64, requires_grad=True)
+        seen = []
+
+        def give(x: cr.Tensor) -> cr.Tensor:
+            w.grad = cr.tensor([1.0, 2.0], dtype=cr.float64)
+            return x * 2
+
+        f = compiler(give)
+        for _ in range(6):
+            f(cr.ones(2))
+            seen.append(plain(w.grad))
+            w.grad.mul_(3.0)
+        return seen
+
+    both(program)
+
+
+def test_captured_tensor_written_before_backward() -> None:
+    """A replay counts what it writes outside, as the step does."""
+    w = cr.ones(3)
+    f = cr.compile(lambda x: w.add_(x))
+    for _ in range(5):
+        v = cr.ones(3, requires_grad=True)
+        y = (v * w).sum()
+        f(cr.ones(3))
+        with pytest.raises(RuntimeError, match="modified|in place"):
+            y.backward()
+
+
+def test_input_written_by_a_replay_before_backward() -> None:
+    f = cr.compile(lambda x: x.add_(1))
+    for _ in range(5):
+        v, x = cr.ones(3, requires_grad=True), cr.ones(3)
+        y = (v * x).sum()
+        f(x)
+        with pytest.raises(RuntimeError, match="modified|in place"):
+            y.backward()
+
+
+def test_written_input_that_is_captured_once() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.arange(4000.0), []
+        f = compiler(lambda x: (x.add_(1), x.mul_(2), x * w)[2])
+        for k in range(8):
+            seen.append(plain(f(w.view(4000) if k == 6 else cr.full((4000,), float(k)))))
+        return seen, w
+
+    both(program, replays=False)
+
+
+@pytest.mark.parametrize("dtype", [cr.float32, cr.float64])
+def test_random_numbers_in_tiles(dtype: cr.dtype) -> None:
+    def program(compiler: Compile) -> Any:
+        f = compiler(lambda x: (cr.rand(64, 4096, dtype=dtype) * x).softmax(-1).sum(-1))
+        return [f(cr.ones(64, 4096, dtype=dtype)) for _ in range(4)]
+
+    both(program)
+
+
+def test_global_that_is_only_set() -> None:
+    for k in range(6):
+        globals()["last"] = None if k != 3 else 1
+        sets_last(cr.ones(2))
+        assert last == 2
+
+
+def test_part_of_an_argument_elsewhere() -> None:
+    base = cr.arange(20.0).reshape(5, 4)
+    f = cr.compile(lambda x: (x * 2, x[1:]))
+    for row in (0, 0, 3, 1):
+        y = f(base[row])[1]
+        assert y.tolist() == base[row, 1:].tolist()
+        y.add_(1)
+    assert base.sum().item() == 190 + 4 * 3
+
+
+def test_result_written_before_backward() -> None:
+    w = cr.ones(3, requires_grad=True)
+    f = cr.compile(lambda x: (x * w).exp())
+    for k in range(5):
+        y = f(cr.ones(3))
+        z = y.sum()
+        if k > 2:
+            y.detach().mul_(2)
+            with pytest.raises(RuntimeError, match="modified"):
+                z.backward()
+        else:
+            z.backward()
+
+
+def test_default_dtype_and_graph_of_an_argument() -> None:
+    def program(compiler: Compile) -> Any:
+        f, seen = compiler(lambda x: x * 2 + cr.ones(3)), []
+        for k in range(12):
+            x = cr.full((3,), float(k), dtype=cr.float32, requires_grad=k >= 8)
+            cr.set_default_dtype(cr.float64 if 4 <= k < 8 else cr.float32)
+            seen.append(str(f(x).dtype))
+            if k >= 8:
+                f(x).sum().backward()
+                seen.append(plain(x.grad))
+        return seen
+
+    try:
+        both(program)
+    finally:
+        cr.set_default_dtype(cr.float32)
+
+
+def test_tensor_read_with_and_without_a_graph() -> None:
+    def program(compiler: Compile) -> Any:
+        w = cr.ones(3)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            with cr.no_grad():
+                scale = w.sum()
+            return w * x * scale
+
+        f, seen = compiler(step), []
+        for k in range(8):
+            w.requires_grad_(k >= 4)
+            seen.append(f(cr.ones(3)).requires_grad)
+        return seen
+
+    both(program)
+
+
+def test_same_work_on_turned_operands() -> None:
+    def program(compiler: Compile) -> Any:
+        f = compiler(lambda x: (x @ x, x @ x.T, x.sum(0), x.T.sum(0), x.softmax(1) - x.T.softmax(1)))
+        return [f(cr.arange(64.0).reshape(8, 8) * 0.01 * k) for k in range(5)]
+
+    both(program)
+
+
+def test_rows_that_read_the_row_behind() -> None:
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y = x * 2
+            y[:-1].add_(x[:-1])
+            return y[1:] * 3
+
+        f = compiler(step)
+        return [f(cr.arange(1024.0 * 64).reshape(1024, 64) * k) for k in range(5)]
+
+    both(program)
+
+
+def test_result_in_a_tensor_from_outside() -> None:
+    def program(compiler: Compile) -> Any:
+        w = cr.ones(2048)
+        f, seen = compiler(lambda x: cr.mul(x, 2, out=w) * 3), []
+        for k in range(6):
+            seen += [f(cr.full((2048,), float(k))), w * 1]
+        return seen
+
+    both(program)
+
+
+def test_object_by_keyword() -> None:
+    """It is kept, and what the step reads of it is compared."""
+
+    def program(compiler: Compile) -> Any:
+        o, seen = Own(), []
+        f = compiler(lambda x, o: x * o.gain)
+        for k in range(8):
+            o.gain = float(k // 3)
+            seen.append(f(cr.ones(3), o=o))
+        return seen
+
+    both(program)
+
+
+def test_group_of_parameters_that_have_gradients() -> None:
+    def program(compiler: Compile) -> Any:
+        w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
+        o = optim.SGD([w], lr=0.1)
+
+        def step(x: cr.Tensor) -> Any:
+            (w * v * x).sum().backward()
+            o.step()
+            o.zero_grad()
+            return w.detach() * 1
+
+        f = compiler(step)
+        for k in range(8):
+            if k == 4:
+                v.grad = None
+                o.add_param_group({"params": [v]})
+            seen.append(f(cr.full((3,), 0.5)))
+        return seen, w, v
+
+    both(program, replays=False)
+
+
+def test_hooks_of_an_optimizer() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.nn.Parameter(cr.ones(3)), []
+        o = optim.SGD([w], lr=0.1)
+
+        def step(x: cr.Tensor) -> Any:
+            (w * x).sum().backward()
+            o.step()
+            o.zero_grad()
+            return w.detach() * 1
+
+        f = compiler(step)
+        for k in range(8):
+            if k == 4:
+                o.register_step_post_hook(lambda *_: (w.data.mul_(0.5), None)[1])
+            seen.append(f(cr.full((3,), 0.5)))
+        return seen, w
+
+    both(program, replays=False)
+
+
+def test_other_code_in_the_recorded_call() -> None:
+    """What it changes was not looked at before: the next call is recorded in its place."""
+    settings, sums = {"counts": False}, {"n": 0}
+
+    def count() -> None:
+        sums["n"] += 1
+
+    @cr.compile
+    def f(x: cr.Tensor) -> cr.Tensor:
+        if settings["counts"]:
+            count()
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(6):
+            settings["counts"] = k > 0
+            f(cr.ones(2))
+    assert sums["n"] == 5
+
+
+def test_two_optimizers_keep_their_plans_apart() -> None:
+    """What one step notes while it is recorded is no guard of another's."""
+    calls: list[int] = []
+
+    def make(k: int) -> Any:
+        w = cr.nn.Parameter(cr.ones(3))
+        o = optim.SGD([w], lr=0.1, momentum=0.9)
+
+        @cr.compile
+        def step() -> None:
+            calls.append(k)
+            (w * 2).sum().backward()
+            o.step()
+            o.zero_grad()
+
+        return step, o
+
+    (first, one), (second, _) = make(1), make(2)
+    for step in (first, second):
+        for _ in range(4):
+            step()
+    recorded = len(calls)
+    one.state.clear()
+    for _ in range(3):
+        second()
+    assert len(calls) == recorded
+
+
+def test_profiler_of_the_user_stays() -> None:
+    seen: list[str] = []
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        seen.append(event)
+
+    inner = cr.compile(lambda x: x * 2)
+    outer = cr.compile(lambda x: inner(x) + 1)
+    before = sys.getprofile()
+    try:
+        sys.setprofile(profile)
+        for _ in range(3):
+            outer(cr.ones(2))
+        assert sys.getprofile() is profile
+    finally:
+        sys.setprofile(before)
+
+
+def test_code_behind_a_compiled_function() -> None:
+    """A step goes on noting what it reads after another compiled function has run in it."""
+    options = types.SimpleNamespace(scale=2.0)
+
+    def after(x: cr.Tensor) -> Any:
+        return x * options.scale
+
+    def program(compiler: Compile) -> Any:
+        inner = cr.compile(lambda x: x * 2)
+        f, seen = compiler(lambda x: after(inner(x))), []
+        for k in range(8):
+            options.scale = float(k // 4)
+            seen.append(f(cr.ones(2)))
+        return seen
+
+    both(program)
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_exception_while_recording(kind: type[BaseException]) -> None:
+    """Nothing is recorded behind it, and the next call is."""
+
+    @cr.compile
+    def f(x: cr.Tensor) -> cr.Tensor:
+        if x.ndim and raises[0]:
+            raise kind
+        return x * 2
+
+    raises = [False]
+    f(cr.ones(2))
+    raises[0] = True
+    with pytest.raises(kind):
+        f(cr.ones(2))
+    assert not cr._core._recording()
+    raises[0] = False
+    for _ in range(3):
+        f(cr.ones(2))
+    assert not f._compiled.lacks()
+
+
 def test_unrelated_changes_keep_the_plan() -> None:
     """Attributes that the step does not read, and other modules, cost no recording."""
     m, calls = Net().eval(), []
@@ -339,6 +868,16 @@ def keeps() -> Callable[[cr.Tensor], Any]:
     return f
 
 
+def reads_back() -> Callable[[cr.Tensor], Any]:
+    kept: list[int] = []
+
+    def f(x: cr.Tensor) -> cr.Tensor:
+        kept.append(1)
+        return x * len(kept)
+
+    return f
+
+
 def generates(x: cr.Tensor) -> Any:
     yield x * 2
 
@@ -360,6 +899,7 @@ UNREPEATABLE: dict[str, tuple[Callable[[], Callable[[cr.Tensor], Any]], str]] = 
     "a counter": (lambda: counts, "the step changes total"),
     "a module that keeps": (Keeps, "kept outside|the step changes"),
     "a list of tensors": (keeps, "the step changes kept"),
+    "a list that it reads": (reads_back, "the step changes kept"),
     "a generator": (lambda: generates, "returns a generator"),
     "a coroutine": (lambda: waits, "returns a coroutine"),
     "an object": (lambda: lambda x: types.SimpleNamespace(y=x * 2), "returns a SimpleNamespace"),
@@ -492,6 +1032,24 @@ def test_fork_while_another_thread_records() -> None:
         other.join()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_child_records_what_its_parent_was_recording() -> None:
+    f = cr.compile(lambda x: x * 2)
+    x = cr.ones(2)
+    f(x)
+    (known,) = f._compiled.plans.values()
+    known.recorders[os.getpid()] = object()  # as if another thread did
+    f(x)
+    assert f._compiled.lacks()
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        f(x)
+        os._exit(bool(f._compiled.lacks()))
+    assert os.waitpid(pid, 0)[1] == 0
+
+
 def test_a_compiled_function_is_freed() -> None:
     """Its guards hold what it reads, and the collector sees them."""
     m = Net().eval()
@@ -503,6 +1061,41 @@ def test_a_compiled_function_is_freed() -> None:
     del m
     gc.collect()
     assert gone() is None
+
+
+def test_an_optimizer_is_freed() -> None:
+    c = Changed("adamw")
+
+    def step(x: cr.Tensor, c: Changed = c) -> None:
+        c.m(x).sum().backward()
+        c.o.step()
+        c.o.zero_grad()
+
+    f = cr.compile(step)
+    for _ in range(4):
+        f(cr.ones(4, 6))
+    assert f._compiled.last.ready
+    gone = weakref.ref(c.o)
+    del c, f, step
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
+    w: Any = cr.ones(500, requires_grad=True)
+    reads = cr.compile(lambda: w.grad.norm())
+    in_use = []
+    for k in range(40):
+        w.grad = cr.full((500,), float(k))
+        reads()
+        captured = cr.ones(700)
+        f = cr.compile(lambda x, captured=captured: x * captured)
+        for _ in range(3):
+            f(cr.ones(700))
+        del f, captured
+        gc.collect()
+        in_use.append(cr.memory_stats("cpu")[0])
+    assert reads._compiled.last.ready and in_use[-1] == in_use[9]
 
 
 # ---- check ----
