@@ -427,7 +427,8 @@ def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]
             c.grads.append(make_program(row, g, name, arity) if g else None)
         c.fast = make_program(row, row.fast, row.inputs[0], arity) if row.fast else None
         for p in c.programs():
-            if p.instrs and (len(p.instrs) > 1 or p.params or p.consts) and row.rule != "BITS":
+            rare = c.fast and p is c.grads[0]  # f64, and second derivatives
+            if p.instrs and (len(p.instrs) > 1 or p.params or p.consts) and row.rule != "BITS" and not rare:
                 p.fused, fused = fused, fused + 1
         compiled.append(c)
     return compiled

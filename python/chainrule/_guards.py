@@ -18,7 +18,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import attrgetter, itemgetter, methodcaller
+from operator import attrgetter, methodcaller
 from random import Random
 from typing import Any
 

@@ -1051,7 +1051,7 @@ static const cr_instr tanh_dx_code[] = {
     {CR_OP_MUL, 2, 16, -1},           /* v11 = mul g v10 */
 };
 static cr_program tanh_dx = {"tanh_bwd", "gradient of tanh with respect to x", CR_RULE_FLOAT,
-        3, 0, 3, 12, 1, tanh_dx_k, tanh_dx_code, {17}, 70, true, NULL, NULL, -1, NULL};
+        3, 0, 3, 12, 1, tanh_dx_k, tanh_dx_code, {17}, -1, true, NULL, NULL, -1, NULL};
 /* tanh_bwd(y, g) = g * (K(1) - y * y) */
 static const double tanh_fast_k[] = {1.0};
 static const cr_instr tanh_fast_code[] = {
@@ -1060,7 +1060,7 @@ static const cr_instr tanh_fast_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program tanh_fast = {"tanh_bwd", "gradient of tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, tanh_fast_k, tanh_fast_code, {5}, 71, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 3, 1, tanh_fast_k, tanh_fast_code, {5}, 70, true, NULL, NULL, -1, NULL};
 static cr_gradient tanh_grad[] = {{&tanh_dx, 3, {0, 1, 2}}};
 static cr_gradient tanh_fast_grad[] = {{&tanh_fast, 2, {1, 2}}};
 
@@ -1083,7 +1083,7 @@ static const cr_instr asinh_dx_code[] = {
     {CR_OP_MUL, 1, 13, -1},           /* v9 = mul g v8 */
 };
 static cr_program asinh_dx = {"asinh_bwd", "gradient of asinh with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 10, 1, asinh_dx_k, asinh_dx_code, {14}, 72, true, NULL, NULL, -1, NULL};
+        2, 0, 3, 10, 1, asinh_dx_k, asinh_dx_code, {14}, 71, true, NULL, NULL, -1, NULL};
 static cr_gradient asinh_grad[] = {{&asinh_dx, 2, {0, 2}}};
 
 /* acosh(x) = ACOSH(x) */
@@ -1105,7 +1105,7 @@ static const cr_instr acosh_dx_code[] = {
     {CR_OP_MUL, 1, 13, -1},           /* v9 = mul g v8 */
 };
 static cr_program acosh_dx = {"acosh_bwd", "gradient of acosh with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 10, 1, acosh_dx_k, acosh_dx_code, {14}, 73, true, NULL, NULL, -1, NULL};
+        2, 0, 3, 10, 1, acosh_dx_k, acosh_dx_code, {14}, 72, true, NULL, NULL, -1, NULL};
 static cr_gradient acosh_grad[] = {{&acosh_dx, 2, {0, 2}}};
 
 /* atanh(x) = ATANH(x) */
@@ -1125,7 +1125,7 @@ static const cr_instr atanh_dx_code[] = {
     {CR_OP_DIV, 1, 10, -1},           /* v7 = div g v6 */
 };
 static cr_program atanh_dx = {"atanh_bwd", "gradient of atanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 8, 1, atanh_dx_k, atanh_dx_code, {11}, 74, true, NULL, NULL, -1, NULL};
+        2, 0, 2, 8, 1, atanh_dx_k, atanh_dx_code, {11}, 73, true, NULL, NULL, -1, NULL};
 static cr_gradient atanh_grad[] = {{&atanh_dx, 2, {0, 2}}};
 
 /* deg2rad(x) = x * K(pi / 180) */
@@ -1139,7 +1139,7 @@ static const cr_instr deg2rad_dx_code[] = {
     {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
 };
 static cr_program deg2rad_dx = {"deg2rad_bwd", "gradient of deg2rad with respect to x", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, deg2rad_dx_k, deg2rad_dx_code, {2}, 76, true, NULL, NULL, -1, NULL};
+        1, 0, 1, 1, 1, deg2rad_dx_k, deg2rad_dx_code, {2}, 75, true, NULL, NULL, -1, NULL};
 static cr_gradient deg2rad_grad[] = {{&deg2rad_dx, 1, {2}}};
 
 /* rad2deg(x) = x * K(180 / pi) */
@@ -1153,7 +1153,7 @@ static const cr_instr rad2deg_dx_code[] = {
     {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
 };
 static cr_program rad2deg_dx = {"rad2deg_bwd", "gradient of rad2deg with respect to x", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, rad2deg_dx_k, rad2deg_dx_code, {2}, 78, true, NULL, NULL, -1, NULL};
+        1, 0, 1, 1, 1, rad2deg_dx_k, rad2deg_dx_code, {2}, 77, true, NULL, NULL, -1, NULL};
 static cr_gradient rad2deg_grad[] = {{&rad2deg_dx, 1, {2}}};
 
 /* sinc(x) = SIN(t) / (t + z) + z */
@@ -1212,7 +1212,7 @@ static const cr_instr sinc_dx_code[] = {
     {CR_OP_MUL, 1, 58, -1},           /* v40 = mul g v39 */
 };
 static cr_program sinc_dx = {"sinc_bwd", "gradient of sinc with respect to x", CR_RULE_FLOAT,
-        2, 0, 17, 41, 1, sinc_dx_k, sinc_dx_code, {59}, 80, true, NULL, NULL, -1, NULL};
+        2, 0, 17, 41, 1, sinc_dx_k, sinc_dx_code, {59}, 79, true, NULL, NULL, -1, NULL};
 static cr_gradient sinc_grad[] = {{&sinc_dx, 2, {0, 2}}};
 
 /* erf(x) = ERF(x) */
@@ -1229,7 +1229,7 @@ static const cr_instr erf_dx_code[] = {
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
 static cr_program erf_dx = {"erf_bwd", "gradient of erf with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, erf_dx_k, erf_dx_code, {7}, 81, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 5, 1, erf_dx_k, erf_dx_code, {7}, 80, true, NULL, NULL, -1, NULL};
 static cr_gradient erf_grad[] = {{&erf_dx, 2, {0, 2}}};
 
 /* erfc(x) = ERFC(x) */
@@ -1246,7 +1246,7 @@ static const cr_instr erfc_dx_code[] = {
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
 static cr_program erfc_dx = {"erfc_bwd", "gradient of erfc with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 82, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 81, true, NULL, NULL, -1, NULL};
 static cr_gradient erfc_grad[] = {{&erfc_dx, 2, {0, 2}}};
 
 /* lgamma(x) = LGAMMA(x) */
@@ -1410,7 +1410,7 @@ static const cr_instr lgamma_dx_code[] = {
     {CR_OP_MUL, 1, 79, -1},           /* v59 = mul g v58 */
 };
 static cr_program lgamma_dx = {"lgamma_bwd", "gradient of lgamma with respect to x", CR_RULE_FLOAT,
-        2, 0, 19, 60, 1, lgamma_dx_k, lgamma_dx_code, {80}, 84, true, NULL, NULL, -1, NULL};
+        2, 0, 19, 60, 1, lgamma_dx_k, lgamma_dx_code, {80}, 83, true, NULL, NULL, -1, NULL};
 static cr_gradient lgamma_grad[] = {{&lgamma_dx, 2, {0, 2}}};
 
 /* digamma(x) = DIGAMMA(x) */
@@ -1539,7 +1539,7 @@ static const cr_instr digamma_dx_code[] = {
     {CR_OP_MUL, 1, 79, -1},           /* v57 = mul g v56 */
 };
 static cr_program digamma_dx = {"digamma_bwd", "gradient of digamma with respect to x", CR_RULE_FLOAT,
-        2, 0, 21, 58, 1, digamma_dx_k, digamma_dx_code, {80}, 86, true, NULL, NULL, -1, NULL};
+        2, 0, 21, 58, 1, digamma_dx_k, digamma_dx_code, {80}, 85, true, NULL, NULL, -1, NULL};
 static cr_gradient digamma_grad[] = {{&digamma_dx, 2, {0, 2}}};
 
 /* zeta(x, q) = SEL(q > K(0), SEL(x > K(1), ZETA(x, q), SEL(x == K(1), -LOG(K(0)), (q - q) / (q - q))), SEL(q == FLOOR(q), -LOG(ABS(q) * K(0)), (q - q) / (q - q))) */
@@ -1728,7 +1728,7 @@ static const cr_instr zeta_dq_code[] = {
     {CR_OP_MUL, 25, 104, -1},         /* v81 = mul v1 v80 */
 };
 static cr_program zeta_dq = {"zeta_bwd", "gradient of zeta with respect to q", CR_RULE_FLOAT,
-        3, 0, 21, 82, 1, zeta_dq_k, zeta_dq_code, {105}, 88, true, NULL, NULL, -1, NULL};
+        3, 0, 21, 82, 1, zeta_dq_k, zeta_dq_code, {105}, 87, true, NULL, NULL, -1, NULL};
 static cr_gradient zeta_grad[] = {{NULL, 0, {0}}, {&zeta_dq, 3, {0, 1, 3}}};
 
 /* erfinv(x) = K(sqrt(0.5)) * QUANTILE(K(0.5) * x, K(0.5) - K(0.5) * ABS(x)) */
@@ -1853,7 +1853,7 @@ static const cr_instr erfinv_dx_code[] = {
     {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
 };
 static cr_program erfinv_dx = {"erfinv_bwd", "gradient of erfinv with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, erfinv_dx_k, erfinv_dx_code, {6}, 90, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 4, 1, erfinv_dx_k, erfinv_dx_code, {6}, 89, true, NULL, NULL, -1, NULL};
 static cr_gradient erfinv_grad[] = {{&erfinv_dx, 2, {1, 2}}};
 
 /* ndtri(x) = QUANTILE(x - K(0.5), MIN(x, K(1) - x)) */
@@ -1977,7 +1977,7 @@ static const cr_instr ndtri_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program ndtri_dx = {"ndtri_bwd", "gradient of ndtri with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, ndtri_dx_k, ndtri_dx_code, {8}, 92, true, NULL, NULL, -1, NULL};
+        2, 0, 2, 5, 1, ndtri_dx_k, ndtri_dx_code, {8}, 91, true, NULL, NULL, -1, NULL};
 static cr_gradient ndtri_grad[] = {{&ndtri_dx, 2, {1, 2}}};
 
 /* ndtr(x) = K(0.5) * ERFC(x * K(-sqrt(0.5))) */
@@ -1997,7 +1997,7 @@ static const cr_instr ndtr_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program ndtr_dx = {"ndtr_bwd", "gradient of ndtr with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, ndtr_dx_k, ndtr_dx_code, {8}, 94, true, NULL, NULL, -1, NULL};
+        2, 0, 2, 5, 1, ndtr_dx_k, ndtr_dx_code, {8}, 93, true, NULL, NULL, -1, NULL};
 static cr_gradient ndtr_grad[] = {{&ndtr_dx, 2, {0, 2}}};
 
 /* erfcx(x) = SEL(x < K(0), K(2) * EXP(x * x) - ERFCX(ABS(x)), ERFCX(ABS(x))) */
@@ -2172,7 +2172,7 @@ static const cr_instr erfcx_dx_code[] = {
     {CR_OP_MUL, 2, 158, -1},          /* v105 = mul g v104 */
 };
 static cr_program erfcx_dx = {"erfcx_bwd", "gradient of erfcx with respect to x", CR_RULE_FLOAT,
-        3, 0, 51, 106, 1, erfcx_dx_k, erfcx_dx_code, {159}, 96, true, NULL, NULL, -1, NULL};
+        3, 0, 51, 106, 1, erfcx_dx_k, erfcx_dx_code, {159}, 95, true, NULL, NULL, -1, NULL};
 static cr_gradient erfcx_grad[] = {{&erfcx_dx, 3, {0, 1, 2}}};
 
 /* log_ndtr(x) = SEL(x < K(0), LOG(K(0.5) * ERFCX(MAX(-x, K(0)) * K(sqrt(0.5)))) - K(0.5) * (x * x), LOG1P(K(-0.5) * ERFC(MAX(x, K(0)) * K(sqrt(0.5))))) */
@@ -2311,7 +2311,7 @@ static const cr_instr log_ndtr_dx_code[] = {
     {CR_OP_MUL, 2, 96, -1},           /* v61 = mul g v60 */
 };
 static cr_program log_ndtr_dx = {"log_ndtr_bwd", "gradient of log_ndtr with respect to x", CR_RULE_FLOAT,
-        3, 0, 33, 62, 1, log_ndtr_dx_k, log_ndtr_dx_code, {97}, 98, true, NULL, NULL, -1, NULL};
+        3, 0, 33, 62, 1, log_ndtr_dx_k, log_ndtr_dx_code, {97}, 97, true, NULL, NULL, -1, NULL};
 static cr_gradient log_ndtr_grad[] = {{&log_ndtr_dx, 3, {0, 1, 2}}};
 
 /* xlog1py(a, b) = SEL(ISNAN(b), b, SEL(a == K(0), K(0), a * LOG1P(b))) */
@@ -2335,7 +2335,7 @@ static const cr_instr xlog1py_da_code[] = {
     {CR_OP_MUL, 2, 9, -1},            /* v5 = mul g v4 */
 };
 static cr_program xlog1py_da = {"xlog1py_bwd", "gradient of xlog1py with respect to a", CR_RULE_FLOAT,
-        3, 0, 2, 6, 1, xlog1py_da_k, xlog1py_da_code, {10}, 100, true, NULL, NULL, -1, NULL};
+        3, 0, 2, 6, 1, xlog1py_da_k, xlog1py_da_code, {10}, 99, true, NULL, NULL, -1, NULL};
 /* xlog1py_bwd(a, b, g) = g * (a / (b + K(1))) */
 static const double xlog1py_db_k[] = {1.0};
 static const cr_instr xlog1py_db_code[] = {
@@ -2344,7 +2344,7 @@ static const cr_instr xlog1py_db_code[] = {
     {CR_OP_MUL, 2, 5, -1},            /* v2 = mul g v1 */
 };
 static cr_program xlog1py_db = {"xlog1py_bwd", "gradient of xlog1py with respect to b", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, xlog1py_db_k, xlog1py_db_code, {6}, 101, true, NULL, NULL, -1, NULL};
+        3, 0, 1, 3, 1, xlog1py_db_k, xlog1py_db_code, {6}, 100, true, NULL, NULL, -1, NULL};
 static cr_gradient xlog1py_grad[] = {{&xlog1py_da, 3, {0, 1, 3}}, {&xlog1py_db, 3, {0, 1, 3}}};
 
 /* entr(x) = SEL(x == K(0), x * K(0), SEL(x < K(0), K(-1) / K(0), -x * LOG(x))) */
@@ -2369,7 +2369,7 @@ static const cr_instr entr_dx_code[] = {
     {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
 };
 static cr_program entr_dx = {"entr_bwd", "gradient of entr with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, entr_dx_k, entr_dx_code, {6}, 103, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 4, 1, entr_dx_k, entr_dx_code, {6}, 102, true, NULL, NULL, -1, NULL};
 static cr_gradient entr_grad[] = {{&entr_dx, 2, {0, 2}}};
 
 /* i0(x) = SEL(ABS(x) < K(8), I0SMALL(NEAR(x)), GROWN(x, I0LARGE(FAR(x)))) */
@@ -2586,7 +2586,7 @@ static const cr_instr i0_dx_code[] = {
     {CR_OP_MUL, 2, 183, -1},          /* v121 = mul g v120 */
 };
 static cr_program i0_dx = {"i0_bwd", "gradient of i0 with respect to x", CR_RULE_FLOAT,
-        3, 0, 60, 122, 1, i0_dx_k, i0_dx_code, {184}, 105, true, NULL, NULL, -1, NULL};
+        3, 0, 60, 122, 1, i0_dx_k, i0_dx_code, {184}, 104, true, NULL, NULL, -1, NULL};
 static cr_gradient i0_grad[] = {{&i0_dx, 3, {0, 1, 2}}};
 
 /* i0e(x) = SEL(a < K(8), EXP(-a) * I0SMALL(s), I0LARGE(FAR(x))) */
@@ -2840,7 +2840,7 @@ static const cr_instr i0e_dx_code[] = {
     {CR_OP_MUL, 1, 232, -1},          /* v159 = mul g v158 */
 };
 static cr_program i0e_dx = {"i0e_bwd", "gradient of i0e with respect to x", CR_RULE_FLOAT,
-        2, 0, 72, 160, 1, i0e_dx_k, i0e_dx_code, {233}, 107, true, NULL, NULL, -1, NULL};
+        2, 0, 72, 160, 1, i0e_dx_k, i0e_dx_code, {233}, 106, true, NULL, NULL, -1, NULL};
 static cr_gradient i0e_grad[] = {{&i0e_dx, 2, {0, 2}}};
 
 /* i1(x) = SEL(ABS(x) < K(8), s * I1SMALL(s), SIGN(x) * GROWN(x, I1LARGE(l))) */
@@ -3093,7 +3093,7 @@ static const cr_instr i1_dx_code[] = {
     {CR_OP_MUL, 2, 229, -1},          /* v153 = mul g v152 */
 };
 static cr_program i1_dx = {"i1_bwd", "gradient of i1 with respect to x", CR_RULE_FLOAT,
-        3, 0, 74, 154, 1, i1_dx_k, i1_dx_code, {230}, 109, true, NULL, NULL, -1, NULL};
+        3, 0, 74, 154, 1, i1_dx_k, i1_dx_code, {230}, 108, true, NULL, NULL, -1, NULL};
 static cr_gradient i1_grad[] = {{&i1_dx, 3, {0, 1, 2}}};
 
 /* i1e(x) = SEL(a < K(8), s * (EXP(-a) * I1SMALL(s)), SIGN(x) * I1LARGE(FAR(x))) */
@@ -3350,7 +3350,7 @@ static const cr_instr i1e_dx_code[] = {
     {CR_OP_MUL, 1, 231, -1},          /* v158 = mul g v157 */
 };
 static cr_program i1e_dx = {"i1e_bwd", "gradient of i1e with respect to x", CR_RULE_FLOAT,
-        2, 0, 72, 159, 1, i1e_dx_k, i1e_dx_code, {232}, 111, true, NULL, NULL, -1, NULL};
+        2, 0, 72, 159, 1, i1e_dx_k, i1e_dx_code, {232}, 110, true, NULL, NULL, -1, NULL};
 static cr_gradient i1e_grad[] = {{&i1e_dx, 2, {0, 2}}};
 
 /* sigmoid(x) = SIGMOID(x) */
@@ -3377,7 +3377,7 @@ static const cr_instr sigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 20, -1},           /* v14 = mul g v13 */
 };
 static cr_program sigmoid_dx = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 15, 1, sigmoid_dx_k, sigmoid_dx_code, {21}, 112, true, NULL, NULL, -1, NULL};
+        2, 0, 5, 15, 1, sigmoid_dx_k, sigmoid_dx_code, {21}, -1, true, NULL, NULL, -1, NULL};
 /* sigmoid_bwd(y, g) = g * (y * (K(1) - y)) */
 static const double sigmoid_fast_k[] = {1.0};
 static const cr_instr sigmoid_fast_code[] = {
@@ -3386,7 +3386,7 @@ static const cr_instr sigmoid_fast_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program sigmoid_fast = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, sigmoid_fast_k, sigmoid_fast_code, {5}, 113, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 3, 1, sigmoid_fast_k, sigmoid_fast_code, {5}, 111, true, NULL, NULL, -1, NULL};
 static cr_gradient sigmoid_grad[] = {{&sigmoid_dx, 2, {0, 2}}};
 static cr_gradient sigmoid_fast_grad[] = {{&sigmoid_fast, 2, {1, 2}}};
 
@@ -3402,7 +3402,7 @@ static const cr_instr relu_dx_code[] = {
     {CR_OP_SEL, 3, 2, 1},             /* v1 = sel v0 k0 g */
 };
 static cr_program relu_dx = {"relu_bwd", "gradient of relu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 115, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 113, true, NULL, NULL, -1, NULL};
 static cr_gradient relu_grad[] = {{&relu_dx, 2, {1, 2}}};
 
 /* leaky_relu(x, negative_slope) = SEL(x > K(0), x, x * negative_slope) */
@@ -3420,7 +3420,7 @@ static const cr_instr leaky_relu_dx_code[] = {
     {CR_OP_SEL, 4, 1, 5},             /* v2 = sel v0 g v1 */
 };
 static cr_program leaky_relu_dx = {"leaky_relu_bwd", "gradient of leaky_relu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 117, true, NULL, NULL, -1, NULL};
+        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 115, true, NULL, NULL, -1, NULL};
 static cr_gradient leaky_relu_grad[] = {{&leaky_relu_dx, 2, {0, 2}}};
 
 /* elu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x), x) */
@@ -3442,7 +3442,7 @@ static const cr_instr elu_dx_code[] = {
     {CR_OP_SEL, 4, 8, 1},             /* v5 = sel v0 v4 g */
 };
 static cr_program elu_dx = {"elu_bwd", "gradient of elu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 119, true, NULL, NULL, -1, NULL};
+        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 117, true, NULL, NULL, -1, NULL};
 static cr_gradient elu_grad[] = {{&elu_dx, 2, {0, 2}}};
 
 /* selu(x) = K(1.0507009873554805) * SEL(x <= K(0), K(1.6732632423543772) * EXPM1(x), x) */
@@ -3465,7 +3465,7 @@ static const cr_instr selu_dx_code[] = {
     {CR_OP_MUL, 1, 9, -1},            /* v5 = mul g v4 */
 };
 static cr_program selu_dx = {"selu_bwd", "gradient of selu with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 121, true, NULL, NULL, -1, NULL};
+        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 119, true, NULL, NULL, -1, NULL};
 static cr_gradient selu_grad[] = {{&selu_dx, 2, {0, 2}}};
 
 /* celu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x / alpha), x) */
@@ -3487,7 +3487,7 @@ static const cr_instr celu_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program celu_dx = {"celu_bwd", "gradient of celu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 123, true, NULL, NULL, -1, NULL};
+        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 121, true, NULL, NULL, -1, NULL};
 static cr_gradient celu_grad[] = {{&celu_dx, 2, {0, 2}}};
 
 /* gelu(x) = h + h * ERF(x * K(sqrt(0.5))) */
@@ -3514,7 +3514,7 @@ static const cr_instr gelu_dx_code[] = {
     {CR_OP_MUL, 1, 14, -1},           /* v9 = mul g v8 */
 };
 static cr_program gelu_dx = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 10, 1, gelu_dx_k, gelu_dx_code, {15}, 125, true, NULL, NULL, -1, NULL};
+        2, 0, 4, 10, 1, gelu_dx_k, gelu_dx_code, {15}, -1, true, NULL, NULL, -1, NULL};
 /* gelu_bwd(x, g) = g * (K(0.5) + K(0.5) * ERF(x * K(sqrt(0.5))) + x * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x)))) */
 static const double gelu_fast_k[] = {0.5, 0.7071067811865476, 0.3989422804014327, -0.5};
 static const cr_instr gelu_fast_code[] = {
@@ -3531,7 +3531,7 @@ static const cr_instr gelu_fast_code[] = {
     {CR_OP_MUL, 1, 15, -1},           /* v10 = mul g v9 */
 };
 static cr_program gelu_fast = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 11, 1, gelu_fast_k, gelu_fast_code, {16}, 126, true, NULL, NULL, -1, NULL};
+        2, 0, 4, 11, 1, gelu_fast_k, gelu_fast_code, {16}, 123, true, NULL, NULL, -1, NULL};
 static cr_gradient gelu_grad[] = {{&gelu_dx, 2, {0, 2}}};
 static cr_gradient gelu_fast_grad[] = {{&gelu_fast, 2, {0, 2}}};
 
@@ -3579,7 +3579,7 @@ static const cr_instr gelu_tanh_dx_code[] = {
     {CR_OP_MUL, 1, 37, -1},           /* v26 = mul g v25 */
 };
 static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 10, 27, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {38}, 128, true, NULL, NULL, -1, NULL};
+        2, 0, 10, 27, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {38}, -1, true, NULL, NULL, -1, NULL};
 /* gelu_tanh_bwd(x, g) = g * (K(0.5) * (K(1) + t) + K(0.5) * n * (K(1) - t * t) * (K(sqrt(2 / pi)) + K(3 * 0.044715 * sqrt(2 / pi)) * (n * n))) */
 static const double gelu_tanh_fast_k[] = {0.5, 1.0, 0.7978845608028654, 0.035677408136300125, 900.0, 0.0, 0.10703222440890037};
 static const cr_instr gelu_tanh_fast_code[] = {
@@ -3604,7 +3604,7 @@ static const cr_instr gelu_tanh_fast_code[] = {
     {CR_OP_MUL, 1, 26, -1},           /* v18 = mul g v17 */
 };
 static cr_program gelu_tanh_fast = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 7, 19, 1, gelu_tanh_fast_k, gelu_tanh_fast_code, {27}, 129, true, NULL, NULL, -1, NULL};
+        2, 0, 7, 19, 1, gelu_tanh_fast_k, gelu_tanh_fast_code, {27}, 125, true, NULL, NULL, -1, NULL};
 static cr_gradient gelu_tanh_grad[] = {{&gelu_tanh_dx, 2, {0, 2}}};
 static cr_gradient gelu_tanh_fast_grad[] = {{&gelu_tanh_fast, 2, {0, 2}}};
 
@@ -3636,7 +3636,7 @@ static const cr_instr silu_dx_code[] = {
     {CR_OP_MUL, 1, 23, -1},           /* v17 = mul g v16 */
 };
 static cr_program silu_dx = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 18, 1, silu_dx_k, silu_dx_code, {24}, 131, true, NULL, NULL, -1, NULL};
+        2, 0, 5, 18, 1, silu_dx_k, silu_dx_code, {24}, -1, true, NULL, NULL, -1, NULL};
 /* silu_bwd(x, g) = g * (SIGMOID(x) * (K(1) + x * (K(1) - SIGMOID(x)))) */
 static const double silu_fast_k[] = {1.0};
 static const cr_instr silu_fast_code[] = {
@@ -3648,7 +3648,7 @@ static const cr_instr silu_fast_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v5 = mul g v4 */
 };
 static cr_program silu_fast = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, silu_fast_k, silu_fast_code, {8}, 132, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 6, 1, silu_fast_k, silu_fast_code, {8}, 127, true, NULL, NULL, -1, NULL};
 static cr_gradient silu_grad[] = {{&silu_dx, 2, {0, 2}}};
 static cr_gradient silu_fast_grad[] = {{&silu_fast, 2, {0, 2}}};
 
@@ -3682,7 +3682,7 @@ static const cr_instr swiglu_dgate_code[] = {
     {CR_OP_MUL, 8, 25, -1},           /* v18 = mul v0 v17 */
 };
 static cr_program swiglu_dgate = {"swiglu_bwd", "gradient of swiglu with respect to gate", CR_RULE_FLOAT,
-        3, 0, 5, 19, 1, swiglu_dgate_k, swiglu_dgate_code, {26}, 134, true, NULL, NULL, -1, NULL};
+        3, 0, 5, 19, 1, swiglu_dgate_k, swiglu_dgate_code, {26}, -1, true, NULL, NULL, -1, NULL};
 /* swiglu_bwd(gate, g) = g * (gate * s) */
 static const cr_instr swiglu_dup_code[] = {
     {CR_OP_SIGMOID, 0, -1, -1},       /* v0 = sigmoid gate */
@@ -3690,7 +3690,7 @@ static const cr_instr swiglu_dup_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
 static cr_program swiglu_dup = {"swiglu_bwd", "gradient of swiglu with respect to up", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, swiglu_dup_code, {4}, 135, true, NULL, NULL, -1, NULL};
+        2, 0, 0, 3, 1, NULL, swiglu_dup_code, {4}, 129, true, NULL, NULL, -1, NULL};
 /* swiglu_bwd(gate, up, g) = g * up * (s * (K(1) + gate * (K(1) - s))) */
 static const double swiglu_fast_k[] = {1.0};
 static const cr_instr swiglu_fast_code[] = {
@@ -3703,7 +3703,7 @@ static const cr_instr swiglu_fast_code[] = {
     {CR_OP_MUL, 4, 9, -1},            /* v6 = mul v0 v5 */
 };
 static cr_program swiglu_fast = {"swiglu_bwd", "gradient of swiglu with respect to gate", CR_RULE_FLOAT,
-        3, 0, 1, 7, 1, swiglu_fast_k, swiglu_fast_code, {10}, 136, true, NULL, NULL, -1, NULL};
+        3, 0, 1, 7, 1, swiglu_fast_k, swiglu_fast_code, {10}, 130, true, NULL, NULL, -1, NULL};
 static cr_gradient swiglu_grad[] = {{&swiglu_dgate, 3, {0, 1, 3}}, {&swiglu_dup, 2, {0, 3}}};
 static cr_gradient swiglu_fast_grad[] = {{&swiglu_fast, 3, {0, 1, 3}}, {&swiglu_dup, 2, {0, 3}}};
 
@@ -3732,7 +3732,7 @@ static const cr_instr geglu_dgate_code[] = {
     {CR_OP_MUL, 7, 16, -1},           /* v10 = mul v0 v9 */
 };
 static cr_program geglu_dgate = {"geglu_bwd", "gradient of geglu with respect to gate", CR_RULE_FLOAT,
-        3, 0, 4, 11, 1, geglu_dgate_k, geglu_dgate_code, {17}, 138, true, NULL, NULL, -1, NULL};
+        3, 0, 4, 11, 1, geglu_dgate_k, geglu_dgate_code, {17}, 132, true, NULL, NULL, -1, NULL};
 /* geglu_bwd(gate, g) = g * (K(0.5) * gate * e) */
 static const double geglu_dup_k[] = {0.5, -0.7071067811865476};
 static const cr_instr geglu_dup_code[] = {
@@ -3743,7 +3743,7 @@ static const cr_instr geglu_dup_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program geglu_dup = {"geglu_bwd", "gradient of geglu with respect to up", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, geglu_dup_k, geglu_dup_code, {8}, 139, true, NULL, NULL, -1, NULL};
+        2, 0, 2, 5, 1, geglu_dup_k, geglu_dup_code, {8}, 133, true, NULL, NULL, -1, NULL};
 static cr_gradient geglu_grad[] = {{&geglu_dgate, 3, {0, 1, 3}}, {&geglu_dup, 2, {0, 3}}};
 
 /* mish(x) = x * t */
@@ -3785,7 +3785,7 @@ static const cr_instr mish_dx_code[] = {
     {CR_OP_MUL, 1, 21, -1},           /* v17 = mul g v16 */
 };
 static cr_program mish_dx = {"mish_bwd", "gradient of mish with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 18, 1, mish_dx_k, mish_dx_code, {22}, 141, true, NULL, NULL, -1, NULL};
+        2, 0, 3, 18, 1, mish_dx_k, mish_dx_code, {22}, 135, true, NULL, NULL, -1, NULL};
 static cr_gradient mish_grad[] = {{&mish_dx, 2, {0, 2}}};
 
 /* softplus(x, beta, threshold) = SEL(t > threshold, x, (MAX(t, K(0)) + LOG1P(EXP(-ABS(t)))) / beta) */
@@ -3811,7 +3811,7 @@ static const cr_instr softplus_dx_code[] = {
     {CR_OP_SEL, 5, 1, 7},             /* v4 = sel v1 g v3 */
 };
 static cr_program softplus_dx = {"softplus_bwd", "gradient of softplus with respect to x", CR_RULE_FLOAT,
-        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 143, true, NULL, NULL, -1, NULL};
+        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 137, true, NULL, NULL, -1, NULL};
 static cr_gradient softplus_grad[] = {{&softplus_dx, 2, {0, 2}}};
 
 /* softsign(x) = x / (K(1) + ABS(x)) */
@@ -3830,7 +3830,7 @@ static const cr_instr softsign_dx_code[] = {
     {CR_OP_DIV, 1, 5, -1},            /* v3 = div g v2 */
 };
 static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 145, true, NULL, NULL, -1, NULL};
+        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 139, true, NULL, NULL, -1, NULL};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
 /* hardtanh(x, min_val, max_val) = MIN(MAX(x, min_val), max_val) */
@@ -3847,7 +3847,7 @@ static const cr_instr hardtanh_dx_code[] = {
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program hardtanh_dx = {"hardtanh_bwd", "gradient of hardtanh with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 147, true, NULL, NULL, -1, NULL};
+        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 141, true, NULL, NULL, -1, NULL};
 static cr_gradient hardtanh_grad[] = {{&hardtanh_dx, 2, {0, 2}}};
 
 /* hardsigmoid(x) = MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3868,7 +3868,7 @@ static const cr_instr hardsigmoid_dx_code[] = {
     {CR_OP_SEL, 8, 9, 5},             /* v4 = sel v2 v3 k3 */
 };
 static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", "gradient of hardsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 149, true, NULL, NULL, -1, NULL};
+        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 143, true, NULL, NULL, -1, NULL};
 static cr_gradient hardsigmoid_grad[] = {{&hardsigmoid_dx, 2, {0, 2}}};
 
 /* hardswish(x) = x * MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3892,7 +3892,7 @@ static const cr_instr hardswish_dx_code[] = {
     {CR_OP_SEL, 6, 3, 11},            /* v6 = sel v0 k1 v5 */
 };
 static cr_program hardswish_dx = {"hardswish_bwd", "gradient of hardswish with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 151, true, NULL, NULL, -1, NULL};
+        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 145, true, NULL, NULL, -1, NULL};
 static cr_gradient hardswish_grad[] = {{&hardswish_dx, 2, {0, 2}}};
 
 /* relu6(x) = MIN(MAX(x, K(0)), K(6)) */
@@ -3910,7 +3910,7 @@ static const cr_instr relu6_dx_code[] = {
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program relu6_dx = {"relu6_bwd", "gradient of relu6 with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 153, true, NULL, NULL, -1, NULL};
+        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 147, true, NULL, NULL, -1, NULL};
 static cr_gradient relu6_grad[] = {{&relu6_dx, 2, {0, 2}}};
 
 /* logsigmoid(x) = MIN(x, K(0)) - LOG1P(EXP(-ABS(x))) */
@@ -3930,7 +3930,7 @@ static const cr_instr logsigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
 static cr_program logsigmoid_dx = {"logsigmoid_bwd", "gradient of logsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 155, true, NULL, NULL, -1, NULL};
+        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 149, true, NULL, NULL, -1, NULL};
 static cr_gradient logsigmoid_grad[] = {{&logsigmoid_dx, 2, {0, 2}}};
 
 /* floor(x) = FLOOR(x) */
@@ -4804,81 +4804,81 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_ATANH] = {"atanh", "inverse hyperbolic tangent", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, atanh_code, {1}, -1, true, atanh_grad, NULL, -1, NULL},
     [CR_ROW_DEG2RAD] = {"deg2rad", "degrees as radians", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, deg2rad_k, deg2rad_code, {2}, 75, true, deg2rad_grad, NULL, -1, NULL},
+        1, 0, 1, 1, 1, deg2rad_k, deg2rad_code, {2}, 74, true, deg2rad_grad, NULL, -1, NULL},
     [CR_ROW_RAD2DEG] = {"rad2deg", "radians as degrees", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, rad2deg_k, rad2deg_code, {2}, 77, true, rad2deg_grad, NULL, -1, NULL},
+        1, 0, 1, 1, 1, rad2deg_k, rad2deg_code, {2}, 76, true, rad2deg_grad, NULL, -1, NULL},
     [CR_ROW_SINC] = {"sinc", "sin(pi x) / (pi x); 1 at 0", CR_RULE_FLOAT,
-        1, 0, 2, 6, 1, sinc_k, sinc_code, {8}, 79, true, sinc_grad, NULL, -1, NULL},
+        1, 0, 2, 6, 1, sinc_k, sinc_code, {8}, 78, true, sinc_grad, NULL, -1, NULL},
     [CR_ROW_ERF] = {"erf", "error function", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erf_code, {1}, -1, true, erf_grad, NULL, -1, NULL},
     [CR_ROW_ERFC] = {"erfc", "1 - erf(x), exact where that is small", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erfc_code, {1}, -1, true, erfc_grad, NULL, -1, NULL},
     [CR_ROW_LGAMMA] = {"lgamma", "log |Gamma(x)|", CR_RULE_FLOAT,
-        1, 0, 37, 92, 1, lgamma_k, lgamma_code, {129}, 83, true, lgamma_grad, NULL, -1, NULL},
+        1, 0, 37, 92, 1, lgamma_k, lgamma_code, {129}, 82, true, lgamma_grad, NULL, -1, NULL},
     [CR_ROW_DIGAMMA] = {"digamma", "the derivative of lgamma", CR_RULE_FLOAT,
-        1, 0, 19, 59, 1, digamma_k, digamma_code, {78}, 85, true, digamma_grad, NULL, -1, NULL},
+        1, 0, 19, 59, 1, digamma_k, digamma_code, {78}, 84, true, digamma_grad, NULL, -1, NULL},
     [CR_ROW_ZETA] = {"zeta", "Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x", CR_RULE_FLOAT,
-        2, 0, 22, 95, 1, zeta_k, zeta_code, {118}, 87, true, zeta_grad, NULL, -1, NULL},
+        2, 0, 22, 95, 1, zeta_k, zeta_code, {118}, 86, true, zeta_grad, NULL, -1, NULL},
     [CR_ROW_ERFINV] = {"erfinv", "the inverse of erf; infinite at -1 and 1", CR_RULE_FLOAT,
-        1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, 89, true, erfinv_grad, NULL, -1, NULL},
+        1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, 88, true, erfinv_grad, NULL, -1, NULL},
     [CR_ROW_NDTRI] = {"ndtri", "the inverse of ndtr: the normal distribution's quantiles", CR_RULE_FLOAT,
-        1, 0, 52, 107, 1, ndtri_k, ndtri_code, {159}, 91, true, ndtri_grad, NULL, -1, NULL},
+        1, 0, 52, 107, 1, ndtri_k, ndtri_code, {159}, 90, true, ndtri_grad, NULL, -1, NULL},
     [CR_ROW_NDTR] = {"ndtr", "the normal distribution function", CR_RULE_FLOAT,
-        1, 0, 2, 3, 1, ndtr_k, ndtr_code, {5}, 93, true, ndtr_grad, NULL, -1, NULL},
+        1, 0, 2, 3, 1, ndtr_k, ndtr_code, {5}, 92, true, ndtr_grad, NULL, -1, NULL},
     [CR_ROW_ERFCX] = {"erfcx", "exp(x^2) erfc(x)", CR_RULE_FLOAT,
-        1, 0, 28, 57, 1, erfcx_k, erfcx_code, {85}, 95, true, erfcx_grad, NULL, -1, NULL},
+        1, 0, 28, 57, 1, erfcx_k, erfcx_code, {85}, 94, true, erfcx_grad, NULL, -1, NULL},
     [CR_ROW_LOG_NDTR] = {"log_ndtr", "log(ndtr(x)), also where that is small", CR_RULE_FLOAT,
-        1, 0, 31, 65, 1, log_ndtr_k, log_ndtr_code, {96}, 97, true, log_ndtr_grad, NULL, -1, NULL},
+        1, 0, 31, 65, 1, log_ndtr_k, log_ndtr_code, {96}, 96, true, log_ndtr_grad, NULL, -1, NULL},
     [CR_ROW_XLOG1PY] = {"xlog1py", "a log(1 + b); 0 where a is 0 and b is a number", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, xlog1py_k, xlog1py_code, {8}, 99, true, xlog1py_grad, NULL, -1, NULL},
+        2, 0, 1, 6, 1, xlog1py_k, xlog1py_code, {8}, 98, true, xlog1py_grad, NULL, -1, NULL},
     [CR_ROW_ENTR] = {"entr", "-x log(x); 0 at 0, -infinity below", CR_RULE_FLOAT,
-        1, 0, 2, 9, 1, entr_k, entr_code, {11}, 102, true, entr_grad, NULL, -1, NULL},
+        1, 0, 2, 9, 1, entr_k, entr_code, {11}, 101, true, entr_grad, NULL, -1, NULL},
     [CR_ROW_I0] = {"i0", "modified Bessel function of the first kind, order 0", CR_RULE_FLOAT,
-        1, 0, 40, 83, 1, i0_k, i0_code, {123}, 104, true, i0_grad, NULL, -1, NULL},
+        1, 0, 40, 83, 1, i0_k, i0_code, {123}, 103, true, i0_grad, NULL, -1, NULL},
     [CR_ROW_I0E] = {"i0e", "exp(-|x|) i0(x)", CR_RULE_FLOAT,
-        1, 0, 39, 82, 1, i0e_k, i0e_code, {121}, 106, true, i0e_grad, NULL, -1, NULL},
+        1, 0, 39, 82, 1, i0e_k, i0e_code, {121}, 105, true, i0e_grad, NULL, -1, NULL},
     [CR_ROW_I1] = {"i1", "modified Bessel function of the first kind, order 1", CR_RULE_FLOAT,
-        1, 0, 40, 87, 1, i1_k, i1_code, {127}, 108, true, i1_grad, NULL, -1, NULL},
+        1, 0, 40, 87, 1, i1_k, i1_code, {127}, 107, true, i1_grad, NULL, -1, NULL},
     [CR_ROW_I1E] = {"i1e", "exp(-|x|) i1(x)", CR_RULE_FLOAT,
-        1, 0, 40, 86, 1, i1e_k, i1e_code, {126}, 110, true, i1e_grad, NULL, -1, NULL},
+        1, 0, 40, 86, 1, i1e_k, i1e_code, {126}, 109, true, i1e_grad, NULL, -1, NULL},
     [CR_ROW_SIGMOID] = {"sigmoid", "1 / (1 + e^-x)", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sigmoid_code, {1}, -1, true, sigmoid_grad, sigmoid_fast_grad, -1, NULL},
     [CR_ROW_RELU] = {"relu", "max(x, 0); gradient 0 at 0", CR_RULE_NUMBER,
-        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 114, true, relu_grad, NULL, -1, NULL},
+        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 112, true, relu_grad, NULL, -1, NULL},
     [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else negative_slope x", CR_RULE_FLOAT,
-        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 116, true, leaky_relu_grad, NULL, -1, NULL},
+        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 114, true, leaky_relu_grad, NULL, -1, NULL},
     [CR_ROW_ELU] = {"elu", "x where x > 0, else alpha (e^x - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 118, true, elu_grad, NULL, -1, NULL},
+        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 116, true, elu_grad, NULL, -1, NULL},
     [CR_ROW_SELU] = {"selu", "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 120, true, selu_grad, NULL, -1, NULL},
+        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 118, true, selu_grad, NULL, -1, NULL},
     [CR_ROW_CELU] = {"celu", "x where x > 0, else alpha (e^(x / alpha) - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 122, true, celu_grad, NULL, -1, NULL},
+        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 120, true, celu_grad, NULL, -1, NULL},
     [CR_ROW_GELU] = {"gelu", "x Phi(x), Phi the normal distribution", CR_RULE_FLOAT,
-        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 124, true, gelu_grad, gelu_fast_grad, -1, NULL},
+        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 122, true, gelu_grad, gelu_fast_grad, -1, NULL},
     [CR_ROW_GELU_TANH] = {"gelu_tanh", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu", CR_RULE_FLOAT,
-        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 127, true, gelu_tanh_grad, gelu_tanh_fast_grad, -1, NULL},
+        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 124, true, gelu_tanh_grad, gelu_tanh_fast_grad, -1, NULL},
     [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, silu_code, {2}, 130, true, silu_grad, silu_fast_grad, -1, NULL},
+        1, 0, 0, 2, 1, NULL, silu_code, {2}, 126, true, silu_grad, silu_fast_grad, -1, NULL},
     [CR_ROW_SWIGLU] = {"swiglu", "silu(gate) up: a gated linear unit (Shazeer 2020)", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, swiglu_code, {4}, 133, true, swiglu_grad, swiglu_fast_grad, -1, NULL},
+        2, 0, 0, 3, 1, NULL, swiglu_code, {4}, 128, true, swiglu_grad, swiglu_fast_grad, -1, NULL},
     [CR_ROW_GEGLU] = {"geglu", "gelu(gate) up (Shazeer 2020)", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, geglu_k, geglu_code, {8}, 137, true, geglu_grad, NULL, -1, NULL},
+        2, 0, 2, 5, 1, geglu_k, geglu_code, {8}, 131, true, geglu_grad, NULL, -1, NULL},
     [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,
-        1, 0, 2, 12, 1, mish_k, mish_code, {14}, 140, true, mish_grad, NULL, -1, NULL},
+        1, 0, 2, 12, 1, mish_k, mish_code, {14}, 134, true, mish_grad, NULL, -1, NULL},
     [CR_ROW_SOFTPLUS] = {"softplus", "log(1 + e^(beta x)) / beta; x where beta x > threshold", CR_RULE_FLOAT,
-        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 142, true, softplus_grad, NULL, -1, NULL},
+        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 136, true, softplus_grad, NULL, -1, NULL},
     [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
-        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 144, true, softsign_grad, NULL, -1, NULL},
+        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 138, true, softsign_grad, NULL, -1, NULL},
     [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min_val), max_val); gradient 0 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 146, true, hardtanh_grad, NULL, -1, NULL},
+        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 140, true, hardtanh_grad, NULL, -1, NULL},
     [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
-        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 148, true, hardsigmoid_grad, NULL, -1, NULL},
+        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 142, true, hardsigmoid_grad, NULL, -1, NULL},
     [CR_ROW_HARDSWISH] = {"hardswish", "x hardsigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 150, true, hardswish_grad, NULL, -1, NULL},
+        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 144, true, hardswish_grad, NULL, -1, NULL},
     [CR_ROW_RELU6] = {"relu6", "min(max(x, 0), 6)", CR_RULE_NUMBER,
-        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 152, true, relu6_grad, NULL, -1, NULL},
+        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 146, true, relu6_grad, NULL, -1, NULL},
     [CR_ROW_LOGSIGMOID] = {"logsigmoid", "log(sigmoid(x))", CR_RULE_FLOAT,
-        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 154, true, logsigmoid_grad, NULL, -1, NULL},
+        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 148, true, logsigmoid_grad, NULL, -1, NULL},
     [CR_ROW_FLOOR] = {"floor", "next integer below", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, floor_code, {1}, -1, true, floor_grad, NULL, -1, NULL},
     [CR_ROW_CEIL] = {"ceil", "next integer above", CR_RULE_NUMBER,
@@ -4888,19 +4888,19 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_TRUNC] = {"trunc", "next integer towards 0", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, trunc_code, {1}, -1, true, trunc_grad, NULL, -1, NULL},
     [CR_ROW_FRAC] = {"frac", "x - trunc(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, frac_code, {2}, 156, true, frac_grad, NULL, -1, NULL},
+        1, 0, 0, 2, 1, NULL, frac_code, {2}, 150, true, frac_grad, NULL, -1, NULL},
     [CR_ROW_ISNAN] = {"isnan", "is x NaN?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isnan_code, {1}, -1, false, NULL, NULL, -1, NULL},
     [CR_ROW_ISINF] = {"isinf", "is x an infinity?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isinf_code, {1}, -1, false, NULL, NULL, -1, NULL},
     [CR_ROW_ISPOSINF] = {"isposinf", "is x +infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 157, false, NULL, NULL, -1, NULL},
+        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 151, false, NULL, NULL, -1, NULL},
     [CR_ROW_ISNEGINF] = {"isneginf", "is x -infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 158, false, NULL, NULL, -1, NULL},
+        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 152, false, NULL, NULL, -1, NULL},
     [CR_ROW_ISFINITE] = {"isfinite", "is x neither NaN nor an infinity?", CR_RULE_TEST,
-        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 159, false, NULL, NULL, -1, NULL},
+        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 153, false, NULL, NULL, -1, NULL},
     [CR_ROW_SIGNBIT] = {"signbit", "is x negative, or -0?", CR_RULE_TEST,
-        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 160, false, NULL, NULL, -1, NULL},
+        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 154, false, NULL, NULL, -1, NULL},
     [CR_ROW_EQ] = {"eq", "a == b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, eq_code, {2}, -1, false, NULL, NULL, -1, NULL},
     [CR_ROW_NE] = {"ne", "a != b", CR_RULE_TEST,
@@ -4914,13 +4914,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_GE] = {"ge", "a >= b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ge_code, {2}, -1, false, NULL, NULL, -1, NULL},
     [CR_ROW_LOGICAL_AND] = {"logical_and", "a and b, true where not 0", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 161, false, NULL, NULL, -1, NULL},
+        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 155, false, NULL, NULL, -1, NULL},
     [CR_ROW_LOGICAL_OR] = {"logical_or", "a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 162, false, NULL, NULL, -1, NULL},
+        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 156, false, NULL, NULL, -1, NULL},
     [CR_ROW_LOGICAL_XOR] = {"logical_xor", "either a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 163, false, NULL, NULL, -1, NULL},
+        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 157, false, NULL, NULL, -1, NULL},
     [CR_ROW_LOGICAL_NOT] = {"logical_not", "not x", CR_RULE_TEST,
-        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 164, false, NULL, NULL, -1, NULL},
+        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 158, false, NULL, NULL, -1, NULL},
     [CR_ROW_BITWISE_AND] = {"bitwise_and", "a & b", CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_and_code, {2}, -1, false, NULL, NULL, -1, NULL},
     [CR_ROW_BITWISE_OR] = {"bitwise_or", "a | b", CR_RULE_BITS,
@@ -4937,107 +4937,107 @@ cr_program cr_rows[CR_ROW_COUNT] = {
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
     {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 165, false, NULL, NULL, -1, NULL},
+        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 159, false, NULL, NULL, -1, NULL},
     {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 165, false, NULL, NULL, -1, NULL},
+        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 159, false, NULL, NULL, -1, NULL},
     {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 166, false, NULL, NULL, -1, NULL},
+        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 160, false, NULL, NULL, -1, NULL},
     {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 166, false, NULL, NULL, -1, NULL},
+        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 160, false, NULL, NULL, -1, NULL},
     {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 167, false, NULL, NULL, -1, NULL},
+        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 161, false, NULL, NULL, -1, NULL},
     {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 167, false, NULL, NULL, -1, NULL},
+        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 161, false, NULL, NULL, -1, NULL},
     {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 168, false, NULL, NULL, -1, NULL},
+        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 162, false, NULL, NULL, -1, NULL},
     {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 168, false, NULL, NULL, -1, NULL},
+        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 162, false, NULL, NULL, -1, NULL},
     {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 169, false, NULL, NULL, -1, NULL},
+        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 163, false, NULL, NULL, -1, NULL},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 169, false, NULL, NULL, -1, NULL},
+        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 163, false, NULL, NULL, -1, NULL},
     {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 170, false, NULL, NULL, -1, NULL},
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 164, false, NULL, NULL, -1, NULL},
     {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 171, false, NULL, NULL, -1, NULL},
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 165, false, NULL, NULL, -1, NULL},
     {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 172, false, NULL, NULL, -1, NULL},
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 166, false, NULL, NULL, -1, NULL},
     {"adamax", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 173, false, NULL, NULL, -1, NULL},
+        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 167, false, NULL, NULL, -1, NULL},
     {"adamax_copy", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 173, false, NULL, NULL, -1, NULL},
+        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 167, false, NULL, NULL, -1, NULL},
     {"radam", "Liu et al. 2020, once the variance of v is known", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 174, false, NULL, NULL, -1, NULL},
+        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 168, false, NULL, NULL, -1, NULL},
     {"radam_early", "before that", CR_RULE_FLOAT,
-        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 175, false, NULL, NULL, -1, NULL},
+        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 169, false, NULL, NULL, -1, NULL},
     {"asgd", "Polyak and Juditsky 1992: a is the mean of the parameters", CR_RULE_FLOAT,
-        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 176, false, NULL, NULL, -1, NULL},
+        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 170, false, NULL, NULL, -1, NULL},
     {"rprop", "Riedmiller and Braun 1993: h is the gradient before, l the length of the step", CR_RULE_FLOAT,
-        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 177, false, NULL, NULL, -1, NULL},
+        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 171, false, NULL, NULL, -1, NULL},
     {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
-        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 178, false, NULL, NULL, -1, NULL},
+        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 172, false, NULL, NULL, -1, NULL},
     {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 179, false, NULL, NULL, -1, NULL},
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 173, false, NULL, NULL, -1, NULL},
     {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 180, false, NULL, NULL, -1, NULL},
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 174, false, NULL, NULL, -1, NULL},
     {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 181, false, NULL, NULL, -1, NULL},
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 175, false, NULL, NULL, -1, NULL},
     {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 182, false, NULL, NULL, -1, NULL},
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 176, false, NULL, NULL, -1, NULL},
     {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 183, false, NULL, NULL, -1, NULL},
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 177, false, NULL, NULL, -1, NULL},
     {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 184, false, NULL, NULL, -1, NULL},
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 178, false, NULL, NULL, -1, NULL},
     {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 184, false, NULL, NULL, -1, NULL},
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 178, false, NULL, NULL, -1, NULL},
     {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 185, false, NULL, NULL, -1, NULL},
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 179, false, NULL, NULL, -1, NULL},
     {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 186, false, NULL, NULL, -1, NULL},
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 180, false, NULL, NULL, -1, NULL},
     {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 187, false, NULL, NULL, -1, NULL},
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 181, false, NULL, NULL, -1, NULL},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 187, false, NULL, NULL, -1, NULL},
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 181, false, NULL, NULL, -1, NULL},
     {"adafactor_mean", "Shazeer and Stern 2018: a running mean of squares", CR_RULE_FLOAT,
-        2, 1, 0, 3, 1, NULL, adafactor_mean_code, {5}, 188, false, NULL, NULL, -1, NULL},
+        2, 1, 0, 3, 1, NULL, adafactor_mean_code, {5}, 182, false, NULL, NULL, -1, NULL},
     {"adafactor", "the same: u is the direction, of the size of p", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, adafactor_code, {6}, 189, false, NULL, NULL, -1, NULL},
+        2, 2, 0, 3, 1, NULL, adafactor_code, {6}, 183, false, NULL, NULL, -1, NULL},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 190, false, NULL, NULL, -1, NULL},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 184, false, NULL, NULL, -1, NULL},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 191, false, NULL, NULL, -1, NULL},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 185, false, NULL, NULL, -1, NULL},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 192, false, NULL, NULL, -1, NULL},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 186, false, NULL, NULL, -1, NULL},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 193, false, NULL, NULL, -1, NULL},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 187, false, NULL, NULL, -1, NULL},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 194, false, NULL, NULL, -1, NULL},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 188, false, NULL, NULL, -1, NULL},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 195, false, NULL, NULL, -1, NULL},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 189, false, NULL, NULL, -1, NULL},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 196, false, NULL, NULL, -1, NULL},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 190, false, NULL, NULL, -1, NULL},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 197, false, NULL, NULL, -1, NULL},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 191, false, NULL, NULL, -1, NULL},
     {"rotate", "y = a c - side b s, z = b c + side a s", CR_RULE_FLOAT,
-        4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 198, false, NULL, NULL, -1, NULL},
+        4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 192, false, NULL, NULL, -1, NULL},
     {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
-        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 199, false, NULL, NULL, -1, NULL},
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 193, false, NULL, NULL, -1, NULL},
     {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
-        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 200, false, NULL, NULL, -1, NULL},
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 194, false, NULL, NULL, -1, NULL},
     {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 201, false, NULL, NULL, -1, NULL},
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 195, false, NULL, NULL, -1, NULL},
     {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 202, false, NULL, NULL, -1, NULL},
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 196, false, NULL, NULL, -1, NULL},
     {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
-        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 203, false, NULL, NULL, -1, NULL},
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 197, false, NULL, NULL, -1, NULL},
     {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
-        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 204, false, NULL, NULL, -1, NULL},
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 198, false, NULL, NULL, -1, NULL},
     {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
-        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 205, false, NULL, NULL, -1, NULL},
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 199, false, NULL, NULL, -1, NULL},
     {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
-        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 206, false, NULL, NULL, -1, NULL},
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 200, false, NULL, NULL, -1, NULL},
     {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
-        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 207, false, NULL, NULL, -1, NULL},
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 201, false, NULL, NULL, -1, NULL},
 };
 
 /* o: options, p: params */

@@ -32,6 +32,7 @@ NO_MODULE = {
     "moons_tensor": "weights in a list",
     "moons_value": "numbers, no tensors",
     "bayes": "distributions of weights, in functions",
+    "attention": "its one module keeps its weights for the reader",
 }
 REFUSED = {
     "dcgan": {"BCELoss": "loss.py"},  # checks that the probabilities lie in [0, 1]
