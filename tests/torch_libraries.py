@@ -55,7 +55,7 @@ def differences(ours: str, theirs: str) -> list[str]:
         same = len(a.split()) == len(b.split())
         for x, y in zip(a.split(), b.split(), strict=False):
             try:
-                same &= abs(float(x) - float(y)) <= TOLERANCE * max(1, abs(float(y)))
+                same &= x == y or abs(float(x) - float(y)) <= TOLERANCE * max(1, abs(float(y)))  # a NaN is itself
             except ValueError:
                 same &= x == y
         if not same:

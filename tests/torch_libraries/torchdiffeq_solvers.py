@@ -23,7 +23,7 @@ def true(t, y):
     return y**3 @ turn
 
 
-steps = {"step_size": 0.05}
+steps = {"step_size": 0.02}
 SOLVERS = {
     "dopri5": {}, "dopri8": {}, "bosh3": {}, "fehlberg2": {}, "adaptive_heun": {}, "tsit5": {},
     "euler": steps, "midpoint": steps, "heun2": steps, "heun3": steps, "rk4": steps, "explicit_adams": steps,
