@@ -206,7 +206,8 @@ class Compiled:
         self, found: _Plan, roots: Any, before: _guards.Walk, known: int, given: list[Tensor], result: Any
     ) -> None:
         """Keeps the plan of the step that this thread has recorded."""
-        changed, early = before.changed(), len(found.trace.codes) > known
+        changed = before.changed()
+        early = any(origin != _guards.OWN for origin, _ in [*found.trace.codes.values()][known:])
         walk = _guards.Walk(found.trace, roots)
         places: dict[int, Any] = {id(x): x for x in walk.captured}
         places |= {id(x): _Given(i) for i, x in enumerate(given)}

@@ -35,6 +35,7 @@ _FOLDERS = (
     (os.sep + "site-packages" + os.sep, INSTALLED),
     (os.sep + "dist-packages" + os.sep, INSTALLED),
     (sysconfig.get_paths()["stdlib"] + os.sep, STANDARD),
+    ("<frozen importlib", OWN),
     ("<frozen ", STANDARD),
 )
 _ENVIRONMENT = type(os.environ).__getitem__.__code__

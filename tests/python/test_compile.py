@@ -291,6 +291,25 @@ def test_runs_without_a_plan(what: str) -> None:
     assert not cr._core._recording()
 
 
+@pytest.mark.parametrize("make", [optim.SGD, optim.AdamW, optim.Adafactor])
+def test_plan_at_the_second_call(make: Any) -> None:
+    """What an optimizer notes while it is recorded is not taken for other work than that of the call before."""
+    model = nn.Linear(3, 2)
+    opt = make(model.parameters(), lr=0.1)
+
+    @cr.compile(fullgraph=True)
+    def step(x: cr.Tensor) -> cr.Tensor:
+        opt.zero_grad()
+        loss: cr.Tensor = model(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    for _ in range(2):
+        step(cr.ones(4, 3))
+    assert not step._compiled.lacks()
+
+
 @pytest.mark.parametrize("how", ["scheduler", "warm restarts", "plateau", "scaler"])
 def test_optimizer_work_of_the_host(how: str) -> None:
     """A scheduler or a scaler inside of a step: one warning, the results of the step, and no plan."""

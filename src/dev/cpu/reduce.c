@@ -359,13 +359,13 @@ static cr_status reduce_deviations(reduction *r) {
     sums.to = cr_lane_dtype(r->lane);
     cr_status status = run(&sums);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
-        number *v = (number *)(void *)(means + (size_t)i * r->size);
+        void *v = means + (size_t)i * r->size;
         const int64_t first = i / r->N * r->strides[0] + i % r->N * r->strides[2];
-        if (r->lane == CR_LANE_F32) v->f /= (float)r->R;
-        else v->d /= (double)r->R;
+        double mean;
+        if (r->lane == CR_LANE_F32) mean = *(float *)v /= (float)r->R;
+        else mean = *(double *)v /= (double)r->R;
         /* the sum was too large: any number near the others will do */
-        if (!isfinite(r->lane == CR_LANE_F32 ? v->f : v->d))
-            cr_block_load(r->lane, v, r->from, element(r, first), 1, 1);
+        if (!isfinite(mean)) cr_block_load(r->lane, v, r->from, element(r, first), 1, 1);
     }
     r->means = means;
     r->per_result = 2;

@@ -69,7 +69,7 @@ __extension__ typedef struct cuda_loaded {
     cuda_module module;
     struct cuda_loaded *next;
 } cuda_loaded;
-enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 2048, CUDA_CONVOLUTION_LISTS = 64 };
+enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 4096, CUDA_CONVOLUTION_LISTS = 64 };
 /* identifies a kernel */
 typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTES]; } cuda_key;
 

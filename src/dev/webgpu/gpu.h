@@ -36,7 +36,7 @@ typedef struct gpu_pipeline {
     size_t key_bytes;
     unsigned char key[];
 } gpu_pipeline;
-enum { GPU_PIPELINE_LISTS = 256, GPU_KEY_BYTES = 2048 };
+enum { GPU_PIPELINE_LISTS = 256, GPU_KEY_BYTES = 4096 };
 
 /* ---- errors that kernels detect (faults.c): reported when the host reads or synchronizes */
 enum { GPU_FAULTS = 256, GPU_FAULT_WORDS = 4 };     /* position (all ones: no fault), value (low, high) */
