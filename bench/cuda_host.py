@@ -32,7 +32,6 @@ def environment() -> str:
         "CHAINRULE_CUDA": str(driver),
         "CHAINRULE_NVRTC": str(found[0]),
         "CHAINRULE_CUBLASLT": str(BUILD / "cudasim/libcublasLt.so.13"),
-        "CHAINRULE_CUDNN": "off",
         "CHAINRULE_CACHE": str(BUILD / "cudasim/cache-nvrtc"),
         "CHAINRULE_WGPU": "off",
         "CUDASIM_CC": "90",

@@ -119,13 +119,6 @@ __attribute__((unused)) static bool test_exhaustive(void) {
 #if defined CR_TEST_CUDA || defined CR_TEST_EVERY_DEVICE
 #include "core/os.h"
 
-/* Its choices depend on timings, so only the test of cuDNN opens it (CR_TEST_CUDNN). */
-#ifdef CR_TEST_CUDNN
-#define TEST_CUDNN CHAINRULE_CUDASIM "/libcudnn.so.9"
-#else
-#define TEST_CUDNN "off"
-#endif
-
 /* The simulator's libraries, by path, whatever of NVIDIA's is on the machine, unless the environment
  * says otherwise; kernels are compiled once for each build. */
 static void test_use_simulator(void) {
@@ -138,7 +131,6 @@ static void test_use_simulator(void) {
                                               {"CHAINRULE_NVRTC", CHAINRULE_CUDASIM "/libnvrtc.so.13"},
                                               {"CHAINRULE_CUBLASLT", CHAINRULE_CUDASIM "/libcublasLt.so.13"},
                                               {"CHAINRULE_NCCL", CHAINRULE_CUDASIM "/libnccl.so.2"},
-                                              {"CHAINRULE_CUDNN", TEST_CUDNN},
                                               {"CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache"}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         if (!getenv(switches[i][0])) cr_switch_set(switches[i][0], switches[i][1]);

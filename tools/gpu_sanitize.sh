@@ -23,7 +23,7 @@ trap 'rm -f "$log"' EXIT
 families="- test_tiny
 - test_cuda_kernels rows norm_gradients selection first_of_many many_indices batch_norms tiles total_norm precision linear_gelu
 CHAINRULE_CUBLASLT=off test_cuda_kernels linear_gelu
-CHAINRULE_CUDNN=off test_cuda_kernels convolutions
+- test_cuda_kernels convolutions
 - test_cuda_hopper hopper_attention
 - test_cuda_attention attention_plain attention_tensor_cores attention_split attention_groups
 - test_cuda_order sorts searches exact_scans float_scans samples runs_and_masks

@@ -29,15 +29,11 @@ static struct {
      .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
-    {.name = "CHAINRULE_CUDNN",
-     .doc = "on, or the path of libcudnn.so.9: for each shape of convolutions on CUDA a timing chooses cuDNN or our "
-            "own kernel; default: off"},
     {.name = "CHAINRULE_CUDA_HOPPER",
      .doc = "off: attention on a GPU of compute capability 9.0 does without the instructions that only that has"},
     {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
     {.name = "CHAINRULE_CACHE",
-     .doc = "folder for compiled CUDA kernels, loops of plans and choices of cuDNN, or off; default: "
-            "~/.cache/chainrule"},
+     .doc = "folder for compiled CUDA kernels and loops of plans, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_CC",
      .doc = "C compiler that makes loops of what plans fuse, or off; default: cc"},
     {.name = "CHAINRULE_PCRE2",

@@ -194,8 +194,15 @@ typedef struct cr_matmul_epilogue_args {
     cr_array a, b;
     cr_array bias;                                  /* optional, with GELU */
     int how;
-    bool *done;                                     /* false: not supported for these operands, nothing was written */
+    bool *done;                                     /* see cr_note_done; false: not supported for these operands */
 } cr_matmul_epilogue_args;
+
+/* Notes whether the kernel computes its result; if not, nothing is written.  done NULL: a step of a plan, whose kernel
+ * did when it was recorded. */
+static inline bool cr_note_done(bool *done, bool computes) {
+    if (done) *done = computes;
+    return computes;
+}
 
 /* Runs the walk `update` with the product a b as its input number `input`.  The product need not exist whole. */
 typedef struct cr_update_by_product_args {
@@ -221,8 +228,8 @@ typedef struct cr_dequantize_args { cr_array y, codes, scales; } cr_dequantize_a
 typedef struct cr_linear_quantized_args {
     cr_array y, x, codes, scales;
     cr_array bias;                                  /* optional */
-    bool *done;                                     /* false: the device prefers products with w's parts as floats for
-                                                     * these operands, nothing was written */
+    bool *done;                                     /* see cr_note_done; false: the device prefers products with w's
+                                                     * parts as floats for these operands */
 } cr_linear_quantized_args;
 static inline bool cr_quantized_has_8_bits(const cr_array *codes) { return codes->dtype == CR_I8; }
 

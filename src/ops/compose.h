@@ -76,7 +76,6 @@ cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_t
 /* to: NULL, or x, to be written in place */
 cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index,
                   const cr_tensor *src);
-/* act(y); takes y, which may be NULL (linear.c) */
 /* value, cast to x's dtype, where mask; to as above (masked.c) */
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);
 /* positions of the true elements of a bool mask, in order: (K) (at.c) */

@@ -283,8 +283,6 @@ static bool own_params(recording *r, cr_step *s) {
     return true;
 }
 
-static bool static_done;                            /* where kernels of a plan say that they ran */
-
 /* Kernels that say whether they ran. */
 static bool **done_of(int kernel, const void *args) {
     if (kernel == CR_KERNEL_linear_quantized) return &((cr_linear_quantized_args *)(uintptr_t)args)->done;
@@ -303,7 +301,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
     if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
         return no_memory();
     bool **done = done_of(kernel, s->args);
-    if (done) *done = &static_done;
+    if (done) *done = NULL;
     if (find_draw(r, s)) return CR_OK;
     return refuse(r->name, "random numbers are drawn with a seed that is set", "seed the generator before the step");
 }
@@ -315,7 +313,7 @@ static cr_status watch_kernel(int kernel, cr_kernel_run run, const void *args) {
     cr_status status = r->failed ? CR_OK : note_kernel(r, kernel, run, args);
     if (status == CR_OK) status = run(args);
     bool **done = done_of(kernel, args);
-    if (done && !**done && r->plan->n_steps > before) cr_step_free(&r->plan->steps[--r->plan->n_steps]);
+    if (done && *done && !**done && r->plan->n_steps > before) cr_step_free(&r->plan->steps[--r->plan->n_steps]);
     if (status != CR_OK) r->failed = true;
     cr_modes.recording = r->id;
     return status;

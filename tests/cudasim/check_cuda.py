@@ -31,10 +31,9 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [
-    Path(place) / "nvidia" / name
+    Path(place) / "nvidia/cu13"
     for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
-    for name in ("cu13", "cudnn")
-]  # nvidia-cuda-nvrtc (Makefile); nvidia-cudnn-cu13
+]  # nvidia-cuda-nvrtc (Makefile)
 # Kernels that may spill more than one word, and their definitions: a division of 64 bits is a call, which
 # saves registers.  No loop spills, except a few words for
 # each tile of keys with heads of 120, and in float64.
@@ -367,7 +366,6 @@ PREFIXES = {
     "LT_LAYOUT_": "CUBLASLT_MATRIX_LAYOUT_",
     "LT_PREFERENCE_": "CUBLASLT_MATMUL_PREF_",
     "LT_REDUCTION_": "CUBLASLT_REDUCTION_SCHEME_",
-    "DNN_": "CUDNN_",
 }
 NAMES = {  # names that differ in more than the prefix
     "CUDA_DYNAMIC_SHARED": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
@@ -415,17 +413,8 @@ static_assert(offsetof(lt_heuristic, status) ==
 static_assert(offsetof(lt_heuristic, waves) ==
               offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
 """
-DNN_FOUND = "\n".join(
-    f"""
-static_assert(sizeof(dnn_found) == sizeof({theirs}), "dnn_found");
-static_assert(offsetof(dnn_found, workspace) == offsetof({theirs}, memory), "dnn_found.workspace");
-static_assert(offsetof(dnn_found, determinism) == offsetof({theirs}, determinism), "dnn_found.determinism");
-static_assert(offsetof(dnn_found, math) == offsetof({theirs}, mathType), "dnn_found.math");
-"""
-    for theirs in (f"cudnnConvolution{kind}AlgoPerf_t" for kind in ("Fwd", "BwdData", "BwdFilter"))
-)
-PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_", "cudnn.h": "DNN_"}
-LAYOUTS = {"cublasLt.h": LT_HEURISTIC, "cudnn.h": DNN_FOUND}
+PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_"}
+LAYOUTS = {"cublasLt.h": LT_HEURISTIC}
 
 
 def their_name(ours: str) -> str:
@@ -439,8 +428,6 @@ def check_api(result: Result) -> None:
     text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace(
         "\\\n", ""
     )
-    for name, parameters in re.findall(r"#define (\w+) (\([^()]*\))\n", text):  # of several functions
-        text = text.replace(f", {name})", f", {parameters})")
     before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
     types = "\n".join(re.findall(r"^typedef [^;{]*(?:\{[^}]*\}[^;]*)?;", before, re.MULTILINE))
     constants = [
@@ -448,7 +435,7 @@ def check_api(result: Result) -> None:
         for body in re.findall(r"enum\s*\{([^}]*)\}", before)
         for name, value in re.findall(r"(\w+) = (\d+)", body)
     ]
-    headers = (*SECTIONS.values(), "nccl.h", "cudnn.h")
+    headers = (*SECTIONS.values(), "nccl.h")
     lists = dict(zip(headers, re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
     for header, body in lists.items():
         if not has_header(result, header):

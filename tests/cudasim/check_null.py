@@ -65,7 +65,6 @@ def compile_all(work: dict[str, list[Path]], nvrtc: Path, cache: Path, folder: P
             "CHAINRULE_CUDA": str(BUILD / "cudasim/null/libcuda.so.1"),
             "CHAINRULE_NVRTC": str(nvrtc),
             "CHAINRULE_CUBLASLT": "off",
-            "CHAINRULE_CUDNN": "off",
             "CHAINRULE_WGPU": "off",
             "CHAINRULE_CACHE": str(cache),
         }

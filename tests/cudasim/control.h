@@ -36,8 +36,6 @@ const char *cudasim_kernel_name(int i);             /* of those launched so far,
 int cudasim_fail(const char *what, int k);          /* as CUDASIM_FAIL; k = 0: none fails; returns 0 if the name is
                                                      * unknown */
 void cudasim_refuse(int epilogue);                  /* cuBLASLt has no algorithm for it; -1: for all */
-void cudasim_pace(double seconds);                  /* that a convolution of cuDNN takes by events, more than it
-                                                     * does; may be negative */
 void cudasim_order(const char *order);              /* as CUDASIM_ORDER */
 void cudasim_eager(int streams);                    /* as CUDASIM_EAGER */
 void cudasim_mend(void);                            /* clears all sticky errors and all requested failures */
@@ -47,7 +45,6 @@ const char *cudasim_message(void);                  /* the last error */
  * is this allocated on the stream's device? */
 int cudasim_fails(const char *what);
 int cudasim_refuses(int epilogue);
-void cudasim_spend(void);                           /* a convolution of cuDNN ends */
 int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes,
                  cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);

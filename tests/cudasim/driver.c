@@ -219,9 +219,6 @@ API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ?
 static int refused = -1;                            /* an epilogue */
 API void cudasim_refuse(int epilogue) { refused = epilogue; }
 API int cudasim_refuses(int epilogue) { return epilogue == refused; }
-static double pace, spent;                          /* seconds, that events count as passed */
-API void cudasim_pace(double seconds_) { pace = seconds_; }
-API void cudasim_spend(void) { spent += pace; }
 API void cudasim_order(const char *text) { fibers_order(text); }
 API void cudasim_eager(int streams) { eager = streams; }
 API int cudasim_fail(const char *what, int k) {
@@ -677,7 +674,7 @@ static CUresult run(device *d, operation *o) {
     case LAUNCH: return run_kernel(d, o);
     case CALL: o->call.fn(o->payload); break;
     case WAIT: return run_until(o->wait.stream, o->wait.ticket);
-    case MARK: o->mark.event->at = seconds() + spent; break;
+    case MARK: o->mark.event->at = seconds(); break;
     }
     return CUDA_SUCCESS;
 }

@@ -75,7 +75,6 @@ API int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), 
 }
 API int cudasim_fails(const char *what) { return (void)what, 0; }
 API int cudasim_refuses(int epilogue) { return (void)epilogue, 0; }
-API void cudasim_spend(void) {}
 API int cudasim_allocated(void *stream, const void *at, size_t bytes) { return (void)stream, (void)at, (void)bytes, 1; }
 
 /* ---- the device */

@@ -24,7 +24,6 @@ def run(script: str, **environment: str) -> str:
         **os.environ,
         **switches,
         "CHAINRULE_WGPU": "off",
-        "CHAINRULE_CUDNN": "off",
         "CUDASIM_DEVICES": "2",
         "CUDASIM_QUIET": "1",
         "PYTHONPATH": str(BUILD / "python"),

@@ -2,7 +2,6 @@
 
 use: python -m chainrule.torch SCRIPT [ARGUMENT...]       a file, or a folder or zip with __main__.py
      python -m chainrule.torch -m MODULE [ARGUMENT...]    as python -m
-     python -m chainrule.torch --names FILE               which names of a list are there
 
 In this process, and in those that it starts with multiprocessing, ``torch`` is ``chainrule.torch``."""
 
@@ -84,10 +83,6 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         raise SystemExit(0 if arguments else 2)
-    if arguments[0] == "--names":
-        from . import _census
-
-        raise SystemExit(_census.report(arguments[1:]))
     prepare()
     if arguments[0] == "-m":
         import runpy

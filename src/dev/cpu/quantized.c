@@ -70,8 +70,7 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_linear_quantized(const cr_linear_quantized_args *args) {
     const int64_t M = args->x.shape[0], K = args->x.shape[1];
-    *args->done = M <= FEW_ROWS && args->x.dtype != CR_F64;
-    if (!*args->done) return CR_OK;
+    if (!cr_note_done(args->done, M <= FEW_ROWS && args->x.dtype != CR_F64)) return CR_OK;
     job j = job_of(&args->codes, &args->scales, K);
     j.y = &args->y, j.bias = cr_present(&args->bias), j.M = M;
     const int64_t units = cr_pieces(K, CR_QUANTIZED_UNIT), groups = cr_pieces(K / j.shape.G, 16) * 16;

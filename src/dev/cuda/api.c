@@ -1,4 +1,4 @@
-/* api.c - opens the driver, NVRTC, cuBLASLt, NCCL and cuDNN, each at its first use. */
+/* api.c - opens the driver, NVRTC, cuBLASLt and NCCL, each at its first use. */
 #include "api.h"
 
 #include <stdio.h>
@@ -12,38 +12,33 @@
  * packages next to this library, from the environments of the program and of the shell, or from
  * NVIDIA's installer. */
 /* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
-enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000, OLDEST_NCCL = 21400, OLDEST_CUDNN = 90000 };
+enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000, OLDEST_NCCL = 21400 };
 #ifdef _WIN32
 static const char *const driver_names[] = {"nvcuda.dll", NULL};
 static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL},
                          builtins_name[] = "nvrtc-builtins64_%d%d.dll";
 static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
 static const char *const nccl_names[] = {"nccl.dll", NULL};
-static const char *const dnn_names[] = {"cudnn64_9.dll", NULL};
 #else
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
 static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL},
                          builtins_name[] = "libnvrtc-builtins.so.%d.%d";
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 static const char *const nccl_names[] = {"libnccl.so.2", NULL};
-static const char *const dnn_names[] = {"libcudnn.so.9", NULL};
 #endif
 static const char *const no_places[] = {NULL};
 static const char *const places[] = {"self/../nvidia/cu13/lib",
                                      "self/../nvidia/cuda_nvrtc/lib",
                                      "self/../nvidia/cublas/lib",
                                      "self/../nvidia/nccl/lib",
-                                 "self/../nvidia/cudnn/lib",
                                      "self/../lib/python/nvidia/cu13/lib",
                                      "self/../lib/python/nvidia/cuda_nvrtc/lib",
                                      "self/../lib/python/nvidia/cublas/lib",
                                      "self/../lib/python/nvidia/nccl/lib",
-                                 "self/../lib/python/nvidia/cudnn/lib",
                                      "env/lib/python/nvidia/cu13/lib",
                                      "env/lib/python/nvidia/cuda_nvrtc/lib",
                                      "env/lib/python/nvidia/cublas/lib",
                                      "env/lib/python/nvidia/nccl/lib",
-                                 "env/lib/python/nvidia/cudnn/lib",
                                      NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
 
@@ -51,12 +46,11 @@ cuda_api cr_cu;
 nvrtc_api cr_nvrtc;
 lt_api cr_cublaslt;
 nccl_api cr_nccl;
-dnn_api cr_cudnn;
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
 /* problem: written before state leaves OPENING */
 typedef struct part { atomic_int state; char problem[256]; } part;
-static part driver, compiler, products, messages, convolutions;
+static part driver, compiler, products, messages;
 
 #define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
 
@@ -183,32 +177,10 @@ static bool open_messages(void) {
 bool cr_nccl_ready(void) { return ready(&messages, open_messages); }
 const char *cr_nccl_problem(void) { return messages.problem; }
 
-/* ---- cuDNN */
-
-static bool open_convolutions(void) {
-#define ENTRY(name, symbol, parameters) {symbol, offsetof(dnn_api, name)},
-    static const entry w[] = {DNN_FUNCTIONS(ENTRY) {"cudnnGetVersion", offsetof(dnn_api, GetVersion)}};
-#undef ENTRY
-    if (!cr_config("CUDNN")) return REFUSE(convolutions, "CHAINRULE_CUDNN is not set");
-    char missing[120];
-    snprintf(missing, sizeof missing, "cuDNN is not found (pip install nvidia-cudnn-cu%d)",
-             cr_cu.version < DRIVER_OF_13 ? 12 : 13);
-    void *library = open_library(&convolutions, "CUDNN", dnn_names, places, installed, missing);
-    if (!library || !load_table(&convolutions, library, &cr_cudnn, w, sizeof w / sizeof *w)) return false;
-    cr_cudnn.version = (int)cr_cudnn.GetVersion();
-    return cr_cudnn.version >= OLDEST_CUDNN ||
-           REFUSE(convolutions, "cuDNN is too old: version number %d, 9.0 (%d) is needed", cr_cudnn.version,
-                  OLDEST_CUDNN);
-}
-
-bool cr_dnn_ready(void) { return ready(&convolutions, open_convolutions); }
-const char *cr_dnn_problem(void) { return convolutions.problem; }
-
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED &&
-        atomic_load(&products.state) == UNOPENED && atomic_load(&messages.state) == UNOPENED &&
-        atomic_load(&convolutions.state) == UNOPENED)
+        atomic_load(&products.state) == UNOPENED && atomic_load(&messages.state) == UNOPENED)
         return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices were already searched");
 }
@@ -217,5 +189,4 @@ __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("NVRTC", check_switch, NULL);
     cr_switch_owner("CUBLASLT", check_switch, NULL);
     cr_switch_owner("NCCL", check_switch, NULL);
-    cr_switch_owner("CUDNN", check_switch, NULL);
 }

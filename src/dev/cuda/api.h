@@ -1,4 +1,4 @@
-/* api.h - NVIDIA's driver, NVRTC, cuBLASLt, NCCL and cuDNN, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
+/* api.h - NVIDIA's driver, NVRTC, cuBLASLt and NCCL, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
  *
  * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those
  * of NVIDIA's headers (tests/cudasim/check_cuda.py compares them where the headers are installed); all
@@ -75,26 +75,6 @@ typedef struct nccl_config { size_t size; unsigned magic, version; int blocking;
 enum { NCCL_IN_PROGRESS = 7 };                      /* ncclResult_t */
 enum { NCCL_BYTE = 1, NCCL_F32 = 7, NCCL_F64 = 8 }; /* ncclDataType_t: ncclUint8, ncclFloat32, ncclFloat64 */
 enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
-
-/* cuDNN 9 */
-typedef void *dnn_handle;                           /* its context, or a descriptor: a tensor, filter or convolution */
-enum { DNN_DATA_FLOAT = 0, DNN_DATA_DOUBLE = 1, DNN_DATA_HALF = 2, DNN_DATA_BFLOAT16 = 9 };    /* cudnnDataType_t */
-enum { DNN_TENSOR_NCHW = 0 };                       /* cudnnTensorFormat_t */
-enum { DNN_CROSS_CORRELATION = 1 };                 /* cudnnConvolutionMode_t */
-/* cudnnMathType_t: DEFAULT may round f32 to TF32, ALLOW_CONVERSION to f16; FMA: neither */
-enum {
-    DNN_DEFAULT_MATH = 0,
-    DNN_TENSOR_OP_MATH = 1,
-    DNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
-    DNN_FMA_MATH = 3
-};
-enum { DNN_DETERMINISTIC = 1 };                     /* cudnnDeterminism_t */
-typedef struct dnn_found {                          /* cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t */
-    int algorithm, status;
-    float time;
-    size_t workspace;
-    int determinism, math, reserved[3];
-} dnn_found;
 
 /* f(member, symbol, parameters) */
 #define CUDA_FUNCTIONS(f) \
@@ -207,36 +187,6 @@ typedef struct dnn_found {                          /* cudnnConvolution{Fwd,BwdD
     f(AllReduce, "ncclAllReduce", (cuda_address from, cuda_address to, size_t n, int type, int sum, nccl_comm comm, \
                                    cuda_stream stream))
 
-/* The heuristics and the convolutions of the three kinds: c from a and b. */
-#define DNN_HEURISTIC (dnn_handle context, dnn_handle a, dnn_handle b, dnn_handle convolution, dnn_handle c, \
-                       int wanted, int *count, dnn_found *found)
-#define DNN_CONVOLUTION (dnn_handle context, const void *alpha, dnn_handle a_of, cuda_address a, dnn_handle b_of, \
-                         cuda_address b, dnn_handle convolution, int algorithm, cuda_address workspace, size_t bytes, \
-                         const void *beta, dnn_handle c_of, cuda_address c)
-#define DNN_FUNCTIONS(f) \
-    f(Create, "cudnnCreate", (dnn_handle *context)) \
-    f(SetStream, "cudnnSetStream", (dnn_handle context, cuda_stream stream)) \
-    f(TensorCreate, "cudnnCreateTensorDescriptor", (dnn_handle *tensor)) \
-    f(TensorSet, "cudnnSetTensorNdDescriptor", (dnn_handle tensor, int type, int axes, const int *shape, \
-                                                const int *strides)) \
-    f(TensorDestroy, "cudnnDestroyTensorDescriptor", (dnn_handle tensor)) \
-    f(FilterCreate, "cudnnCreateFilterDescriptor", (dnn_handle *filter)) \
-    f(FilterSet, "cudnnSetFilterNdDescriptor", (dnn_handle filter, int type, int format, int axes, const int *shape)) \
-    f(FilterDestroy, "cudnnDestroyFilterDescriptor", (dnn_handle filter)) \
-    f(ConvolutionCreate, "cudnnCreateConvolutionDescriptor", (dnn_handle *convolution)) \
-    f(ConvolutionSet, "cudnnSetConvolutionNdDescriptor", (dnn_handle convolution, int axes, const int *pad, \
-                                                          const int *stride, const int *dilation, int mode, \
-                                                          int compute)) \
-    f(ConvolutionSetGroups, "cudnnSetConvolutionGroupCount", (dnn_handle convolution, int groups)) \
-    f(ConvolutionSetMath, "cudnnSetConvolutionMathType", (dnn_handle convolution, int math)) \
-    f(ConvolutionDestroy, "cudnnDestroyConvolutionDescriptor", (dnn_handle convolution)) \
-    f(FindForward, "cudnnGetConvolutionForwardAlgorithm_v7", DNN_HEURISTIC) \
-    f(FindInput, "cudnnGetConvolutionBackwardDataAlgorithm_v7", DNN_HEURISTIC) \
-    f(FindWeight, "cudnnGetConvolutionBackwardFilterAlgorithm_v7", DNN_HEURISTIC) \
-    f(Forward, "cudnnConvolutionForward", DNN_CONVOLUTION) \
-    f(Input, "cudnnConvolutionBackwardData", DNN_CONVOLUTION) \
-    f(Weight, "cudnnConvolutionBackwardFilter", DNN_CONVOLUTION)
-
 #define CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
 /* version: 13000 is CUDA 13.0 */
 typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;
@@ -247,17 +197,11 @@ typedef struct nccl_api {
     const char *(*GetErrorString)(int error), *(*GetLastError)(nccl_comm comm);
     int version;                                    /* 22304 is 2.23.4 */
 } nccl_api;
-typedef struct dnn_api {
-    DNN_FUNCTIONS(CUDA_MEMBER)
-    size_t (*GetVersion)(void);
-    int version;                                    /* 91002 is 9.10.2 */
-} dnn_api;
 #undef CUDA_MEMBER
 extern cuda_api cr_cu;                                 /* valid after cr_cuda_ready() returned true */
 extern nvrtc_api cr_nvrtc;                             /* after cr_nvrtc_ready() */
 extern lt_api cr_cublaslt;                                   /* after cr_lt_ready() */
 extern nccl_api cr_nccl;                               /* after cr_nccl_ready() */
-extern dnn_api cr_cudnn;                               /* after cr_dnn_ready() */
 
 /* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem
  * says which, and what would help. */
@@ -265,11 +209,9 @@ bool cr_cuda_ready(void);
 bool cr_nvrtc_ready(void);
 bool cr_lt_ready(void);
 bool cr_nccl_ready(void);
-bool cr_dnn_ready(void);
 const char *cr_cuda_api_problem(void);
 const char *cr_nvrtc_problem(void);
 const char *cr_lt_problem(void);
 const char *cr_nccl_problem(void);
-const char *cr_dnn_problem(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on
  * tensor cores where the GPU has them for the factors, else by plain tiles; depthwise ones by a
  * kernel of their own.  A long K with few results is cut into parts; the cuts depend on the shape
- * only.  If CHAINRULE_CUDNN is set, cuDNN computes the shapes for which it was measured to be quicker (cudnn.c). */
+ * only. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -189,15 +189,6 @@ static cr_status run(cuda *g, job *j) {
     return status;
 }
 
-static cr_status run_job(cuda *g, void *j) { return run(g, j); }
-
-/* Before cuDNN adds to it. */
-static cr_status fill_bias(cuda *g, void *ctx) {
-    job *j = ctx;
-    j->q.parts = 0;
-    return join(g, j, 0);
-}
-
 cr_status cr_cuda_conv(const cr_conv_args *args) {
     static const char *const names[] = {"conv", "conv_transpose", "conv_weight"};
     job j = {.op = names[args->kind], .args = args};
@@ -218,6 +209,5 @@ cr_status cr_cuda_conv(const cr_conv_args *args) {
             j.K *= cuda_pieces(taps.size[d], j.q.cycle[d]);
         }
     }
-    const cuda_own_conv own = {run_job, fill_bias, &j};
-    return cr_cuda_leave(g, cr_cuda_conv_by_cudnn(g, j.op, args, &own) ? CR_OK : run(g, &j));
+    return cr_cuda_leave(g, run(g, &j));
 }

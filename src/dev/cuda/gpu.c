@@ -122,21 +122,16 @@ __attribute__((constructor)) static void own_switches(void) { cr_switch_owner("G
 
 /* ---- search */
 
-/* cuBLASLt and cuDNN are large libraries: info looks for them at the first call, not the search for GPUs. */
+/* cuBLASLt is a large library: info looks for it at the first call, not the search for GPUs. */
 static const char *info_of(const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;
     if (g->forked) return g->info;
-    const bool products = cr_lt_ready(), convolutions = cr_dnn_ready();
+    const bool products = cr_lt_ready();
     cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->info_complete) {
-        char more[300], also[300];
-        snprintf(more, sizeof more, products ? ", cuBLASLt" : ", products of its own (%s)", cr_lt_problem());
-        if (convolutions)
-            snprintf(also, sizeof also, ", cuDNN %d.%d", cr_cudnn.version / 10000, cr_cudnn.version % 10000 / 100);
-        else snprintf(also, sizeof also, ", convolutions of its own (%s)", cr_dnn_problem());
-        snprintf(g->info + n, sizeof g->info - n, "%s%s", more, also);
-    }
+    if (!g->info_complete)
+        snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)",
+                 cr_lt_problem());
     g->info_complete = true;
     cr_mutex_unlock(g->lock);
     return g->info;

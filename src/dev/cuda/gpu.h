@@ -69,7 +69,7 @@ __extension__ typedef struct cuda_loaded {
     cuda_module module;
     struct cuda_loaded *next;
 } cuda_loaded;
-enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 4096, CUDA_CONVOLUTION_LISTS = 64 };
+enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 4096 };
 /* identifies a kernel */
 typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTES]; } cuda_key;
 
@@ -95,13 +95,12 @@ typedef struct cuda_counters {
     int64_t compiled;                               /* texts compiled by NVRTC, not found in the cache */
     int64_t uploads, downloads, waits, segments;
     int64_t refused;                                /* shapes of products that cuBLASLt refused */
-    int64_t measured, by_cudnn;                     /* shapes of convolutions that were timed; convolutions by cuDNN */
     int64_t allocations;
 } cuda_counters;
 
 typedef struct cuda {
     cr_device dev;                                  /* first: a cr_device of this folder is a cuda */
-    char name[24], info[1024];
+    char name[24], info[512];
     bool info_complete;
     int device, major, minor, multiprocessors;
     cr_mutex *lock;
@@ -129,10 +128,6 @@ typedef struct cuda {
     bool lt_failed;                                 /* found, but it does not start */
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* cached choices of matmul.c */
-    dnn_handle dnn;                                 /* NULL: not opened, or not found */
-    bool dnn_failed;                                /* found, but it does not start */
-    int n_convolutions;
-    struct cuda_convolution *convolutions[CUDA_CONVOLUTION_LISTS];     /* choices of cudnn.c */
     cuda_timeline timeline;
     struct cr_graph *noting;                        /* what calls do goes into it; NULL: into the stream (graph.c) */
 } cuda;
@@ -244,15 +239,6 @@ extern const cr_graphing cr_cuda_graphing;
 /* scratch memory of a call that is noted stays the graph's */
 cuda_block *cr_cuda_graph_take(struct cr_graph *x, const char *op, size_t bytes);
 void        cr_cuda_graph_give(struct cr_graph *x, const cuda_block *b);
-
-/* ---- cuDNN (cudnn.c) */
-/* conv.c's kernels for a convolution: all of it, and y = bias. */
-typedef struct cuda_own_conv {
-    cr_status (*run)(cuda *g, void *job), (*fill_bias)(cuda *g, void *job);
-    void *job;
-} cuda_own_conv;
-/* False: cuDNN does not compute this convolution, so own->run must.  No error is left. */
-bool cr_cuda_conv_by_cudnn(cuda *g, const char *op, const cr_conv_args *args, const cuda_own_conv *own);
 
 /* ---- faults (faults.c) */
 /* The address where the next kernel notes a fault; the first position wins.  To be called before the

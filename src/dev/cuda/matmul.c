@@ -485,11 +485,14 @@ cr_status cr_cuda_matmul(const cr_matmul_args *args) {
 cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
     const cr_array *c = &args->c;
     const int how = args->how;
-    *args->done = false;
+    cr_note_done(args->done, false);
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && args->a.dtype == CR_F32))
         return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     const epilogue e = epilogue_of(cr_present(&args->aux), cr_present(&args->bias), how);
-    return cr_cuda_leave(g, run_lt(g, c, &args->a, &args->b, &e, how, args->done));
+    bool done;
+    const cr_status status = run_lt(g, c, &args->a, &args->b, &e, how, &done);
+    cr_note_done(args->done, done);
+    return cr_cuda_leave(g, status);
 }

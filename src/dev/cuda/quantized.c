@@ -27,8 +27,7 @@ cr_status cr_cuda_linear_quantized(const cr_linear_quantized_args *args) {
     static const char op[] = "linear_quantized";
     enum { WARPS = CUDA_GROUP / 32 };
     const cr_array *y = &args->y, *x = &args->x, *codes = &args->codes, *scales = &args->scales;
-    *args->done = x->shape[0] <= QUANTIZED_ROWS;
-    if (!*args->done) return CR_OK;
+    if (!cr_note_done(args->done, x->shape[0] <= QUANTIZED_ROWS)) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     const linear_quantized_arguments q = {.y = cuda_address_of(y),

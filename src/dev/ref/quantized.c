@@ -25,6 +25,6 @@ cr_status cr_ref_linear_quantized(const cr_linear_quantized_args *args) {
             EACH(k, K) sum += get(x, m * K + k) * weight(&args->codes, &args->scales, n, k, K);
             put(&args->y, m * N + n, sum + (bias ? get(bias, n) : 0));
         }
-    *args->done = true;
+    cr_note_done(args->done, true);
     return CR_OK;
 }

@@ -81,8 +81,8 @@ static bool reads_words(const cr_array *codes) { return codes->offset % 4 == 0 &
 cr_status cr_gpu_linear_quantized(const cr_linear_quantized_args *args) {
     static const char op[] = "linear_quantized";
     if (cr_gpu_lacks(op, &args->y)) return cr_error_status();
-    *args->done = args->x.shape[0] <= FEW_ROWS && args->x.shape[1] < 65535 * LANES && reads_words(&args->codes);
-    if (!*args->done) return CR_OK;
+    const bool computes = args->x.shape[0] <= FEW_ROWS && args->x.shape[1] < 65535 * LANES && reads_words(&args->codes);
+    if (!cr_note_done(args->done, computes)) return CR_OK;
     gpu *g = cr_gpu_enter(op, args->y.dev);
     return g ? cr_gpu_leave(g, run(g, args, 0, args->codes.shape[0])) : cr_error_status();
 }

@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: flags are remembered; ``CHAINRULE_CUDNN=on`` lets timings choose cuDNN."""
+"""``torch.backends.cudnn``: flags are remembered; convolutions run on our own kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """None: no flag here reaches cuDNN."""
+    """None: cuDNN is not used."""
     return None
 
 

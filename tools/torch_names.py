@@ -1,7 +1,8 @@
 """Which names of a list are in ``chainrule.torch``: lines "scripts repositories name", or only a name.
 
 A name is torch.x.y, Tensor.x or Module.x; "torch.x(a=, b=)" asks for arguments, "torch.x(3 positional)" for their
-number."""
+number.
+use: torch_names.py FILE"""
 
 from __future__ import annotations
 
@@ -12,8 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import chainrule as cr
-
-from . import _names
+from chainrule.torch import _names
 
 
 def found(name: str) -> Any:
@@ -72,7 +72,7 @@ def is_there(line: str) -> bool:
 def report(arguments: list[str]) -> int:
     """Prints what is missing, and the shares."""
     if len(arguments) != 1:
-        print("use: python -m chainrule.torch --names FILE")
+        print("use: torch_names.py FILE")
         return 2
     rows: list[tuple[Any, ...]] = []
     with open(arguments[0]) as file:
@@ -93,3 +93,7 @@ def report(arguments: list[str]) -> int:
     often = [row for row in missing if row[1] >= 3]
     print(f"{len(rows) - len(missing)} of {len(rows)} names are there; missing in 3 repositories or more: {len(often)}")
     return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(report(sys.argv[1:]))
