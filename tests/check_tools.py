@@ -7,6 +7,7 @@ a long test and notice a process that fails or says nothing, gpu_report must rep
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -156,6 +157,30 @@ def layers() -> list[str]:
             (root / file).unlink()
             write(root, {file: GOOD[file]} if file in GOOD else {})
     return wrong
+
+
+CALLS = {  # of these files the second uses names of rooms above or beside its own
+    "core/a.c": "int down;",
+    "nn/a.c": "int up(void);\nextern int beside, down;\nint f(void) { return up() + beside + down; }",
+    "optim/a.c": "extern int down;\nint up(void) { return down; }",
+    "value/a.c": "int beside;",
+}
+
+
+def calls() -> list[str]:
+    """check_layers sees what an object uses and defines, of files that are there."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        if not check_layers.check_calls(root, root):
+            return ["a build without objects has no problem"]
+        for file, text in {**CALLS, "dist/gone.c": "extern int nowhere;\nint up2(void) { return nowhere; }"}.items():
+            write(root / "src", {file: text})
+            to = root / f"build/CMakeFiles/x.dir/src/{file}.o"
+            to.parent.mkdir(parents=True)
+            subprocess.run([os.environ.get("CC", "cc"), "-c", root / "src" / file, "-o", to], check=True)
+        (root / "src/dist/gone.c").unlink()
+        found = [line.partition(":")[0] + line.split()[2] for line in check_layers.check_calls(root, root / "build")]
+    return [] if found == ["src/nn/a.cbeside,", "src/nn/a.cup,"] else [f"calls that point up: {found}"]
 
 
 def results() -> list[str]:
@@ -337,10 +362,10 @@ def gpu_report() -> list[str]:
 
 
 def main() -> int:
-    wrong = layers() + results() + pages() + stages() + sanitizers() + shards() + gpu_report()
+    wrong = layers() + calls() + results() + pages() + stages() + sanitizers() + shards() + gpu_report()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 8
+    cases = 2 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 8
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

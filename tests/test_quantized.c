@@ -215,6 +215,10 @@ TEST(refused) {
                       NULL, &codes, &scales) ? NULL : w);
     FAILS(CR_BAD_TYPE, "[quantize]", cr_quantize(cr_ones(CR_LIST(2, 32), CR_I64, cr_cpu()), 8, 32, NULL, &codes,
             &scales) ? NULL : w);
+    OK(cr_record_begin(0, NULL));
+    FAILS(CR_RUNTIME, "[quantize] the value of a tensor is read while a step is recorded",
+          cr_quantize(w, 8, 32, NULL, &codes, &scales) ? NULL : w);
+    cr_record_cancel();
     CHECK(!codes && !scales, "a refused call gives nothing");
     OK(cr_quantize(w, 8, 32, NULL, &codes, &scales));
     const cr_tensor *x = numbers(2, 96, CR_F32, cr_cpu());

@@ -1,6 +1,8 @@
 """Checks how the sources hang together (docs/design.md, "The house").  It fails on
 
 * an #include of src/ or python/src/ that points up or sideways, and a system header outside src/core/os.c
+* a name that a file of src/ uses and a room above it defines, by the symbols of the objects of the build
+  (CHAINRULE_BUILD, else build/release)
 * a file under src/dev that sees tensors: core/tensor.h or core/links.h, directly or through a header of core
 * a function that is declared in two headers, or in a .c file
 * a line of a header under include/ that is too long, and a core card (include/chainrule.h) of too many lines
@@ -15,7 +17,10 @@ use: check_layers.py [repository]
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -25,7 +30,7 @@ C_COLUMNS = 120
 HEADER_COLUMNS = 100  # of the headers under include/
 CARD_LINES = 400  # of include/chainrule.h
 
-GROUND = ("core/os.h", "core/status.h")  # the headers of core for the rooms above the public header
+GROUND = ("core/os.h", "core/status.h", "core/utf8.h")  # the headers of core for the rooms above the public header
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": (),
@@ -34,14 +39,19 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "grad": ("core", "dev", "ops"),
     "plan": ("core", "dev", "ops", "grad"),
     "value": ("core",),
-    "io": GROUND,  # the rooms above chainrule.h include each other only in this order
-    "nn": (*GROUND, "io"),
+    "nn": GROUND,  # the rooms above chainrule.h include each other only in this order
+    "io": GROUND,
     "text": (*GROUND, "io"),
     "optim": (*GROUND, "io", "nn"),
     "dist": (*GROUND, "core/config.h", "core/library.h", "core/tensor.h", "dev/dev.h", "io", "nn", "optim"),
+    "train": (*GROUND, "io"),
     "models": (*GROUND, "io", "ops/linear.h"),
-    "cli": (*GROUND, "io/json.h", "io/utf8.h"),  # reads its own logs
+    "cli": (*GROUND, "io/json.h"),  # reads its own logs
 }
+
+# A room calls those before it; nn and value do not call each other.
+ORDER = ("core", "dev", "ops", "grad", "plan", "nn value", "io", "text", "optim", "dist", "train", "models", "cli")
+HEIGHT = {room: height for height, rooms in enumerate(ORDER) for room in rooms.split()}
 
 STANDARD = set(
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic"
@@ -142,6 +152,36 @@ def check_extension(path: Path, kind: str, name: str) -> str | None:
     )
 
 
+def symbols(build: Path, src: Path) -> Iterator[tuple[str, str, bool]]:
+    """File of src/, name, and does the file define it?  Of the objects of files that are still there."""
+    objects = sorted(
+        str(path)
+        for path in (build / "CMakeFiles").glob("*.dir/src/**/*.o")
+        if (src / str(path).partition(".dir/src/")[2]).with_suffix("").is_file()
+    )
+    if not objects:
+        return
+    done = subprocess.run(["nm", "-A", "-P", "-g", *objects], capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        path, _, rest = line.partition(": ")
+        name, kind = rest.split()[:2]
+        yield path.partition(".dir/src/")[2].removesuffix(".o"), name, kind not in "Uw"
+
+
+def check_calls(repository: Path, build: Path) -> list[str]:
+    """Names that point up.  One definition counts where several files have one, such as those of instruction sets."""
+    found = list(symbols(build, repository / "src"))
+    home = {name: file for file, name, defined in found if defined}
+    height = {file: HEIGHT.get(file.split("/")[0], -1) for file, _, _ in found}
+    problems = []
+    for file, name in sorted({(file, name) for file, name, defined in found if not defined and name in home}):
+        target = home[name]
+        sideways = height[target] == height[file] and target.split("/")[0] != file.split("/")[0]
+        if height[target] > height[file] or sideways:
+            problems.append(f"src/{file}: uses {name}, which src/{target} defines, above it")
+    return problems if found else [f"no objects in {build}: build first"]
+
+
 def code_of(text: str) -> str:
     """C without comments, strings and directives, on the same lines."""
 
@@ -240,6 +280,10 @@ def check_includes(repository: Path) -> tuple[list[str], int]:
 def main() -> int:
     repository = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     found, count = problems(repository)
+    if shutil.which("nm"):
+        found += check_calls(repository, Path(os.environ.get("CHAINRULE_BUILD", repository / "build" / "release")))
+    else:
+        print("note: nm is absent: calls were not checked")
     for line in found:
         print(line)
     for path in sorted(

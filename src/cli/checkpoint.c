@@ -8,7 +8,7 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 
 static bool join(const char *dir, const char *name, char out[4096]) {
     const int n = snprintf(out, 4096, "%s/%s", dir, name);

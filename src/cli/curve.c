@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../core/os.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 
 enum { WIDTH = 760, PLOT = 340, LEFT = 62, RIGHT = 22, TOP = 22, BOTTOM = 52, ROW = 20, BUCKETS = 400, TICKS = 64 };
 

@@ -1,4 +1,4 @@
-/* leaf.c - the gradient state of a tensor: requires_grad, grad, detach, hooks. */
+/* leaf.c - the gradient state of a tensor: requires_grad, grad, data, hooks. */
 #include "graph.h"
 #include "../core/watch.h"
 
@@ -144,11 +144,6 @@ cr_status cr_retain_grad(cr_tensor *t) {
 
 bool cr_retains_grad(const cr_tensor *t) {
     return check("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
-}
-
-cr_tensor *cr_detach(const cr_tensor *t) {
-    if (check("detach", t) != CR_OK) return NULL;
-    return cr_tensor_alias(t, NULL);
 }
 
 cr_tensor *cr_variable_data(const cr_tensor *t) {

@@ -195,14 +195,6 @@ static cr_status save_files(const char *op, const char *dir, const cr_params *p,
     return status != CR_OK ? status : cr_file_save(op, at.s, text, strlen(text));
 }
 
-/* Renames a file of the new set into DIR; it may be there already. */
-static cr_status put(const char *op, const char *dir, const char *stage, const char *name) {
-    cr_path from, to;
-    if (cr_join(op, stage, name, &from) || cr_join(op, dir, name, &to)) return cr_error_status();
-    if (!cr_os_exists(from.s) || cr_os_rename(from.s, to.s) || !cr_os_exists(from.s)) return CR_OK;
-    return cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
-}
-
 /* Is it the name of a shard?  *of: how many there are. */
 static bool shard_of(const char *name, long long *of) {
     int end = 0;
@@ -262,7 +254,7 @@ static cr_status finish(const char *op, const char *dir, const char *stage) {
     if (count < 1 || count > 99999)
         return cr_fail(CR_IO, op, "'%s' of an interrupted save is damaged: remove '%s'", at.s, stage);
     cr_status status = each_of(op, dir, stage, count, need);
-    if (status == CR_OK) status = each_of(op, dir, stage, count, put);
+    if (status == CR_OK) status = each_of(op, dir, stage, count, cr_stage_move);
     if (status == CR_OK) cr_os_each_entry(dir, remove_stale, &(sweep){op, dir, count});
     return status;
 }

@@ -12,7 +12,7 @@
 
 #include "../core/status.h"
 #include "json.h"
-#include "utf8.h"
+#include "../core/utf8.h"
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, KINDS };
 static const size_t kind_size[KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};

@@ -7,7 +7,7 @@
 #include "../core/status.h"
 #include "file.h"
 #include "json.h"
-#include "utf8.h"
+#include "../core/utf8.h"
 
 /* `room` bytes follow, aligned to 16 */
 typedef struct chunk { struct chunk *next; size_t used, room, unused; } chunk;

@@ -14,7 +14,7 @@
 #include "file.h"
 #include "folder.h"
 #include "gguf.h"
-#include "training.h"
+#include "commit.h"
 
 enum { PREFIX = 8, ALIGN = 64, MOST_AXES = 1024 };             /* of a shape that is named in a message */
 static const size_t MOST_HEADER = 100000000;        /* as the reference implementation */
@@ -229,7 +229,7 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
     if (cr_os_is_directory(path))
-        return cr_folder_is(path) ? cr_folder_load(op, path, dev) : cr_training_load_weights(op, path, dev);
+        return cr_folder_is(path) ? cr_folder_load(op, path, dev) : cr_saved_load_weights(op, path, dev);
     if (cr_file_map(op, path, true, &m)) return NULL;
     return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, NULL) : cr_st_load(op, path, &m, dev);
 }
@@ -254,7 +254,7 @@ char *cr_load_metadata(const char *path, const char *key) {
     if (!path) return cr_fail_null(op, "the path"), NULL;
     cr_path inside;
     const bool folder = cr_os_is_directory(path);
-    if (folder ? cr_training_map_metadata(op, path, &m, &inside) : cr_file_map(op, path, true, &m)) return NULL;
+    if (folder ? cr_saved_map_metadata(op, path, &m, &inside) : cr_file_map(op, path, true, &m)) return NULL;
     if (folder) path = inside.s;
     if (cr_gguf_is(m.data, m.bytes)) {
         text = cr_gguf_metadata(op, path, &m, key);

@@ -105,3 +105,10 @@ cr_status cr_stage_remove(const char *op, const char *path, const cr_stage_kind 
     cr_os_let_go(lock);
     return status;
 }
+
+cr_status cr_stage_move(const char *op, const char *dir, const char *from, const char *name) {
+    cr_path old, new;
+    if (cr_join(op, from, name, &old) || cr_join(op, dir, name, &new)) return cr_error_status();
+    if (!cr_os_exists(old.s) || cr_os_rename(old.s, new.s) || !cr_os_exists(old.s)) return CR_OK;
+    return cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", old.s, new.s, cr_os_error());
+}

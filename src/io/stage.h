@@ -24,6 +24,8 @@ cr_status cr_stage_end(const char *op, const char *dir, const cr_stage_kind *k, 
 /* moves the files of a save that was interrupted; nothing happens if there are none.  reader: what no save made is
  * ignored, not an error */
 cr_status cr_stage_complete(const char *op, const char *dir, const cr_stage_kind *k, bool reader);
+/* renames a file of the set `from` into DIR; it may be there already */
+cr_status cr_stage_move(const char *op, const char *dir, const char *from, const char *name);
 /* removes a folder with files of this kind; an error names what else is in it, and then nothing is removed */
 cr_status cr_stage_remove(const char *op, const char *path, const cr_stage_kind *k);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 
 typedef struct entry { char *name; cr_tensor *tensor; bool alias; } entry;
 

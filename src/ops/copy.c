@@ -115,6 +115,10 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     return cr_leave(half ? cr_to(half, dt, dev) : NULL);
 }
 
+cr_tensor *cr_detach(const cr_tensor *x) {
+    return cr_given("detach", "the tensor", x) ? cr_tensor_alias(x, NULL) : NULL;
+}
+
 /* ---- in place */
 
 /* (x, y) -> y.  x is an input, so the graph of its old value ends here, with a gradient of zeros.  Where

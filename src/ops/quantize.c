@@ -7,6 +7,7 @@
 
 #include "../core/ints.h"
 #include "../core/pool.h"
+#include "../core/watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -263,7 +264,8 @@ cr_status cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tens
     if (!codes || !scales) return cr_fail_null("quantize", codes ? "scales" : "codes");
     *codes = *scales = NULL;
     cr_status status = check(w, bits, group, moments);
-    if (status == CR_OK) status = cr_record_refuse("quantize", "the host reads the weights: quantize before the step");
+    const cr_watch *watch = cr_watching();
+    if (status == CR_OK && watch) status = watch->download("quantize", w->storage);     /* the host reads the weights */
     if (status != CR_OK) return status;
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();

@@ -260,7 +260,7 @@ static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, 
     cr_scope_begin();
     cr_tensor *line = line_for(x, index), *y = NULL;
     if (!line || cr_taken_shape(&p, x, line, shape, &n) != CR_OK) return cr_leave_with(to, NULL);
-    if (cr_grad_enabled() && cr_requires_grad(value)) y = fill_chosen(to, x, &p, line, value);
+    if (cr_grad_enabled() && cr_in_graph(value)) y = fill_chosen(to, x, &p, line, value);
     else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, x->dtype, x->dev), n, shape));
     return cr_named(op, before, cr_leave_with(to, y));
 }

@@ -9,7 +9,7 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 
 enum { PART = 1 << 18, PLACES = 1 << 12, MOST_THREADS = 64 };

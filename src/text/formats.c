@@ -6,7 +6,7 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 
 bool cr_path_beside(const char *path, const char *name, char out[4096]) {

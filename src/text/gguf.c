@@ -9,7 +9,7 @@
 #include "../core/status.h"
 #include "../io/folder.h"
 #include "../io/gguf.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 #include "tokenizer.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 
 static cr_status no_memory(const char *op, const char *path) {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 #include "unicode.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../core/status.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "unicode.h"
 
 static const char metaspace_text[] = "\xE2\x96\x81";                       /* U+2581 */

@@ -13,7 +13,7 @@
 #include "../io/file.h"
 #include "../io/gguf.h"
 #include "../io/json.h"
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "pipeline.h"
 #include "tokenizer.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 #include "unicode.gen.h"
 
 enum {

@@ -31,8 +31,7 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [
-    Path(place) / "nvidia/cu13"
-    for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
+    Path(place) / "nvidia/cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
 ]  # nvidia-cuda-nvrtc (Makefile)
 # Kernels that may spill more than one word, and their definitions: a division of 64 bits is a call, which
 # saves registers.  No loop spills, except a few words for
