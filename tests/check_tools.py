@@ -48,6 +48,14 @@ GOOD = {
     "python/src/a.c": '#include "extension.h"\n#include <string.h>\n#include <structmember.h>',
     "src/cli/main.c": '#include <chainrule.h>\n#include "../core/os.h"',
 }
+CIRCLES = {  # of modules of Python; types do not count, functions do
+    "__init__.py": "from . import _core, a",
+    "_core.pyi": "from . import b",
+    "a.py": "from .sub.c import x",
+    "b.py": "def f():\n    from . import sub",
+    "sub/__init__.py": "from .c import y",
+    "sub/c.py": "from ..b import f\nif TYPE_CHECKING:\n    from ..a import z",
+}
 BAD = [  # one more file (or another text of a good one), and the line of it that must be named
     ("src/core/a.c", '\n#include "../dev/dev.h"', 2),
     ("src/core/b.c", "#include <pthread.h>", 1),
@@ -157,6 +165,18 @@ def layers() -> list[str]:
             (root / file).unlink()
             write(root, {file: GOOD[file]} if file in GOOD else {})
     return wrong
+
+
+def circles() -> list[str]:
+    """check_layers finds a circle, through a function, and none where it is cut."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write(root / "python/chainrule", CIRCLES)
+        found = [line.partition("other: ")[2] for line in check_layers.check_circles(root)]
+        write(root / "python/chainrule", {"b.py": "import os"})
+        found += check_layers.check_circles(root)
+    wanted = ["chainrule.sub.c -> chainrule.b -> chainrule.sub -> chainrule.sub.c"]
+    return [] if found == wanted else [f"circles of modules: {found}"]
 
 
 CALLS = {  # of these files the second uses names of rooms above or beside its own
@@ -362,10 +382,10 @@ def gpu_report() -> list[str]:
 
 
 def main() -> int:
-    wrong = layers() + calls() + results() + pages() + stages() + sanitizers() + shards() + gpu_report()
+    wrong = layers() + calls() + circles() + results() + pages() + stages() + sanitizers() + shards() + gpu_report()
     for line in wrong:
         print(line)
-    cases = 2 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 8
+    cases = 3 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 8
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

@@ -8,6 +8,8 @@
 * a line of a header under include/ that is too long, and a core card (include/chainrule.h) of too many lines
 * any other line of C that is too long (ruff checks Python's); generated files and golden values are exempt
 * WGSL in a C string under src/dev/webgpu
+* modules of python/chainrule that import each other in a circle, at module level or inside functions; imports for
+  types only do not count
 
 A room is a folder of src/.  ROOMS names the rooms that each may include, besides itself, the public
 header and the headers of C.  The Python extension includes the public header, CPython's and its
@@ -17,6 +19,7 @@ use: check_layers.py [repository]
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -30,7 +33,8 @@ C_COLUMNS = 120
 HEADER_COLUMNS = 100  # of the headers under include/
 CARD_LINES = 400  # of include/chainrule.h
 
-GROUND = ("core/os.h", "core/status.h", "core/utf8.h")  # the headers of core for the rooms above the public header
+# The headers of core for the rooms above the public header.
+GROUND = ("core/os.h", "core/out.h", "core/status.h", "core/tree.h", "core/utf8.h")
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": (),
@@ -249,7 +253,65 @@ def problems(repository: Path) -> tuple[list[str], int]:
     found += check_prototypes(repository)
     found += check_lines(repository)
     found += check_wgsl(repository)
+    found += check_circles(repository)
     return found, count
+
+
+def module_names(package: Path) -> dict[str, Path]:
+    """Dotted name -> file of every module of a package."""
+    found = {}
+    for path in sorted(package.rglob("*.py*")):  # a stub stands for an extension
+        if path.suffix not in (".py", ".pyi"):
+            continue
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(name: str, path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules that a module imports anywhere, but under TYPE_CHECKING."""
+    found: set[str] = set()
+    if path.suffix == ".pyi":
+        return found
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            nodes += node.orelse
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = ".".join(package.split(".")[: len(package.split(".")) + 1 - node.level]) if node.level else ""
+            base = ".".join(part for part in (above, node.module) if part)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in names:
+            while target and target not in modules:
+                target = target.rpartition(".")[0]
+            found |= {target} & modules.keys()
+    return found - {name}
+
+
+def check_circles(repository: Path) -> Iterator[str]:
+    """A line for each circle of imports: takes away the modules that import no other, until none is left."""
+    modules = module_names(repository / "python" / "chainrule")
+    left = {name: imports_of(name, path, modules) for name, path in modules.items()}
+    while left:
+        ends = {name for name, names in left.items() if not names & left.keys()}
+        if ends:
+            left = {name: names for name, names in left.items() if name not in ends}
+            continue
+        name, seen = min(left), list[str]()
+        while name not in seen:
+            seen.append(name)
+            name = min(left[name] & left.keys())
+        circle = seen[seen.index(name) :]
+        yield f"python: modules import each other: {' -> '.join([*circle, name])}"
+        left[name].discard(circle[1] if len(circle) > 1 else name)
 
 
 def check_includes(repository: Path) -> tuple[list[str], int]:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 cr = import_module("chainrule")
-_names = import_module("chainrule.torch._names")
+_advice = import_module("chainrule.torch._advice")
 
 
 def found(name: str) -> Any:
@@ -21,8 +21,8 @@ def found(name: str) -> Any:
     first, *rest = name.split(".")
     thing: Any = {"Tensor": cr.Tensor, "Module": cr.nn.Module}.get(first)
     if thing is None:
-        thing = import_module(_names.PACKAGE)
-    at = _names.PACKAGE
+        thing = import_module(_advice.PACKAGE)
+    at = _advice.PACKAGE
     for part in rest:
         at += "." + part
         try:
@@ -40,7 +40,7 @@ def for_imports(name: str) -> bool:
         kind = type(found(name.partition("(")[0]))
     except (AttributeError, ImportError):
         return False
-    module = sys.modules.get(f"{_names.PACKAGE}._absent")
+    module = sys.modules.get(f"{_advice.PACKAGE}._absent")
     return module is not None and issubclass(kind, (module.Absent, module._Dtype))
 
 

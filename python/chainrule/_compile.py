@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _core, _guards
 from ._core import Tensor
+from ._noted import Planned, noted
 from .nn.module import Module
 
 __all__ = ["compile"]
@@ -107,7 +108,7 @@ class _Plan:
         return self.ready[0].plan if self.ready else None
 
 
-class Compiled:
+class Compiled(Planned):
     """The plans of one function.  quiet: no warning where it runs without one.  check: replays are compared with it."""
 
     def __init__(self, f: Callable[..., Any], fullgraph: bool, quiet: bool = False, check: bool = False) -> None:
@@ -179,7 +180,7 @@ class Compiled:
             self._refuse(found, f"[compile] no call fits the plan of the call before, {MOST_TRIES} times: {why}")
             return self.f(*args, **kwargs)
         roots = [(_name(self.f), self.f), *(("an argument", x) for x in found.kept)]
-        _guards.noted.entries.clear()
+        noted.entries.clear()
         try:
             before = _guards.Walk(found.trace, roots)
         except _guards.Refused as e:
@@ -225,9 +226,7 @@ class Compiled:
         nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)
         if escaped := _core._plan_info(plan)[4]:
-            raise _guards.Refused(
-                f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
-            )
+            raise _guards.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
         if changed:
             raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
         if early:

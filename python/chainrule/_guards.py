@@ -12,7 +12,6 @@ import dis
 import os
 import sys
 import sysconfig
-import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -24,6 +23,7 @@ from typing import Any
 
 from . import _core
 from ._core import Device, Tensor
+from ._noted import Planned, noted
 
 ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # the kinds, as in python/src/plan.c
 MOST = 100_000  # guards of a step
@@ -100,20 +100,7 @@ class Trace:
             self.refused = f"the step reads {what} ({place}): pass the value as an argument"
 
 
-class _Noted(threading.local):
-    """Entries of dicts that the step which this thread records has named itself."""
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[dict[Any, Any], Any]] = []
-
-
-noted = _Noted()
 ABSENT = ...  # the value of an entry that a dict must not have
-
-
-def note(of: dict[Any, Any], key: Any) -> None:
-    """The step that is recorded reads this entry."""
-    noted.entries.append((of, key))
 
 
 _EMPTY = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"}  # instructions between those that belong together
@@ -181,11 +168,10 @@ class Walk:
     """The guards of what ``roots`` and the code of a trace reach."""
 
     def __init__(self, trace: Trace, roots: Iterable[tuple[str, Any]]) -> None:
-        from ._compile import Compiled
         from .nn.module import Module
         from .optim.fused import Fused
 
-        self._compiled, self._module, self._optimizer = Compiled, Module, Fused
+        self._module, self._optimizer = Module, Fused
         self.codes = trace.codes
         if trace.refused:
             raise Refused(trace.refused)
@@ -271,7 +257,7 @@ class Walk:
         self._seen[id(x)] = x
         if isinstance(x, Tensor):
             self._tensor(x, path)
-        elif isinstance(x, self._compiled):
+        elif isinstance(x, Planned):
             self._visit(x.f, path)
         elif isinstance(x, self._optimizer):
             self._optimizer_of(x, path)

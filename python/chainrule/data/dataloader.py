@@ -10,33 +10,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from threading import local
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _core
 from .._core import Generator, Tensor
 from .dataset import IterableDataset, TensorDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .worker import WorkerInfo, in_thread
 
-__all__ = ["DataLoader", "WorkerInfo", "default_collate", "default_convert", "get_worker_info"]
-
-
-class WorkerInfo(NamedTuple):
-    """The worker that asks: its number, how many there are, its seed, and the dataset."""
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-_thread = local()
-_process: list[WorkerInfo] = []  # in a process of a DataLoader: its worker
-
-
-def get_worker_info() -> WorkerInfo | None:
-    """The worker of a DataLoader that runs this, or None elsewhere."""
-    return _process[0] if _process else getattr(_thread, "info", None)
+__all__ = ["DataLoader", "default_collate", "default_convert"]
 
 
 def default_convert(data: Any) -> Any:
@@ -314,12 +296,12 @@ class DataLoader:
 
         def begin() -> None:
             number = next(numbers)
-            _thread.info, _thread.failed = WorkerInfo(number, self.num_workers, seed + number, self.dataset), None
+            in_thread.info, in_thread.failed = WorkerInfo(number, self.num_workers, seed + number, self.dataset), None
             try:
                 if self.worker_init_fn is not None:
                     self.worker_init_fn(number)
             except Exception as error:  # raised for every batch of this worker
-                _thread.failed = error
+                in_thread.failed = error
 
         return ThreadPoolExecutor(n, thread_name_prefix="DataLoader", initializer=begin)
 
@@ -426,9 +408,9 @@ def _context(wanted: Any) -> Any:
 def _named(load: Callable[[Any], Any], numbers: Any) -> Any:
     """``load(numbers)`` in a worker; its exception says which worker it was."""
     try:
-        if _thread.failed is not None:
-            raise _thread.failed
+        if in_thread.failed is not None:
+            raise in_thread.failed
         return load(numbers)
     except Exception as error:
-        error.add_note(f"in DataLoader worker {_thread.info.id} of {_thread.info.num_workers}")
+        error.add_note(f"in DataLoader worker {in_thread.info.id} of {in_thread.info.num_workers}")
         raise

@@ -19,6 +19,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from .worker import WorkerInfo, in_process
 
 __all__ = ["Processes"]
 
@@ -121,8 +122,6 @@ def _failure(error: BaseException, number: int, workers: int) -> tuple[Any, list
 
 def _work(connection: Connection, loader: Any, number: int, seed: int) -> None:
     """The main function of a worker: a task is an epoch's number (start a stream), or what to load."""
-    from . import dataloader
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads the batches gets it too, and ends this one
     _core.set_num_threads(1)
     _core.manual_seed(seed)
@@ -139,7 +138,7 @@ def _work(connection: Connection, loader: Any, number: int, seed: int) -> None:
             os._exit(0)
 
     workers, stream = loader.num_workers, None
-    dataloader._process.append(dataloader.WorkerInfo(number, workers, seed, loader.dataset))
+    in_process.append(WorkerInfo(number, workers, seed, loader.dataset))
     begun: BaseException | None = None
     try:
         if loader.worker_init_fn is not None:

@@ -26,6 +26,7 @@ from . import (
     norm,
     padding,
     parallel,
+    parameter,
     pooling,
     quantized,
     rearrange,
@@ -50,6 +51,7 @@ from .module import *
 from .multihead import *
 from .norm import *
 from .padding import *
+from .parameter import *
 from .pooling import *
 from .quantized import *
 from .rearrange import *
@@ -83,6 +85,7 @@ for _part in (
     multihead,
     norm,
     padding,
+    parameter,
     pooling,
     quantized,
     rearrange,

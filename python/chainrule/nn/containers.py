@@ -8,7 +8,8 @@ from operator import index as as_int
 from typing import Any, Self, overload
 
 from .._core import Tensor
-from .module import MODULE, Module, Parameter
+from .module import MODULE, Module
+from .parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

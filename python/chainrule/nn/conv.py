@@ -9,7 +9,8 @@ from .. import _core
 from .._core import Device, Tensor
 from . import functional as F
 from .linear import draw, new
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

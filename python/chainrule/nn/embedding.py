@@ -9,7 +9,8 @@ from .._core import Device, Tensor
 from . import functional as F
 from . import init
 from .linear import new
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

@@ -12,7 +12,8 @@ from typing import Any
 from .. import _core
 from .._core import Device, Tensor
 from ..autograd import no_grad
-from .module import BUFFER, PARAMETER, Buffer, Module, Parameter
+from .module import BUFFER, PARAMETER, Module
+from .parameter import Buffer, Parameter
 
 __all__ = ["LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter"]
 

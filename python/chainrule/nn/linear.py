@@ -9,7 +9,8 @@ from .. import _core
 from .._core import Device, Tensor
 from . import functional as F
 from . import init
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 

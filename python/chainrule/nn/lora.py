@@ -10,7 +10,6 @@ use the folders of PEFT, ``merge`` adds the adapters to the weights.  A layer is
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -21,12 +20,12 @@ from .._core import Generator, Tensor
 from ..autograd import no_grad
 from . import init
 from .linear import Linear
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 
 __all__ = ["LoRA", "apply", "load", "merge", "parameters", "remove", "save", "state_dict", "unmerge"]
 
 PEFT = "base_model.model."  # before every name in PEFT's files
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 class LoRA(Module):
@@ -216,12 +215,10 @@ def remove(model: Module) -> None:
 def save(model: Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
     """Writes the adapters as a folder of PEFT: adapter_config.json and adapter_model.safetensors.  base: what to
     write as base_model_name_or_path.  OSError: it cannot be written.  ValueError: no adapter."""
-    from ..serialization import save as save_file
-    from ..serialization.replace import replaced
+    from ..serialization.adapters import save_adapter
 
     found = _present("save", model)
     prefix, transposed = getattr(model, "prefix", ""), getattr(model, "transposed", ())
-    os.makedirs(folder, exist_ok=True)
     weights = {f"{PEFT}{prefix}{name}": tensor.contiguous() for name, tensor in state_dict(model).items()}
     first = next(iter(found.values()))
     config = {
@@ -243,53 +240,16 @@ def save(model: Module, folder: str | os.PathLike[str], base: str | None = None)
         "use_dora": False,
         "use_rslora": first.rslora,
     }
-    save_file(weights, os.path.join(folder, WEIGHTS))
-    with replaced(os.path.join(folder, CONFIG)) as file:
-        file.write((json.dumps(config, indent=2) + "\n").encode())
-
-
-def _read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    path = os.path.join(folder, CONFIG)
-    with open(path, "rb") as file:
-        try:
-            config: Any = json.loads(file.read())
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"[lora.load] '{path}' is not JSON: {error}") from None
-
-    def wrong(key: str, wanted: str) -> ValueError:
-        return ValueError(f"[lora.load] '{path}': \"{key}\" must be {wanted}, it is {json.dumps(config.get(key))[:60]}")
-
-    if not isinstance(config, dict):
-        raise ValueError(f"[lora.load] '{path}' is not a JSON object")
-    if config.get("peft_type") != "LORA":
-        raise wrong("peft_type", '"LORA"')
-    if config.get("bias", "none") != "none":
-        raise wrong("bias", '"none"')
-    if config.get("init_lora_weights", True) not in (True, False, None, "gaussian", "eva", "orthogonal"):
-        raise wrong("init_lora_weights", 'true, false, "gaussian", "eva" or "orthogonal": others change the base')
-    empty = "use_dora", "lora_bias", "rank_pattern", "alpha_pattern", "modules_to_save", "trainable_token_indices"
-    variants = "target_parameters", "alora_invocation_tokens", "layer_replication", "use_qalora", "use_bdlora"
-    for key in (*empty, *variants, "arrow_config"):
-        if config.get(key):
-            raise wrong(key, "empty")
-    if type(config.get("r")) is not int or config["r"] < 1:
-        raise wrong("r", "a whole number from 1")
-    for key, default, least, most in (("lora_alpha", 8, 1e-9, 1e9), ("lora_dropout", 0, 0, 0.999999)):
-        value = config.setdefault(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise wrong(key, f"a number from {least:g} to {most:g}")
-    return config
+    save_adapter(folder, weights, config)
 
 
 def load(model: Module, folder: str | os.PathLike[str], *, generator: Generator | None = None) -> list[str]:
     """Puts the adapters of a folder of PEFT beside the model's layers, and freezes the rest; returns their names.
     generator: draws the dropout.  OSError: the folder lacks a file.  ValueError: an adapter of a kind that is not
     supported, or the model has one.  RuntimeError: weights that do not fit, all in one message."""
-    from ..serialization import load as load_file
+    from ..serialization.adapters import load_adapter
 
-    config = _read_config(folder)
-    path = os.path.join(folder, WEIGHTS)
-    weights: Any = load_file(path)
+    weights, config = load_adapter(folder)
     start, layers, problems, r = PEFT + getattr(model, "prefix", ""), _layers(model), list[str](), config["r"]
     mine = {name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)}
     names = {name: layer for name, layer in layers.items() if any(f"{name}.lora_{x}.weight" in mine for x in "AB")}

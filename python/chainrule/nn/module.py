@@ -1,21 +1,19 @@
-"""``Module``, a tree of named parameters, buffers and modules, and ``Parameter``, a tensor that a module learns."""
+"""``Module``, a tree of named parameters, buffers and modules."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, Self
 
 from .. import _core
 from .._core import Device, Tensor
 from ..autograd import Function, no_grad
+from .parameter import Buffer, Parameter
 
 __all__ = [
-    "Buffer",
     "Module",
-    "Parameter",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
@@ -24,40 +22,6 @@ __all__ = [
 
 DeviceLike = Device | str | None
 Hooks = dict["RemovableHandle", tuple[Callable[..., Any], bool]]  # hook, does it take keyword arguments, or a module
-
-
-class Parameter(Tensor):
-    """A tensor that a module learns: a leaf over the memory of ``data`` that collects a gradient.
-    Assigned to a module, it is among its parameters."""
-
-    __torch_function__ = _core._disabled_torch_function_impl  # type: ignore[assignment]  # results are Tensors
-
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
-        return parameter
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        """A copy in memory of its own, without the gradient."""
-        if id(self) not in memo:
-            memo[id(self)] = made = _core._alias(self.detach().clone(), type(self), self.requires_grad)
-            made.__dict__.update(deepcopy(self.__dict__, memo))
-        return memo[id(self)]
-
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + Tensor.__repr__(self)
-
-
-class Buffer(Tensor):
-    """A tensor over the memory of ``data`` that moves with a module but is not learned.  Assigned to
-    a module, it is among its buffers, and in the state dict where ``persistent``."""
-
-    __torch_function__ = _core._disabled_torch_function_impl  # type: ignore[assignment]
-    persistent: bool
-
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        buffer: Buffer = _core._alias(_core.empty(0) if data is None else data, cls, False)
-        buffer.persistent = persistent
-        return buffer
 
 
 class RemovableHandle:
@@ -445,9 +409,7 @@ class Module:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The attributes of a pickled module, of PyTorch's too."""
         if "_parameters" in state:
-            from ..serialization.full import adopt
-
-            adopt(self, state)
+            _adopt(self, state)
         else:
             self.__dict__.update(state)
             for name in ("_kinds", "_covered"):  # a shallow copy gets parts of its own
@@ -951,3 +913,30 @@ def _take_entry(module: Module, name: str, given: Tensor, assign: bool) -> None:
             else Parameter(given, mine.requires_grad)
         )
     module._store_as(name, given)
+
+
+def _adopt(module: Any, state: dict[str, Any]) -> None:
+    """Gives a module the state of PyTorch's module of the same class, which has its parameters,
+    buffers and modules in dicts.  A layer of chainrule's is first made with the arguments that are
+    among the attributes."""
+    from inspect import signature
+
+    from ..random import fork_rng
+
+    theirs = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+    parameters, buffers, modules, transient = (state.get(name) or {} for name in theirs)
+    own = {name: x for name, x in state.items() if name not in theirs and "_hooks" not in name}
+    module.__dict__["_kinds"] = {}
+    if type(module).__module__.startswith("chainrule."):
+        known = {**own, "bias": parameters.get("bias") is not None} if "bias" in parameters else own
+        wanted = signature(type(module)).parameters.values()
+        given = {p.name: known[p.name] for p in wanted if p.name in known}
+        required = [p for p in wanted if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        if all(p.name in given for p in required):
+            with fork_rng():
+                module.__init__(**given)
+    for name, x in own.items():
+        setattr(module, name, x)
+    for kind, members in ((PARAMETER, parameters), (BUFFER, buffers), (MODULE, modules)):
+        for name, x in members.items():
+            module._register_as(TRANSIENT if name in transient else kind, name, x)

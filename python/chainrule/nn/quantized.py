@@ -8,7 +8,8 @@ from .. import _core
 from .._core import Device, Tensor
 from .embedding import Embedding
 from .linear import Linear
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 
 __all__ = ["QuantizedEmbedding", "QuantizedLinear"]
 

@@ -15,7 +15,8 @@ from .. import _core
 from .._core import Device, Tensor
 from .functional import dropout as _dropout
 from .linear import draw, new
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from .._noted import note
 from ..autograd import enable_grad
 from .optimizer import Group, Optimizer
 
@@ -124,8 +125,6 @@ class Fused(Optimizer):
 
     def _note(self, members: list[tuple[Tensor, Tensor, State]], moments: tuple[str, ...]) -> None:
         """A recorded step reads these moments: a replay must find them where they are."""
-        from .._guards import note
-
         for p, _, state in members:
             names = [*moments, *(["master"] if "master" in state else [])]
             for name in names:

@@ -8,7 +8,6 @@ import pickle
 import sys
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
 from typing import Any
 
 from .pickles import Allowed
@@ -61,38 +60,12 @@ def _tensor_class() -> Any:
 
 
 def _parameter_class() -> Any:
-    from ..nn import Parameter
+    from ..nn.parameter import Parameter
 
     return Parameter
 
 
 CLASSES = {"Tensor": _tensor_class, "Parameter": _parameter_class}
-
-
-def adopt(module: Any, state: dict[str, Any]) -> None:
-    """Gives a module the state of PyTorch's module of the same class, which has its parameters,
-    buffers and modules in dicts.  A layer of chainrule's is first made with the arguments that are
-    among the attributes."""
-    from ..nn.module import BUFFER, MODULE, PARAMETER, TRANSIENT
-    from ..random import fork_rng
-
-    theirs = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-    parameters, buffers, modules, transient = (state.get(name) or {} for name in theirs)
-    own = {name: x for name, x in state.items() if name not in theirs and "_hooks" not in name}
-    module.__dict__["_kinds"] = {}
-    if type(module).__module__.startswith("chainrule."):
-        known = {**own, "bias": parameters.get("bias") is not None} if "bias" in parameters else own
-        wanted = signature(type(module)).parameters.values()
-        given = {p.name: known[p.name] for p in wanted if p.name in known}
-        required = [p for p in wanted if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-        if all(p.name in given for p in required):
-            with fork_rng():
-                module.__init__(**given)
-    for name, x in own.items():
-        setattr(module, name, x)
-    for kind, members in ((PARAMETER, parameters), (BUFFER, buffers), (MODULE, modules)):
-        for name, x in members.items():
-            module._register_as(TRANSIENT if name in transient else kind, name, x)
 
 
 def unpickle(

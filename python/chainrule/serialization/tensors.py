@@ -242,7 +242,7 @@ def _tensor_v3(
 
 
 def _parameter(t: Tensors, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
-    from ..nn import Parameter
+    from ..nn.parameter import Parameter
 
     if not isinstance(data, Tensor):
         raise TypeError(f"a Parameter over a {type(data).__name__}")

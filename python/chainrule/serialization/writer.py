@@ -97,7 +97,7 @@ class Pickler(pickle._Pickler):
         return NotImplemented
 
     def reduce_tensor(self, x: Tensor) -> tuple[Any, ...]:
-        from ..nn import Parameter
+        from ..nn.parameter import Parameter
 
         kind, state = type(x), vars(x)
         hooks: OrderedDict[str, Any] = OrderedDict()
@@ -135,7 +135,7 @@ class Pickler(pickle._Pickler):
             self.save_reduce(named("_codecs.encode"), ("", "latin1"), obj=obj)  # type: ignore[attr-defined]
 
     def save_class(self, obj: type) -> None:
-        from ..nn import Parameter
+        from ..nn.parameter import Parameter
 
         known = {Tensor: "torch.Tensor", Parameter: "torch.nn.parameter.Parameter", Size: "torch.Size"}
         known |= {Device: "torch.device", _core.dtype: "torch.dtype"}

@@ -21,6 +21,8 @@ from . import _alias, _missing, _names
 _alias.install_finder()
 
 from . import history as _history  # noqa: E402
+from ._memory import from_file as from_file  # noqa: E402
+from ._memory import over as _over  # noqa: E402
 from .history import (  # noqa: E402, F401
     BFloat16Tensor,
     BoolTensor,
@@ -157,19 +159,6 @@ def get_device(input: _cr.Tensor) -> int:
     return _history.get_device(input)
 
 
-def from_file(
-    filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: _cr.dtype | None = None, **options: _Any
-) -> _cr.Tensor:
-    """A vector of ``size`` elements over a file; shared: writing to it writes to the file."""
-    from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
-
-    kind = dtype or _cr.get_default_dtype()
-    bytes_ = (size or 0) * kind.itemsize
-    with open(filename, "r+b" if shared else "rb") as file:
-        memory = mmap(file.fileno(), bytes_, access=ACCESS_WRITE if shared else ACCESS_COPY)
-    return _history.over(memory, kind)
-
-
 def frombuffer(
     buffer: _Any, *, dtype: _cr.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> _cr.Tensor:
@@ -178,7 +167,7 @@ def frombuffer(
     whole = len(memory) // dtype.itemsize * dtype.itemsize if count < 0 else count * dtype.itemsize
     if whole > len(memory):
         raise ValueError(f"frombuffer: {count} elements of {dtype} need {whole} bytes, there are {len(memory)}")
-    return _history.over(memory[:whole], dtype).requires_grad_(requires_grad)
+    return _over(memory[:whole], dtype).requires_grad_(requires_grad)
 
 
 def range(start: float, end: float | None = None, step: float = 1, **options: _Any) -> _cr.Tensor:

@@ -11,7 +11,7 @@ import sys
 from types import ModuleType, TracebackType
 from typing import Any
 
-from . import _alias, _names
+from . import _advice, _alias
 
 
 def prepare() -> None:
@@ -46,14 +46,14 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
         trace = trace.tb_next
     last, at = None, trace  # the script's last frame: those of this package behind it say nothing
     while at is not None:
-        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_names.PACKAGE):
+        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_advice.PACKAGE):
             last = at
         at = at.tb_next
     if last is not None and isinstance(problem, AttributeError | ImportError | NotImplementedError):
         last.tb_next = None
     if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
         name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
-        problem.add_note(f"{name} is not in chainrule: {_names.advice(name)}")
+        problem.add_note(f"{name} is not in chainrule: {_advice.advice(name)}")
     sys.__excepthook__(kind, problem.with_traceback(trace), trace)
 
 

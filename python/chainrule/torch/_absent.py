@@ -9,8 +9,8 @@ from typing import Any
 
 import chainrule as cr
 
+from ._advice import message
 from ._missing import ALIASES, ANSWERS, DTYPES, OPTIONS
-from ._names import message
 
 
 class Absent(type):

@@ -9,7 +9,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ._names import PACKAGE, forward, listed, message
+from ._advice import PACKAGE, message
+from ._names import forward, listed
 from .version import __version__
 
 # Modules without a file: their names are those of another module of this package.

@@ -1,4 +1,4 @@
-"""Where the names of ``chainrule.torch`` come from, and what is said of a name that is missing."""
+"""Where the names of ``chainrule.torch`` come from."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
-from ._missing import ANSWERS, IMPORT_ONLY, MISSING
+from ._advice import PACKAGE, missing
+from ._missing import ANSWERS, IMPORT_ONLY
 
-PACKAGE = __package__  # chainrule.torch
 ROOT = PACKAGE.rpartition(".")[0]  # chainrule
 MODULES = [name.removesuffix(".*") for name in IMPORT_ONLY if name.endswith(".*")]
 PACKAGES = {*MODULES, *(name.rpartition(".")[0] for name in MODULES)}  # modules that have modules inside
-
-
-def advice(name: str) -> str:
-    """What to use in place of a missing name."""
-    parts = name.split(".")
-    return next(MISSING[key] for n in range(len(parts), 0, -1) if (key := ".".join(parts[:n])) in MISSING)
 
 
 def listed(name: str) -> bool:
@@ -32,38 +26,6 @@ def listed(name: str) -> bool:
         or (name.startswith("torchvision.models.") and name.endswith("_Weights"))
         or any(".".join(parts[:n]) + ".*" in IMPORT_ONLY for n in range(2, len(parts) + 1))
     )
-
-
-def _asking() -> FrameType | None:
-    """The innermost frame outside this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_globals.get("__package__") or "").startswith(PACKAGE):
-        frame = frame.f_back
-    return frame
-
-
-def place() -> str:
-    """ "train.py:12": the line outside this package and the import system that is running."""
-    frame = _asking()
-    while frame is not None and "importlib" in frame.f_code.co_filename:
-        frame = frame.f_back
-    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def message(name: str) -> str:
-    """What is said of a missing name."""
-    return f"{name} is not in chainrule ({place()}): {advice(name)}"
-
-
-def missing(name: str) -> Exception:
-    """The exception for a name that a module was asked for: in ``from module import name`` an ImportError."""
-    from opcode import opmap
-
-    module, _, last = name.rpartition(".")
-    frame = _asking()
-    if frame is not None and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
-        return ImportError(message(name), name=module)
-    return AttributeError(message(name), name=last)
 
 
 def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> Callable[[str], Any]:

@@ -11,6 +11,8 @@ from typing import Any
 import chainrule as cr
 from chainrule import _core
 
+from ._memory import from_file, share
+
 DTYPES = {
     "FloatTensor": cr.float32,
     "DoubleTensor": cr.float64,
@@ -275,8 +277,6 @@ class Storage:
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Storage:
         """The bytes of a file as memory; shared: writing to it writes to the file."""
-        from . import from_file
-
         return cls(from_file(filename, shared, nbytes, dtype=cr.uint8))
 
     def untyped(self) -> Storage:
@@ -345,22 +345,6 @@ def storage(self: cr.Tensor) -> Storage:
         return Storage(t.as_strided((first + n,), (1,), 0))
     except RuntimeError:  # a view of a part
         return Storage(t.as_strided((n,), (1,)))
-
-
-def over(memory: Any, dtype: cr.dtype) -> cr.Tensor:
-    """A vector over memory with Python's buffer protocol."""
-    codes: dict[cr.dtype, Any] = {
-        cr.float32: "f",
-        cr.float64: "d",
-        cr.float16: "e",
-        cr.uint8: "B",
-        cr.int8: "b",
-        cr.int16: "h",
-    }
-    codes |= {cr.int32: "i", cr.int64: "q", cr.bool: "?"}
-    if dtype not in codes:
-        raise NotImplementedError(f"no memory of another owner holds {dtype}: Python has no code for it")
-    return cr.asarray(memoryview(memory).cast("B").cast(codes[dtype]), copy=False)
 
 
 # ---- methods ----
@@ -469,9 +453,7 @@ def set_(self: cr.Tensor, source: Any = None, *rest: Any) -> cr.Tensor:
 
 def share_memory_(self: cr.Tensor) -> cr.Tensor:
     """Moves the elements to memory that processes share (``multiprocessing``)."""
-    from . import multiprocessing
-
-    return multiprocessing.share(self)
+    return share(self)
 
 
 def is_shared(self: cr.Tensor) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import chainrule as cr
 
 from . import _names
-from .history import over
+from ._memory import opened
 
 __getattr__ = _names.forward(__name__, "multiprocessing")
 
@@ -125,63 +125,11 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """There is one strategy; another name has no effect."""
 
 
-# ---- shared memory: files that have no name once the tensor that made them is gone
-
-
-def _mapped(path: str, shape: Any, dtype: cr.dtype) -> cr.Tensor:
-    """A tensor over a file."""
-    import os
-    from mmap import mmap
-
-    fd = os.open(path, os.O_RDWR)
-    try:
-        return over(mmap(fd, 0), dtype).view(shape)
-    finally:
-        os.close(fd)
-
-
-def _remove(path: str, owner: int) -> None:
-    import os
-
-    if os.getpid() == owner and os.path.exists(path):
-        os.unlink(path)
-
-
-def share(t: cr.Tensor) -> cr.Tensor:
-    """Moves the elements of a tensor to shared memory; the tensor itself."""
-    import os
-    from tempfile import mkstemp
-    from weakref import finalize
-
-    if getattr(t, "_shared", None) is not None or not t.numel():
-        return t
-    if t.device.type != "cpu":
-        raise RuntimeError(f"share_memory_: the tensor is on {t.device}, and processes share the memory of the cpu")
-    fd, path = mkstemp(prefix="chainrule-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    finalize(t, _remove, path, os.getpid())
-    os.ftruncate(fd, t.nbytes)
-    os.close(fd)
-    shared = _mapped(path, t.shape, t.dtype)
-    with cr.no_grad():
-        shared.copy_(t.detach())
-    t.data = shared
-    t._shared = path  # type: ignore[attr-defined]
-    return t
-
-
-def _opened(path: str, shape: Any, dtype: cr.dtype, kind: type, requires_grad: bool) -> cr.Tensor:
-    """A tensor over shared memory that another process made."""
-    t = _mapped(path, shape, dtype)
-    found: cr.Tensor = t.requires_grad_(requires_grad) if kind is cr.Tensor else cr._core._alias(t, kind, requires_grad)
-    found._shared = path  # type: ignore[attr-defined]
-    return found
-
-
 def _reduce(t: cr.Tensor) -> Any:
     path = getattr(t, "_shared", None)
     if path is None or not t.is_contiguous():
         return t.__reduce_ex__(4)
-    return _opened, (path, tuple(t.shape), t.dtype, type(t), t.requires_grad)
+    return opened, (path, tuple(t.shape), t.dtype, type(t), t.requires_grad)
 
 
 for _kind in (cr.Tensor, cr.nn.Parameter):

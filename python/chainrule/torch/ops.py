@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _names, library
+from . import _advice, _names, library
 
 _forward = _names.forward(__name__)
 
@@ -32,4 +32,4 @@ def __getattr__(name: str) -> Any:
 
 def load_library(path: str) -> None:
     """NotImplementedError: C++ extensions of PyTorch cannot be loaded."""
-    raise NotImplementedError(_names.message("torch.ops.load_library"))
+    raise NotImplementedError(_advice.message("torch.ops.load_library"))

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from ..._core import Tensor
-from ..module import Parameter
+from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 

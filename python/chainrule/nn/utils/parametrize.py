@@ -14,7 +14,8 @@ from typing import Any
 from ..._core import Tensor
 from ...autograd import no_grad
 from ..containers import ModuleDict, ModuleList
-from ..module import Module, Parameter
+from ..module import Module
+from ..parameter import Parameter
 
 __all__ = [
     "ParametrizationList",

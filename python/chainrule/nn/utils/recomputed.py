@@ -10,7 +10,8 @@ from typing import Any
 from ..._core import Tensor
 from ...autograd import no_grad
 from .. import functional as F
-from ..module import Module, Parameter
+from ..module import Module
+from ..parameter import Parameter
 from .parametrizations import _norm_except, _output_axis
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._names import message
+from .._advice import message
 
 CUDA_HOME = None
 
