@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dist/tree.h"
+#include "core/tree.h"
 #include "folder.h"
 
 static uint64_t hashed(uint64_t h, const void *data, size_t n) {

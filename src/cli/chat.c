@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../io/json.h"
 
 enum { MAX_ENDS = 32 };
@@ -48,12 +49,7 @@ static bool find_ends(chat *c) {
 
 /* ---- the conversation */
 static bool add_message(chat *c, const char *role, const char *content, size_t bytes) {
-    if (c->n == c->room) {
-        cr_message *grown = realloc(c->messages, (size_t)(c->room * 2 + 8) * sizeof *grown);
-        if (!grown) return false;
-        c->messages = grown;
-        c->room = c->room * 2 + 8;
-    }
+    if (!cr_grow(&c->messages, c->n + 1, &c->room, sizeof *c->messages)) return false;
     char *copy = malloc(bytes + 1);
     if (!copy) return false;
     size_t kept = 0;
@@ -121,10 +117,10 @@ static int answer(chat *c) {
     if (w.decoder) write_end(&w);
     printf("\n");
     fflush(stdout);
-    const bool kept = status == CR_OK && add_message(c, "assistant", w.text ? w.text : "", w.n);
+    const bool kept = status == CR_OK && add_message(c, "assistant", w.made.text ? w.made.text : "", w.made.bytes);
     cr_decoder_free(w.decoder);
     cr_free(ids);
-    free(w.text);
+    cr_out_free(&w.made);
     if (status != CR_OK) return cli_fail_library();
     if (!cr_os_forget_ctrl_c()) return CLI_STOPPED;
     return kept ? CLI_OK : cli_fail("no memory for the conversation");
@@ -132,22 +128,13 @@ static int answer(chat *c) {
 
 /* A line of any length without its end, owned; NULL: the end of the input. */
 static char *read_line(void) {
-    size_t n = 0, room = 0;
-    char *line = NULL;
+    cr_out line = {0};
     int c;
-    while ((c = getchar()) != EOF && c != '\n') {
-        if (n + 1 >= room) {
-            char *grown = realloc(line, room = room * 2 + 128);
-            if (!grown) break;
-            line = grown;
-        }
-        if (c) line[n++] = (char)c;
-    }
-    if (!line && c == EOF) return NULL;
-    if (!line) return calloc(1, 1);
-    while (n && line[n - 1] == '\r') n--;
-    line[n] = 0;
-    return line;
+    while ((c = getchar()) != EOF && c != '\n') if (c) cr_out_put(&line, &(char){(char)c}, 1);
+    if (!line.text && c == EOF) return NULL;
+    cr_out_put(&line, "", 0);
+    while (line.bytes && line.text[line.bytes - 1] == '\r') line.text[--line.bytes] = 0;
+    return line.text;
 }
 
 static int talk(chat *c) {

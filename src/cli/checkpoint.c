@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../core/status.h"
 #include "../core/utf8.h"
+#include "../io/json.h"
 
 static bool join(const char *dir, const char *name, char out[4096]) {
     const int n = snprintf(out, 4096, "%s/%s", dir, name);
@@ -169,41 +171,28 @@ static cr_status remove_surplus(const run *r) {
 }
 
 /* ---- metadata: a JSON object of strings */
-typedef struct metadata { char *s; size_t n, room; bool failed; } metadata;
-
-static void put(metadata *m, const char *key, const char *value) {
-    const size_t need = m->n + strlen(key) + 6 * strlen(value) + 16;
-    if (need > m->room) {
-        char *grown = realloc(m->s, 2 * need);
-        if (!grown) { m->failed = true; return; }
-        m->s = grown;
-        m->room = 2 * need;
-    }
-    m->n += (size_t)snprintf(m->s + m->n, m->room - m->n, "%c\"%s\":\"", m->n ? ',' : '{', key);
-    json_escape(value, m->s + m->n, m->room - m->n);
-    m->n += strlen(m->s + m->n);
-    m->n += (size_t)snprintf(m->s + m->n, m->room - m->n, "\"");
+static void put(cr_out *m, const char *key, const char *value) {
+    cr_out_format(m, "%c\"%s\":", m->bytes ? ',' : '{', key);
+    cr_out_string(m, value, strlen(value));
 }
 
 /* File names, one a line.  %XX stands for a byte that is not UTF-8, a control character or '%'. */
-static void put_names(metadata *m, const char *key, const char *const *name, int count) {
-    size_t n = 1;
+static void put_names(cr_out *m, const char *key, const char *const *name, int count) {
+    cr_out all = {0};
     uint32_t code;
-    for (int i = 0; i < count; i++) n += 3 * strlen(name[i]) + 1;
-    char *all = malloc(n), *end = all;
-    if (!all) { m->failed = true; return; }
+    cr_out_put(&all, "", 0);
     for (int i = 0; i < count; i++) {
         const char *p = name[i], *stop = p + strlen(p);
-        if (i) *end++ = '\n';
+        if (i) cr_out_put(&all, "\n", 1);
         for (int bytes; p < stop; p += bytes ? bytes : 1) {
             bytes = cr_utf8_decode((const unsigned char *)p, (size_t)(stop - p), &code);
-            if (!bytes || code < 0x20 || code == '%') end += sprintf(end, "%%%02X", (unsigned)(unsigned char)*p);
-            else memcpy(end, p, (size_t)bytes), end += bytes;
+            if (!bytes || code < 0x20 || code == '%') cr_out_format(&all, "%%%02X", (unsigned)(unsigned char)*p);
+            else cr_out_put(&all, p, (size_t)bytes);
         }
     }
-    *end = 0;
-    put(m, key, all);
-    free(all);
+    m->failed |= all.failed;
+    if (!all.failed) put(m, key, all.text);
+    cr_out_free(&all);
 }
 
 static void restore_name(char *name) {
@@ -217,7 +206,7 @@ static void restore_name(char *name) {
 
 /* val: the validation loss of checkpoint-best; NULL: for the other checkpoints. */
 static char *describe(const run *r, const double *val) {
-    metadata m = {0};
+    cr_out m = {0};
     char text[4096];
     if (r->config) put(&m, "config", r->config);
     else if (!r->frozen) put(&m, "model", "gpt2");
@@ -240,9 +229,9 @@ static char *describe(const run *r, const double *val) {
     put_names(&m, "tokens", &r->s->tokens, r->s->tokens ? 1 : 0);
     if (r->s->data.n) put_names(&m, "data", r->s->data.path, r->s->data.n);
     if (r->s->validation.n) put_names(&m, "validation", r->s->validation.path, r->s->validation.n);
-    if (!m.failed) m.s[m.n] = '}', m.s[m.n + 1] = 0;
-    if (!m.failed) return m.s;
-    free(m.s);
+    cr_out_put(&m, "}", 1);
+    if (!m.failed) return m.text;
+    cr_out_free(&m);
     return cr_fail(CR_NO_MEMORY, "train", "no memory for the run's settings"), NULL;
 }
 

@@ -67,33 +67,20 @@ void close_model(opened *o) {
 }
 
 /* ---- output that ends before a text */
-static bool keep_text(writer *w, const char *text, size_t n) {
-    if (w->n + n > w->room) {
-        const size_t room = 2 * (w->n + n);
-        char *grown = realloc(w->text, room);
-        if (!grown) return false;
-        w->text = grown;
-        w->room = room;
-    }
-    if (n) memcpy(w->text + w->n, text, n);
-    w->n += n;
-    return true;
-}
-
 /* Writes what cannot be the start of the stop text. */
 static void show(writer *w, bool end) {
     const size_t stop = w->stop ? strlen(w->stop) : 0;
-    size_t until = w->n;
-    for (size_t at = w->shown; at < w->n && stop && !w->stopped; at++) {
-        const size_t left = w->n - at, n = left < stop ? left : stop;
-        if (memcmp(w->text + at, w->stop, n) || (n < stop && end)) continue;
+    size_t until = w->made.bytes;
+    for (size_t at = w->shown; at < w->made.bytes && stop && !w->stopped; at++) {
+        const size_t left = w->made.bytes - at, n = left < stop ? left : stop;
+        if (memcmp(w->made.text + at, w->stop, n) || (n < stop && end)) continue;
         until = at;
         w->stopped = n == stop;
         break;
     }
-    if (until > w->shown) fwrite(w->text + w->shown, 1, until - w->shown, stdout);
+    if (until > w->shown) fwrite(w->made.text + w->shown, 1, until - w->shown, stdout);
     w->shown = until;
-    if (w->stopped) w->n = until;
+    if (w->stopped) w->made.bytes = until;
     if (cr_os_is_terminal(stdout)) fflush(stdout);
 }
 
@@ -107,7 +94,9 @@ bool write_row(int64_t row, uint32_t id, void *ctx) {
         cr_error_clear();
         return !cr_os_interrupted();
     }
-    if (!text || !keep_text(w, text, n)) return false;
+    if (!text) return false;
+    cr_out_put(&w->made, text, n);
+    if (w->made.failed) return false;
     show(w, false);
     return !w->stopped && !ferror(stdout) && !cr_os_interrupted();
 }
@@ -115,7 +104,7 @@ bool write_row(int64_t row, uint32_t id, void *ctx) {
 void write_end(writer *w) {
     size_t n;
     const char *text = w->stopped ? NULL : cr_decoder_end(w->decoder, &n);
-    if (text) (void)keep_text(w, text, n);
+    if (text) cr_out_put(&w->made, text, n);
     if (!w->stopped) show(w, true);
 }
 
@@ -189,7 +178,7 @@ static cr_status generate(generation *g, const char *prompt, const char *stop, c
         printf("\n");
     }
     cr_decoder_free(w.decoder);
-    free(w.text);
+    cr_out_free(&w.made);
     cr_free(ids);
     return status;
 }

@@ -7,6 +7,7 @@
 #define CLI_RUN_H
 
 #include "cli.h"
+#include "../core/out.h"
 
 enum { RUN_KEPT = 64 };
 
@@ -173,7 +174,7 @@ typedef struct writer {
     cr_decoder *decoder;
     const char *stop;                               /* ends before this text; NULL: none */
     const uint32_t *silent; int64_t n_silent;       /* tokens that are not written */
-    char *text; size_t n, room, shown;              /* all that was made, owned; how much of it is written */
+    cr_out made; size_t shown;                      /* all text so far, owned; how much of it is written */
     bool stopped;
 } writer;
 bool write_row(int64_t row, uint32_t id, void *writer);    /* a cr_on_row */

@@ -7,17 +7,12 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../core/status.h"
 #include "../io/json.h"
 
 bool series_add(series *s, int64_t step, double value) {
-    if (s->n == s->room) {
-        const int64_t room = s->room ? 2 * s->room : 1024;
-        point *grown = realloc(s->at, (size_t)room * sizeof *grown);
-        if (!grown) return false;
-        s->at = grown;
-        s->room = room;
-    }
+    if (!cr_grow(&s->at, s->n + 1, &s->room, sizeof *s->at)) return false;
     s->at[s->n++] = (point){step, value};
     return true;
 }

@@ -10,19 +10,12 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../io/json.h"
 
 /* At least `more` elements of room behind n; p: the address of the array's pointer. */
 static bool grow(void *p, int64_t n, int64_t *room, int64_t more, size_t size) {
-    void *at;
-    if (n + more <= *room) return true;
-    const int64_t wanted = n + more + n / 2 + 64;
-    memcpy(&at, p, sizeof at);
-    void *grown = realloc(at, (size_t)wanted * size);
-    if (!grown) return cli_fail("no memory for %lld tokens", (long long)wanted), false;
-    memcpy(p, &grown, sizeof grown);
-    *room = wanted;
-    return true;
+    return cr_grow(p, n + more, room, size) || cli_fail("no memory for %lld tokens", (long long)(n + more)) == CLI_OK;
 }
 
 /* Both arrays of tokens have one room. */

@@ -1,7 +1,7 @@
 /* step.c - one update of a run: the losses of its batches, their gradients, the optimizer.
  *
  * Gradients of the batches of --accumulate are added over a binary tree, as those of --microbatches are: siblings
- * first, level by level (dist/tree.h).
+ * first, level by level (core/tree.h).
  *
  * The first step of a process runs as it is, because it makes the optimizer's moments.  The second is recorded, and
  * later ones replay it, with the same bits. */
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "../core/status.h"
+#include "../core/tree.h"
 
 /* Reads the losses; one that is not finite ends the step before a weight changes. */
 static cr_status note_losses(cr_plan *p, void *ctx, const double *each, double *results) {
@@ -88,16 +89,13 @@ static cr_status add_last(run *r, partials *p) {
     return status;
 }
 
-/* Behind batch i, an odd one has been added to its sibling by the backward pass: sums of one level are joined. */
-static cr_status join(run *r, partials *p, int64_t i) {
-    const bool last = i == r->s->accumulate - 1;
-    int level = 0;
+/* Behind batch i, which the backward pass has added to its sibling if i is odd: joins sums of one level. */
+static cr_status join(run *r, partials *p, cr_tree *t, int64_t i) {
+    int64_t merges[CR_TREE_DEPTH];
+    const int count = cr_tree_push(t, (cr_tree_node){0, i}, i, merges);
     cr_status status = CR_OK;
-    while ((i >> level) & 1) {
-        if (level++ && status == CR_OK) status = add_last(r, p);
-    }
-    while (last && p->n && status == CR_OK) status = add_last(r, p);
-    return last || !level || status != CR_OK ? status : set_aside(r, p);
+    for (int k = (int)(i & 1); k < count && status == CR_OK; k++) status = add_last(r, p);
+    return i == t->leaves - 1 || !(i & 1) || status != CR_OK ? status : set_aside(r, p);
 }
 
 /* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
@@ -117,10 +115,11 @@ static cr_status run_step_now(run *r) {
     cr_tensor **each = calloc((size_t)r->s->accumulate, sizeof *each);
     cr_status status = each ? CR_OK : cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
     partials waiting = {.n = 0};
+    cr_tree order = {.leaves = r->s->accumulate};
     cr_scope_begin();
     for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++) {
         status = add_gradients(r, i, each);
-        if (status == CR_OK && r->s->accumulate > 2) status = join(r, &waiting, i);
+        if (status == CR_OK && r->s->accumulate > 2) status = join(r, &waiting, &order, i);
     }
     while (waiting.n) drop_last(r, &waiting);
     if (status == CR_OK) status = update(r);

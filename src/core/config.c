@@ -51,8 +51,7 @@ static struct {
      .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it "
             "may be any other"},
     {.name = "CHAINRULE_PLAN",
-     .doc = "passes that plans of recorded steps do without, of unused,common,fold,update,again,chain,loops,tile,share,"
-            "graph; none: without all of them"},
+     .doc = "passes that plans of recorded steps do without, of " CR_PLAN_PASSES "; none: without all of them"},
     {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };

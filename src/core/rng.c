@@ -1,6 +1,7 @@
 /* rng.c - Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 #include "rng.h"
 #include "status.h"
+#include "out.h"
 #include "watch.h"
 #include <stdatomic.h>
 #include "os.h"
@@ -69,7 +70,7 @@ uint64_t cr_generator_seed(cr_generator *g) {
 
 /* ---- tapes */
 typedef struct { uint64_t seed, counter; } taken;
-struct cr_tape { taken *list; size_t n, room; bool short_of_memory; };
+struct cr_tape { taken *list; size_t n; int64_t room; bool short_of_memory; };
 static _Thread_local cr_tape_use in_use;
 
 cr_tape *cr_tape_new(void) {
@@ -92,14 +93,8 @@ cr_tape_use cr_tape_begin(cr_tape *t, bool replay) {
 void cr_tape_end(cr_tape_use before) { in_use = before; }
 
 static void note(cr_tape *t, taken x) {
-    if (t->n == t->room) {
-        size_t room = t->room ? 2 * t->room : 16;
-        taken *list = realloc(t->list, room * sizeof *list);
-        if (!list) { t->short_of_memory = true; return; }
-        t->list = list;
-        t->room = room;
-    }
-    t->list[t->n++] = x;
+    if (!cr_grow(&t->list, (int64_t)t->n + 1, &t->room, sizeof *t->list)) t->short_of_memory = true;
+    else t->list[t->n++] = x;
 }
 
 uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed) {

@@ -3,8 +3,8 @@
  * Node i of level l is the sum of nodes 2 i and 2 i + 1 of level l - 1; the last node of a level of odd
  * length has no sibling and rises as it is.  A stack takes nodes from left to right and merges what it
  * can, so any cut of the leaves into consecutive runs gives the same additions in the same order. */
-#ifndef CR_DIST_TREE_H
-#define CR_DIST_TREE_H
+#ifndef CR_TREE_H
+#define CR_TREE_H
 
 #include <stdint.h>
 

@@ -2,6 +2,7 @@
 #include "dev.h"
 #include "trace.h"
 #include "../core/os.h"
+#include "../core/out.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +37,7 @@ cr_span cr_span_of(const cr_device *d, const char *lane, const char *name, const
 
 void cr_trace_add(const cr_span *s) {
     cr_spin_lock(&lock);
-    if (trace.n == room) {
-        cr_span *more = realloc(trace.spans, sizeof *more * (size_t)(2 * room + 1024));
-        if (more) trace.spans = more, room = 2 * room + 1024;
-    }
-    if (trace.n < room) trace.spans[trace.n++] = *s;
+    if (cr_grow(&trace.spans, trace.n + 1, &room, sizeof *trace.spans)) trace.spans[trace.n++] = *s;
     else trace.dropped++;
     cr_spin_unlock(&lock);
 }

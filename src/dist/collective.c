@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tree.h"
+#include "../core/tree.h"
 #include "world.h"
 
 enum { PIECE = 1 << 24 };                           /* bytes */
@@ -166,7 +166,7 @@ static int add_pieces(cr_world *w, void *ctx) {
     int code = 0;
     for (int64_t at = 0; at < bytes && !code; at += PIECE) {
         k->e.n = (bytes - at < PIECE ? bytes - at : PIECE) / width;
-        k->e.out = k->e.value[0] = cr_part_of(&k->x->array, at / width, k->e.n);
+        k->e.out = k->e.value[0] = cr_array_range(&k->x->array, at / width, k->e.n);
         cr_exchange_even(k->e.n, w->size, k->cut);
         code = cr_exchange_run(w, &k->e);
     }

@@ -8,7 +8,7 @@
  * write other parts of the gradients meanwhile, and wait for no message. */
 #include <string.h>
 
-#include "tree.h"
+#include "../core/tree.h"
 #include "world.h"
 
 static int64_t shard(const cr_exchange *e, int s) { return e->cut[s + 1] - e->cut[s]; }
@@ -76,7 +76,7 @@ static cr_status pack(const cr_world *w, const cr_exchange *e, cr_array *packed)
     for (int s = 0; s < w->size; s++)
         for (int k = 0; k < e->nodes && status == CR_OK; k++) {
             const int64_t n = shard(e, s);
-            const cr_array to = cr_part_of(packed, at, n), from = cr_part_of(&e->value[k], e->cut[s], n);
+            const cr_array to = cr_array_range(packed, at, n), from = cr_array_range(&e->value[k], e->cut[s], n);
             status = cr_exchange_copy(&to, &from);
             at += n;
         }
@@ -87,7 +87,7 @@ static cr_status pack(const cr_world *w, const cr_exchange *e, cr_array *packed)
 static cr_status add_up(const cr_world *w, cr_exchange *e, const cr_array *out) {
     enum { OWN = -1 };                              /* name of this rank's node where it is in value[0] */
     const int64_t n = mine(w, e);
-    cr_array own = cr_part_of(&e->value[0], e->cut[w->rank], n);
+    cr_array own = cr_array_range(&e->value[0], e->cut[w->rank], n);
     cr_tree tree = {.leaves = e->leaves};
     cr_tree_node nodes[CR_TREE_DEPTH];
     int64_t merges[CR_TREE_DEPTH], at = 0;
@@ -98,10 +98,10 @@ static cr_status add_up(const cr_world *w, cr_exchange *e, const cr_array *out) 
             const int64_t name = s == w->rank && keeps_own(e) ? OWN : at;
             const int found = cr_tree_push(&tree, nodes[k], name, merges);
             for (int i = 0; i < found && status == CR_OK; i++) {
-                const cr_array x = merges[i] == OWN ? own : cr_part_of(&e->receive, merges[i], n),
-                               y = name == OWN ? own : cr_part_of(&e->receive, at, n);
+                const cr_array x = merges[i] == OWN ? own : cr_array_range(&e->receive, merges[i], n),
+                               y = name == OWN ? own : cr_array_range(&e->receive, at, n);
                 const bool last = s == w->size - 1 && k == count - 1 && i == found - 1;
-                const cr_array to = last ? *out : cr_part_of(&e->receive, name == OWN ? merges[i] : at, n);
+                const cr_array to = last ? *out : cr_array_range(&e->receive, name == OWN ? merges[i] : at, n);
                 status = add(w, &to, &x, &y);
                 if (name == OWN) own = to;
             }
@@ -129,7 +129,7 @@ static int all_to_all(cr_world *w, cr_exchange *e, const cr_array *packed) {
     cr_status status = CR_OK;
     for (int s = 0; s < w->size && e->half && !code && status == CR_OK; s++) {
         const int64_t first = receive[s].at / width, n = receive[s].bytes / width;
-        const cr_array wide = cr_part_of(&e->receive, first, n), half = cr_part_of(to, first, n);
+        const cr_array wide = cr_array_range(&e->receive, first, n), half = cr_array_range(to, first, n);
         status = cr_exchange_copy(&wide, &half);
     }
     return code ? code : cr_carried(w, status);
@@ -151,11 +151,11 @@ static int run(cr_world *w, cr_exchange *e) {
     cr_status status = pack(w, e, &packed);
     int code = status == CR_OK ? all_to_all(w, e, &packed) : cr_carried(w, status);
     if (code) return code;
-    const cr_array all = buffered(e) ? cr_part_of(&e->send, 0, e->n) : e->out,
-                   own = cr_part_of(&e->out, e->apart ? 0 : e->cut[w->rank], mine(w, e));
+    const cr_array all = buffered(e) ? cr_array_range(&e->send, 0, e->n) : e->out,
+                   own = cr_array_range(&e->out, e->apart ? 0 : e->cut[w->rank], mine(w, e));
     status = add_up(w, e, &own);
     if (status == CR_OK && e->gather && buffered(e)) {
-        const cr_array sent = cr_part_of(&all, e->cut[w->rank], mine(w, e));
+        const cr_array sent = cr_array_range(&all, e->cut[w->rank], mine(w, e));
         status = cr_exchange_copy(&sent, &own);
     }
     if (status != CR_OK) return cr_carried(w, status);
@@ -163,13 +163,14 @@ static int run(cr_world *w, cr_exchange *e) {
     e->sent += cr_exchange_sent(w, e->cut, width_of(&all));
     e->received += (e->n - mine(w, e)) * width_of(&all);
     if ((code = cr_exchange_gather(w, &all, e->cut))) return code;
-    const cr_array out = cr_part_of(&e->out, 0, e->n);
+    const cr_array out = cr_array_range(&e->out, 0, e->n);
     return buffered(e) ? cr_carried(w, cr_exchange_copy(&out, &all)) : 0;
 }
 
 /* This rank's nodes are added first; then the engine adds those of all ranks. */
 static int run_engine(cr_world *w, cr_exchange *e) {
-    const cr_array out = cr_part_of(&e->out, 0, e->n), sum = out.dev->host ? out : cr_part_of(&e->send, 0, e->n);
+    const cr_array out = cr_array_range(&e->out, 0, e->n);
+    const cr_array sum = out.dev->host ? out : cr_array_range(&e->send, 0, e->n);
     cr_status status = e->nodes > 1 ? add(w, &sum, &e->value[0], &e->value[1])
                        : out.dev->host ? CR_OK : cr_exchange_copy(&sum, &e->value[0]);
     for (int k = 2; k < e->nodes && status == CR_OK; k++) status = add(w, &sum, &sum, &e->value[k]);

@@ -26,7 +26,7 @@ static cr_status sums_on_gpu(const cr_tensor *flat, const cr_place *range, int64
     cr_array *x = calloc((size_t)count + 1, sizeof *x);
     const cr_array **of = calloc((size_t)count + 1, sizeof *of);
     for (int64_t i = 0; i < count && x && of; i++) {
-        x[i] = cr_part_of(&flat->array, range[i].at, range[i].n);
+        x[i] = cr_array_range(&flat->array, range[i].at, range[i].n);
         of[i] = &x[i];
         all += pieces_of(range[i].n);
     }
@@ -59,9 +59,9 @@ static cr_status sums_on_cpu(const cr_tensor *flat, const cr_place *range, int64
     for (int64_t i = 0; i < count; i++)
         for (int64_t at = 0; at < range[i].n; at += CR_NORM_BLOCK) {
             const int64_t n = range[i].n - at < CR_NORM_BLOCK ? range[i].n - at : CR_NORM_BLOCK;
-            cr_array block = cr_part_of(&flat->array, range[i].at + at, n);
+            cr_array block = cr_array_range(&flat->array, range[i].at + at, n);
             if (wide) {
-                const cr_array to = cr_part_of(&wide->array, 0, n);
+                const cr_array to = cr_array_range(&wide->array, 0, n);
                 const cr_status status = cr_exchange_copy(&to, &block);
                 if (status != CR_OK) return status;
                 block = to;

@@ -292,7 +292,8 @@ static void post(cr_parallel *p, cr_bucket *b) {
     b->e.send = p->send->array;
     b->e.receive = p->receive->array;
     b->e.arrived = p->arrived->array;
-    for (int k = 0; k < p->tree.n; k++) b->e.value[k] = cr_part_of(&p->buffer[p->tree.at[k].value]->array, b->at, b->n);
+    for (int k = 0; k < p->tree.n; k++)
+        b->e.value[k] = cr_array_range(&p->buffer[p->tree.at[k].value]->array, b->at, b->n);
     b->e.out = b->e.value[0];
     b->job = (cr_job){.run = cr_exchange_run, .ctx = &b->e};
     b->posted = true;

@@ -8,7 +8,7 @@
 #define CR_PARALLEL_H
 
 #include "../optim/optim.h"
-#include "tree.h"
+#include "../core/tree.h"
 #include "world.h"
 
 typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; elements */

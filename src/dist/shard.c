@@ -77,7 +77,7 @@ static cr_tensor *weights_of(const cr_parallel *p, const cr_unit *x) {
 }
 
 static cr_array part_of(const cr_parallel *p, const cr_unit *x) {
-    return cr_part_of(&p->opt->slots[x->param].p->array, x->from, x->n);
+    return cr_array_range(&p->opt->slots[x->param].p->array, x->from, x->n);
 }
 
 /* A group of the optimizer of pieces. */
@@ -248,7 +248,7 @@ static cr_status make_copies(cr_parallel *p) {
 static cr_status copy_weights(cr_parallel *p, bool back) {
     cr_status status = CR_OK;
     for (int64_t i = 0, at = 0; i < p->pieces->count && status == CR_OK; at += p->piece[i++].n) {
-        const cr_array copy = cr_part_of(&p->weights->array, at, p->piece[i].n), here = part_of(p, &p->piece[i]);
+        const cr_array copy = cr_array_range(&p->weights->array, at, p->piece[i].n), here = part_of(p, &p->piece[i]);
         status = cr_exchange_copy(back ? &here : &copy, back ? &copy : &here);
     }
     p->changed = !back;
@@ -267,8 +267,8 @@ static cr_status pack(const cr_parallel *p, cr_tensor *into) {
         const int64_t n = p->piece[i].n;
         for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
             if (!cr_slot_keeps(s, k)) continue;
-            const cr_array to = cr_part_of(&into->array, at, n);
-            const cr_array from = s->kept[k] ? cr_part_of(&s->kept[k]->array, 0, n) : part_of(p, &p->piece[i]);
+            const cr_array to = cr_array_range(&into->array, at, n);
+            const cr_array from = s->kept[k] ? cr_array_range(&s->kept[k]->array, 0, n) : part_of(p, &p->piece[i]);
             if (s->kept[k] || k == CR_MASTER) status = cr_exchange_copy(&to, &from);
             else status = cr_fill_(cr_slice(into, 0, at, at + n, 1), 0) ? CR_OK : cr_error_status();
             at += n;
@@ -290,8 +290,8 @@ static int send_right(cr_world *w, void *ctx) {
         memset(send, 0, 2 * (size_t)w->size * sizeof *send);
         if (n > 0) send[right].bytes = n;
         if (m > 0) receive[left].bytes = m;
-        const cr_array from = cr_part_of(&p->own[1]->array, at / 4 < out / 4 ? at / 4 : 0, n > 0 ? n / 4 : 0),
-                       to = cr_part_of(&p->left[1]->array, at / 4 < in / 4 ? at / 4 : 0, m > 0 ? m / 4 : 0);
+        const cr_array from = cr_array_range(&p->own[1]->array, at / 4 < out / 4 ? at / 4 : 0, n > 0 ? n / 4 : 0),
+                       to = cr_array_range(&p->left[1]->array, at / 4 < in / 4 ? at / 4 : 0, m > 0 ? m / 4 : 0);
         code = cr_carry_exchange(w, &from, send, &to, receive);
         p->stats.sent += send[right].bytes;
         p->stats.received += receive[left].bytes;
@@ -376,7 +376,7 @@ static cr_status find_landings(cr_parallel *p, const cr_tensor *all, int own) {
             p->n_landings++;
         }
         l->to = part_of(p, &l->unit);
-        l->from = cr_part_of(&all->array, p->places[x->param].at + l->unit.from, l->unit.n);
+        l->from = cr_array_range(&all->array, p->places[x->param].at + l->unit.from, l->unit.n);
     }
     return CR_OK;
 }
@@ -418,7 +418,7 @@ static void received(cr_world *w, cr_job *job) {
 static void post_gathers(cr_parallel *p, const cr_tensor *all) {
     for (int64_t i = p->n_buckets - 1; i >= 0; i--) {
         cr_bucket *b = &p->buckets[i];
-        b->weights = cr_part_of(&all->array, b->at, b->n);
+        b->weights = cr_array_range(&all->array, b->at, b->n);
         b->seconds = 0;
         b->under_way = &p->under_way;
         b->gather = (cr_job){.run = receive, .ctx = b, .ended = received};
@@ -562,8 +562,8 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
             }
             if (status != CR_OK) break;
             cr_tensor *whole = cr_params_at(into, cr_params_find(into, s->entry[k]));
-            const cr_array to = cr_part_of(&whole->array, list[i].from, list[i].n),
-                           part = cr_part_of(&all->array, from_here, list[i].n);
+            const cr_array to = cr_array_range(&whole->array, list[i].from, list[i].n),
+                           part = cr_array_range(&all->array, from_here, list[i].n);
             status = cr_exchange_copy(&to, &part);
         }
     }

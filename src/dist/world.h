@@ -49,7 +49,7 @@ struct cr_world {
 };
 
 /* n elements from the `first` one on, as an array of one axis */
-static inline cr_array cr_part_of(const cr_array *x, int64_t first, int64_t n) {
+static inline cr_array cr_array_range(const cr_array *x, int64_t first, int64_t n) {
     cr_array y = cr_array_as(x, 1, &n);
     y.offset += first;
     return y;

@@ -5,6 +5,7 @@
  * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes
  * in its own tables. */
 #include "graph.h"
+#include "../core/out.h"
 #include "../core/watch.h"
 
 #include <stdlib.h>
@@ -105,13 +106,8 @@ static void table_remove(table *t, slot *gone) {
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
-    if (w->n == w->room) {
-        int64_t room = w->room ? 2 * w->room : 64;
-        cr_node **heap = realloc(w->heap, sizeof *heap * (size_t)room);
-        if (!heap) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
-        w->heap = heap;
-        w->room = room;
-    }
+    if (w->n == w->room && !cr_grow(&w->heap, w->n + 1, &w->room, sizeof *w->heap))
+        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
     atomic_fetch_add_explicit(&n->head.refs, 1, memory_order_relaxed);
     int64_t i = w->n++;
     for (; i && w->heap[(i - 1) / 2]->seq < n->seq; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
@@ -606,18 +602,13 @@ static cr_status finish(walk *w, cr_status status) {
 }
 
 /* ---- every node below the roots */
-typedef struct list { cr_node **items; size_t n, room; } list;
+typedef struct list { cr_node **items; size_t n; int64_t room; } list;
 static cr_status list_add(list *l, cr_node *n, table *known) {
     const size_t before = known->n;
     if (!table_add(known, n)) return CR_NO_MEMORY;
     if (known->n == before) return CR_OK;
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        cr_node **items = realloc(l->items, room * sizeof *items);
-        if (!items) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
-        l->items = items;
-        l->room = room;
-    }
+    if (!cr_grow(&l->items, (int64_t)l->n + 1, &l->room, sizeof *l->items))
+        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
     l->items[l->n++] = n;
     return CR_OK;
 }

@@ -6,12 +6,13 @@
  * They become inputs of the node that save nothing.  So a walk knows that their gradients are not
  * complete before f has run again. */
 #include "graph.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The tensors of graphs that a first run has read: each node once. */
-typedef struct notes { const cr_tensor **in; int n, room; bool failed; } notes;
+typedef struct notes { const cr_tensor **in; int n; int64_t room; bool failed; } notes;
 
 static _Thread_local notes *noted;
 
@@ -23,14 +24,8 @@ static bool has_node(int n, const cr_tensor *const *in, const cr_node *node) {
 
 static void note_one(notes *m, const cr_tensor *t) {
     if (t == CR_NONE || !cr_in_graph(t) || has_node(m->n, m->in, t->node)) return;
-    if (m->n == m->room) {
-        const int room = m->room ? 2 * m->room : 32;
-        const cr_tensor **in = realloc(m->in, sizeof *in * (size_t)room);
-        if (!in) { m->failed = true; return; }
-        m->in = in;
-        m->room = room;
-    }
-    m->in[m->n++] = cr_retain(t);
+    if (!cr_grow(&m->in, m->n + 1, &m->room, sizeof *m->in)) m->failed = true;
+    else m->in[m->n++] = cr_retain(t);
 }
 
 void cr_checkpoint_note(int n, const cr_tensor *const *in) {

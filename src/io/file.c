@@ -2,63 +2,14 @@
 #include "file.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/status.h"
 
-/* ---- text that grows ---- */
-static bool reserve(cr_out *o, size_t more) {
-    if (o->failed) return false;
-    if (o->room - o->bytes > more) return true;
-    size_t room = o->room + o->room / 2 + more + 256;
-    char *text = room > more ? realloc(o->text, room) : NULL;
-    if (!text) { o->failed = true; return false; }
-    o->text = text;
-    o->room = room;
-    return true;
-}
-
-void cr_out_put(cr_out *o, const char *text, size_t bytes) {
-    if (!reserve(o, bytes)) return;
-    if (bytes) memcpy(o->text + o->bytes, text, bytes);    /* text may be NULL then */
-    o->text[o->bytes += bytes] = 0;
-}
-
-void cr_out_format(cr_out *o, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (n < 0 || !reserve(o, (size_t)n)) { o->failed = true; return; }
-    va_start(args, format);
-    vsnprintf(o->text + o->bytes, (size_t)n + 1, format, args);
-    va_end(args);
-    o->bytes += (size_t)n;
-}
-
-void cr_out_string(cr_out *o, const char *text, size_t bytes) {
-    cr_out_put(o, "\"", 1);
-    for (size_t i = 0, from = 0; i <= bytes; i++) {
-        const unsigned char c = i < bytes ? (unsigned char)text[i] : 0;
-        if (i < bytes && c >= 0x20 && c != '"' && c != '\\') continue;
-        if (i > from) cr_out_put(o, text + from, i - from);
-        from = i + 1;
-        if (i == bytes) break;
-        if (c < 0x20) cr_out_format(o, "\\u%04x", c);
-        else cr_out_format(o, "\\%c", c);
-    }
-    cr_out_put(o, "\"", 1);
-}
-
+/* ---- texts ---- */
 cr_status cr_out_check(const cr_out *o, const char *op, const char *path) {
     return o->failed ? cr_fail(CR_NO_MEMORY, op, "no memory for the text of '%s'", path) : CR_OK;
-}
-
-void cr_out_free(cr_out *o) {
-    free(o->text);
-    *o = (cr_out){0};
 }
 
 /* ---- files ---- */

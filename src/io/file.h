@@ -7,15 +7,10 @@
 #include <chainrule.h>
 #include <stdatomic.h>
 #include "../core/os.h"
+#include "../core/out.h"
 
-/* ---- text that grows.  After a failure (no memory) it stays empty; cr_out_check reports it. */
-typedef struct cr_out { char *text; size_t bytes, room; bool failed; } cr_out;
-void      cr_out_put(cr_out *o, const char *text, size_t bytes);
-void      cr_out_format(cr_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* as a JSON string, quoted and escaped; text is UTF-8 */
-void      cr_out_string(cr_out *o, const char *text, size_t bytes);
+/* ---- texts */
 cr_status cr_out_check(const cr_out *o, const char *op, const char *path);
-void      cr_out_free(cr_out *o);
 
 /* ---- files */
 typedef struct cr_file { FILE *f; const char *op, *path; char temporary[4096]; } cr_file;

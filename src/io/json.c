@@ -232,6 +232,20 @@ const cr_json *cr_json_get(const cr_json *object, const char *key) {
 }
 
 /* ---- writing ---- */
+void cr_out_string(cr_out *o, const char *text, size_t bytes) {
+    cr_out_put(o, "\"", 1);
+    for (size_t i = 0, from = 0; i <= bytes; i++) {
+        const unsigned char c = i < bytes ? (unsigned char)text[i] : 0;
+        if (i < bytes && c >= 0x20 && c != '"' && c != '\\') continue;
+        if (i > from) cr_out_put(o, text + from, i - from);
+        from = i + 1;
+        if (i == bytes) break;
+        if (c < 0x20) cr_out_format(o, "\\u%04x", c);
+        else cr_out_format(o, "\\%c", c);
+    }
+    cr_out_put(o, "\"", 1);
+}
+
 void cr_put_json(cr_out *o, const cr_json *v) {
     const bool object = v->kind == CR_JSON_OBJECT;
     switch (v->kind) {

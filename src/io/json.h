@@ -1,14 +1,14 @@
 /* json.h - a strict reader of JSON (RFC 8259): the whole text becomes a small tree in one arena.
  * Refused: anything after the value, duplicate keys, invalid UTF-8, lone surrogates, control
  * characters in strings, numbers beyond a double, nesting deeper than CR_JSON_DEPTH, and a tree
- * of more than 256 MB and eight times the bytes of the text.  Writing JSON:
- * cr_out in file.h. */
+ * of more than 256 MB and eight times the bytes of the text.  And writers of values into text that grows. */
 #ifndef CR_JSON_H
 #define CR_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "../core/out.h"
 
 enum { CR_JSON_DEPTH = 128 };
 typedef enum cr_json_kind {
@@ -35,8 +35,9 @@ cr_json       *cr_json_parse(const char *op, const char *path, const void *text,
 /* for a text whose arrays are short: one of more elements is refused when they have been read */
 cr_json       *cr_json_parse_short(const char *op, const char *path, const void *text, size_t bytes, int64_t most);
 void           cr_json_free(cr_json *root);
-struct cr_out;
-void           cr_put_json(struct cr_out *o, const cr_json *v);        /* the value as text, on one line */
+void           cr_put_json(cr_out *o, const cr_json *v);               /* the value as text, on one line */
+/* a string, quoted and escaped; text is UTF-8 */
+void           cr_out_string(cr_out *o, const char *text, size_t bytes);
 const cr_json *cr_json_get(const cr_json *object, const char *key);    /* NULL: no such member, or not an object */
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
 
 cr_status cr_check_tokens(const char *op, const cr_tensor *tokens, int64_t context) {
@@ -30,13 +31,8 @@ bool cr_job_stops(const cr_job *j, uint32_t id) {
 cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id) {
     cr_text *t = &j->text[i];
     const int64_t context = j->d->context;
-    if (t->n == t->room) {
-        const int64_t room = t->room * 2;
-        uint32_t *ids = realloc(t->ids, (size_t)room * sizeof *ids);
-        if (!ids) return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)room);
-        t->ids = ids;
-        t->room = room;
-    }
+    if (!cr_grow(&t->ids, t->n + 1, &t->room, sizeof *t->ids))
+        return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)t->n + 1);
     t->made++;
     if (!j->on_token(j->first + i, id, j->ctx) || cr_job_stops(j, id) || t->made >= j->o->tokens) t->over = true;
     if (t->n - t->start == context && !t->over) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
 
 enum { MOMENTS_BYTES = 1 << 30 };                   /* of matrices that a text calibrates at once */
@@ -28,13 +29,8 @@ static const char *name_of(const cr_params *p, const cr_tensor *t) {
 static bool collect(cr_affine *p, bool head, void *ctx) {
     job *j = ctx;
     if (!p->weight) return true;                    /* quantized already */
-    if (j->n == j->room) {
-        const int64_t room = j->room ? 2 * j->room : 64;
-        matrix *grown = realloc(j->list, (size_t)room * sizeof *grown);
-        if (!grown) return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list"), !(j->failed = true);
-        j->list = grown;
-        j->room = room;
-    }
+    if (!cr_grow(&j->list, j->n + 1, &j->room, sizeof *j->list))
+        return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list"), !(j->failed = true);
     j->list[j->n++] = (matrix){p, head, name_of(j->m->params, p->weight)};
     return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
 
 typedef struct speculation {
@@ -29,18 +30,11 @@ static cr_tensor *propose(speculation *s, int64_t K) {
     return cr_cat((int)K, s->row, 0);
 }
 
-static cr_status room_for(cr_job *j, cr_text *t, int64_t n) {
-    if (n <= t->room) return CR_OK;
-    uint32_t *ids = realloc(t->ids, (size_t)n * 2 * sizeof *ids);
-    if (!ids) return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)n);
-    t->ids = ids;
-    t->room = n * 2;
-    return CR_OK;
-}
-
 static cr_status round_of(speculation *s, int64_t K) {
     cr_text *t = s->t;
-    cr_status status = room_for(s->j, t, t->n + K + 1);
+    cr_status status = CR_OK;
+    if (!cr_grow(&t->ids, t->n + K + 1, &t->room, sizeof *t->ids))
+        status = cr_fail(CR_NO_MEMORY, s->j->op, "no memory for %lld tokens", (long long)(t->n + K + 1));
     if (s->start != t->start) s->cache->past = 0;   /* the window has moved */
     s->start = t->start;
     if (status != CR_OK) return status;

@@ -5,6 +5,7 @@
  * until the outermost region ends or the leaf is written.  Where an optimizer keeps a copy of the leaf
  * (cr_optim_mirror), that copy is the cast, and nothing is converted. */
 #include "compose.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,7 @@ typedef struct entry {
     unsigned lag;                                   /* while the copy is current: writes to the leaf less writes to
                                                      * the copy */
 } entry;
-static _Thread_local struct { entry *at; int n, room, next; } casts;
+static _Thread_local struct { entry *at; int n, next; int64_t room; } casts;
 
 /* The ops of a step ask in the same order each time, so the search begins behind the last one found. */
 static entry *find(const cr_tensor *leaf) {
@@ -173,13 +174,8 @@ static entry *find(const cr_tensor *leaf) {
 static entry *entry_of(const cr_tensor *leaf) {
     entry *e = find(leaf);
     if (e) return e;
-    if (casts.n == casts.room) {
-        const int room = casts.room ? 2 * casts.room : 64;
-        entry *grown = realloc(casts.at, sizeof *grown * (size_t)room);
-        if (!grown) return cr_fail(CR_NO_MEMORY, "autocast", "out of memory"), NULL;
-        casts.at = grown;
-        casts.room = room;
-    }
+    if (!cr_grow(&casts.at, casts.n + 1, &casts.room, sizeof *casts.at))
+        return cr_fail(CR_NO_MEMORY, "autocast", "out of memory"), NULL;
     casts.next = casts.n + 1;
     e = &casts.at[casts.n++];
     *e = (entry){.leaf = cr_retain(leaf)};

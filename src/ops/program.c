@@ -10,6 +10,7 @@
  * A function is a row of ops.def (its params follow its inputs), or min or max.  apply.c and
  * update.c run programs. */
 #include "programs.h"
+#include "../core/out.h"
 
 #include <float.h>
 #include <locale.h>
@@ -71,7 +72,7 @@ typedef struct name { const char *text; size_t length; int value; } name;
 typedef struct parser {
     const char *op, *body, *at;                     /* op: the program's name */
     cr_build b;
-    name *names; int n_names, room;
+    name *names; int n_names; int64_t room;
     int depth;
     bool failed;
 } parser;
@@ -114,11 +115,10 @@ static bool define(parser *s, const char *text, size_t length, int value) {
     if (find(s, text, length))
         return wrong(s, text, "a name given twice", "every name stands for one value, choose another"), false;
     if (s->n_names == MAX_NAMES) return wrong(s, text, "too many names", "at most 4096"), false;
-    if (s->n_names == s->room) {
-        s->room = s->room ? 2 * s->room : 32;
-        name *more = realloc(s->names, sizeof *more * (size_t)s->room);
-        if (!more) { cr_fail(CR_NO_MEMORY, s->op, "out of memory"); s->failed = true; return false; }
-        s->names = more;
+    if (!cr_grow(&s->names, s->n_names + 1, &s->room, sizeof *s->names)) {
+        cr_fail(CR_NO_MEMORY, s->op, "out of memory");
+        s->failed = true;
+        return false;
     }
     s->names[s->n_names++] = (name){text, length, value};
     return true;

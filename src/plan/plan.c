@@ -6,30 +6,24 @@
 #include <string.h>
 
 #include "../core/config.h"
-#include "../core/writer.h"
+#include "../core/out.h"
 
 /* ---- switches: CHAINRULE_PLAN lists passes to leave out, "tile,update"; "none" leaves out all */
-static bool listed(const char *text, const char *name) {
-    const size_t n = strlen(name);
-    for (const char *at = text; (at = strstr(at, name)); at += n)
-        if ((at == text || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
+/* Is the name, of n bytes, one of a list with commas? */
+static bool listed(const char *text, const char *name, size_t n) {
+    for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL)
+        if (strcspn(text, ",") == n && !memcmp(text, name, n)) return true;
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "fold",  "update", "again", "chain",
-                                     "loops",  "tile",   "share", "graph",  NULL};
-
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
-        const char *end = strchr(at, ',');
-        const size_t n = end ? (size_t)(end - at) : strlen(at);
-        bool found = n == 4 && !memcmp(at, "none", 4);
-        for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
-        if (!found)
+        const size_t n = strcspn(at, ",");
+        if (!listed(CR_PLAN_PASSES ",none", at, n))
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, common, fold, update, again, "
-                           "chain, loops, tile, share, graph, or is none; not '%.60s'", text);
-        at += n + (end != NULL);
+                           "CHAINRULE_PLAN lists passes to leave out, of " CR_PLAN_PASSES ", or is none; not '%.60s'",
+                           text);
+        at += n + (at[n] == ',');
     }
     return CR_OK;
 }
@@ -37,7 +31,7 @@ __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("PLA
 
 bool cr_pass_on(const char *name) {
     const char *text = cr_config("PLAN");
-    return !text || (!listed(text, name) && !listed(text, "none"));
+    return !text || (!listed(text, name, strlen(name)) && !listed(text, "none", 4));
 }
 
 /* ---- order and lifetimes */
@@ -277,9 +271,9 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
     return info;
 }
 
-static char *finish_text(cr_writer *w, const char *op) {
-    if (!w->failed) return w->s;
-    cr_writer_free(w);
+static char *finish_text(cr_out *w, const char *op) {
+    if (!w->failed) return w->text;
+    cr_out_free(w);
     return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
 }
 
@@ -296,11 +290,11 @@ static char letter_of(const cr_plan *p, int buffer) {
 }
 
 /* "t4 f32(256, 768)": the letter says where it is, the number which one */
-static void write_operand(cr_writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o) {
+static void write_operand(cr_out *w, const cr_plan *p, const cr_step *s, const cr_operand *o) {
     const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
     const cr_dtype dt = o->walk ? cr_step_arg(s, o)->dtype : a->dtype;
-    cr_writer_add(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
+    cr_out_format(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
                   a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
 }
 
@@ -312,33 +306,33 @@ static const char *kind_of(const cr_step *s) {
                                          : cr_kernel_name(s->kernel);
 }
 
-static void write_step(cr_writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
+static void write_step(cr_out *w, const cr_plan *p, const cr_step *s, const char *indent) {
     int64_t bytes = 0;
-    cr_writer_add(w, "%s%-16s %-24s", indent, kind_of(s), s->name ? s->name : "");
+    cr_out_format(w, "%s%-16s %-24s", indent, kind_of(s), s->name ? s->name : "");
     for (int i = 0; i < s->n_operands; i++) {
         bytes += s->operands[i].high - s->operands[i].low;
         if (i >= 8) continue;
-        cr_writer_add(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
+        cr_out_format(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
         write_operand(w, p, s, &s->operands[i]);
     }
     const double flops = cr_step_flops(s);
-    cr_writer_add(w, "%s, %.3g KB", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
-    cr_writer_add(w, flops > 0 ? ", %.4g MFLOP\n" : "\n", flops / 1e6);
+    cr_out_format(w, "%s, %.3g KB", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
+    cr_out_format(w, flops > 0 ? ", %.4g MFLOP\n" : "\n", flops / 1e6);
 }
 
 char *cr_plan_text(const cr_plan *p) {
     if (!p) return cr_fail_null("plan_text", "the plan"), NULL;
     const cr_plan_info info = cr_plan_look(p);
-    cr_writer w = {0};
-    cr_writer_add(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
+    cr_out w = {0};
+    cr_out_format(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
                       "outside; %.4g GFLOP\n",
                   info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
                   (double)info.kept / 1e6, info.flops / 1e9);
     for (int i = 0; i < p->n_steps; i++) {
         const cr_step *s = &p->steps[i];
-        if (i == p->split && p->n_cotangents) cr_writer_add(&w, "backward\n");
+        if (i == p->split && p->n_cotangents) cr_out_format(&w, "backward\n");
         if (!s->group) { write_step(&w, p, s, "  "); continue; }
-        cr_writer_add(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile,
+        cr_out_format(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile,
                       (long long)s->group->numel);
         for (int k = 0; k < s->group->n; k++) write_step(&w, p, &s->group->steps[k], "    ");
     }
@@ -346,20 +340,20 @@ char *cr_plan_text(const cr_plan *p) {
 }
 
 /* ---- a picture: a node for each kernel, and for each tensor that none of them has written before it is read */
-static void draw_step(cr_writer *w, const cr_plan *p, const cr_step *s, int number, int *from) {
+static void draw_step(cr_out *w, const cr_plan *p, const cr_step *s, int number, int *from) {
     for (int i = 0; i < s->n_operands; i++) {
         const cr_operand *o = &s->operands[i];
         if (!(o->use & CR_READS)) continue;
         if (from[o->buffer] < 0) {
-            cr_writer_add(w, "  b%d [label=\"", o->buffer);
+            cr_out_format(w, "  b%d [label=\"", o->buffer);
             write_operand(w, p, s, o);
-            cr_writer_add(w, "\", color=\"#0072b2\", fillcolor=\"#dcebf6\"];\n  b%d -> k%d;\n", o->buffer, number);
+            cr_out_format(w, "\", color=\"#0072b2\", fillcolor=\"#dcebf6\"];\n  b%d -> k%d;\n", o->buffer, number);
         } else if (from[o->buffer] != number) {
-            cr_writer_add(w, "  k%d -> k%d;\n", from[o->buffer], number);
+            cr_out_format(w, "  k%d -> k%d;\n", from[o->buffer], number);
         }
     }
-    cr_writer_add(w, "  k%d [label=\"%s", number, kind_of(s));
-    if (s->name && strcmp(s->name, kind_of(s))) cr_writer_add(w, "\\n%s", s->name);
+    cr_out_format(w, "  k%d [label=\"%s", number, kind_of(s));
+    if (s->name && strcmp(s->name, kind_of(s))) cr_out_format(w, "\\n%s", s->name);
     bool result = false;
     for (int i = 0; i < s->n_operands; i++) {
         const cr_operand *o = &s->operands[i];
@@ -367,10 +361,10 @@ static void draw_step(cr_writer *w, const cr_plan *p, const cr_step *s, int numb
         from[o->buffer] = number;
         result |= p->buffers[o->buffer].kind != CR_BUFFER_TEMPORARY;
         if (i >= 8) continue;
-        cr_writer_add(w, "\\n");
+        cr_out_format(w, "\\n");
         write_operand(w, p, s, o);
     }
-    cr_writer_add(w, "\"%s];\n", result ? ", color=\"#d55e00\", fillcolor=\"#fbe6d9\"" : "");
+    cr_out_format(w, "\"%s];\n", result ? ", color=\"#d55e00\", fillcolor=\"#fbe6d9\"" : "");
 }
 
 char *cr_plan_dot(const cr_plan *p) {
@@ -378,19 +372,19 @@ char *cr_plan_dot(const cr_plan *p) {
     int *from = malloc(sizeof *from * (size_t)(p->n_buffers + 1)), number = 0;
     if (!from) return cr_fail(CR_NO_MEMORY, "plan_dot", "out of memory"), NULL;
     for (int i = 0; i < p->n_buffers; i++) from[i] = -1;
-    cr_writer w = {0};
-    cr_writer_add(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"
+    cr_out w = {0};
+    cr_out_format(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"
                    "  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#98a2b3\", fontsize=11,\n"
                    "        fontname=\"Helvetica,Arial,sans-serif\", height=0.3, margin=\"0.12,0.06\"];\n"
                    "  edge [color=\"#98a2b3\", arrowsize=0.6];\n");
     for (int i = 0; i < p->n_steps; i++) {
         const cr_group *g = p->steps[i].group;
-        if (g) cr_writer_add(&w, "  subgraph cluster%d { label=\"by tiles\"; fontsize=11; color=\"#98a2b3\";", number);
-        for (int k = 0; g && k < g->n; k++) cr_writer_add(&w, " k%d;", number + k);
-        if (g) cr_writer_add(&w, " }\n");
+        if (g) cr_out_format(&w, "  subgraph cluster%d { label=\"by tiles\"; fontsize=11; color=\"#98a2b3\";", number);
+        for (int k = 0; g && k < g->n; k++) cr_out_format(&w, " k%d;", number + k);
+        if (g) cr_out_format(&w, " }\n");
         for (int k = 0; k < (g ? g->n : 1); k++) draw_step(&w, p, g ? &g->steps[k] : &p->steps[i], number++, from);
     }
-    cr_writer_add(&w, "}\n");
+    cr_out_format(&w, "}\n");
     free(from);
     return finish_text(&w, "plan_dot");
 }

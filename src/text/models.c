@@ -346,15 +346,10 @@ static size_t merge_few(const cr_model *m, uint32_t *id, size_t n) {
     return n;
 }
 
-typedef struct heap { uint64_t *at; size_t n, room; } heap;                /* rank << 32 | position, least first */
+typedef struct heap { uint64_t *at; size_t n; int64_t room; } heap;     /* rank << 32 | position, least first */
 
 static bool heap_push(heap *h, uint64_t v) {
-    if (h->n == h->room) {
-        uint64_t *at = realloc(h->at, (2 * h->room + 64) * sizeof *at);
-        if (!at) return false;
-        h->at = at;
-        h->room = 2 * h->room + 64;
-    }
+    if (!cr_grow(&h->at, (int64_t)h->n + 1, &h->room, sizeof *h->at)) return false;
     size_t i = h->n++;
     for (; i && h->at[(i - 1) / 2] > v; i = (i - 1) / 2) h->at[i] = h->at[(i - 1) / 2];
     h->at[i] = v;

@@ -6,12 +6,8 @@
 
 bool cr_ids_reserve(cr_ids *ids, int64_t more) {
     if (ids->room - ids->n >= more) return !ids->failed;
-    const int64_t room = ids->room + ids->room / 2 + more + 64;
-    uint32_t *at = ids->failed || room > INT64_MAX / 8 ? NULL : realloc(ids->at, (size_t)room * sizeof *at);
-    if (!at) return !(ids->failed = true);
-    ids->at = at;
-    ids->room = room;
-    return true;
+    ids->failed = ids->failed || !cr_grow(&ids->at, ids->n + more, &ids->room, sizeof *ids->at);
+    return !ids->failed;
 }
 
 bool cr_ids_put(cr_ids *ids, uint32_t id) {

@@ -2,33 +2,10 @@
 
 from typing import NoReturn
 
-import chainrule as cr
-
 from . import _names
+from ._no_device import manual_seed
 
-__getattr__ = _names.forward(__name__)
-
-
-def is_available() -> bool:
-    return False
-
-
-def device_count() -> int:
-    return 0
-
-
-def synchronize() -> None:
-    """Nothing: there is no such device."""
-
-
-def empty_cache() -> None:
-    """Nothing: there is no such device."""
-
-
-def manual_seed(seed: int) -> None:
-    """Seeds the generator, which serves all devices."""
-    cr.manual_seed(seed)
-
+__getattr__ = _names.forward(__name__, "chainrule.torch._no_device")
 
 manual_seed_all = manual_seed
 

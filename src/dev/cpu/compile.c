@@ -7,7 +7,7 @@
 #include "../../core/cache.h"
 #include "../../core/config.h"
 #include "../../core/os.h"
-#include "../../core/writer.h"
+#include "../../core/out.h"
 #include "../program.h"
 
 #include <stdio.h>
@@ -37,27 +37,27 @@ static name name_of(const cr_program *p, int v, const char *prefix, const name *
 }
 
 /* By its bits, as the instructions round it. */
-static void add_constants(cr_writer *t, const cr_program *p, const char *prefix) {
+static void add_constants(cr_out *t, const cr_program *p, const char *prefix) {
     for (int k = 0; k < p->n_const; k++) {
         const float rounded = (float)p->consts[k];
         uint32_t bits;
         memcpy(&bits, &rounded, sizeof bits);
-        cr_writer_add(t, "const vec %s%d = (vec)((vuint){0} + 0x%08xu);\n", prefix, p->n_in + k, bits);
+        cr_out_format(t, "const vec %s%d = (vec)((vuint){0} + 0x%08xu);\n", prefix, p->n_in + k, bits);
     }
 }
 
 /* Instruction i of a row and the product that is its operand k. */
-static void add_joined(cr_writer *t, const cr_program *row, int i, int k, const char *prefix, const name *inputs) {
+static void add_joined(cr_out *t, const cr_program *row, int i, int k, const char *prefix, const name *inputs) {
     const cr_instr *s = &row->instr[i], *product = &row->instr[(k ? s->b : s->a) - cr_first_result(row)];
     const name a = name_of(row, product->a, prefix, inputs), b = name_of(row, product->b, prefix, inputs),
                other = name_of(row, k ? s->a : s->b, prefix, inputs);
     const bool minus = s->op == CR_OP_SUB;
-    cr_writer_add(t, "const vec %s%d = %s(%s, %s, %s%s);\n", prefix, cr_first_result(row) + i,
+    cr_out_format(t, "const vec %s%d = %s(%s, %s, %s%s);\n", prefix, cr_first_result(row) + i,
                   minus && k ? "v_fnma" : "v_fma", a.s, b.s, minus && !k ? "-" : "", other.s);
 }
 
 /* A row of ops.def, which is one instruction of a plan's program, or such a program. */
-static void add_instructions(cr_writer *t, const cr_program *p, const char *prefix, const name *inputs) {
+static void add_instructions(cr_out *t, const cr_program *p, const char *prefix, const name *inputs) {
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
         const int of[OPERANDS] = {s->a, s->b, s->c}, result = cr_first_result(p) + i;
@@ -69,9 +69,9 @@ static void add_instructions(cr_writer *t, const cr_program *p, const char *pref
         name operand[OPERANDS];
         for (int k = 0; k < OPERANDS && of[k] >= 0; k++) operand[k] = name_of(p, of[k], prefix, inputs);
         if (s->op < CR_OP_COUNT) {
-            cr_writer_add(t, "const vec %s%d = v_%s(%s", prefix, result, opcodes[s->op].name, operand[0].s);
-            for (int k = 1; k < opcodes[s->op].operands; k++) cr_writer_add(t, ", %s", operand[k].s);
-            cr_writer_add(t, ");\n");
+            cr_out_format(t, "const vec %s%d = v_%s(%s", prefix, result, opcodes[s->op].name, operand[0].s);
+            for (int k = 1; k < opcodes[s->op].operands; k++) cr_out_format(t, ", %s", operand[k].s);
+            cr_out_format(t, ");\n");
             continue;
         }
         const cr_program *row = p->chain->rows[i];
@@ -79,44 +79,44 @@ static void add_instructions(cr_writer *t, const cr_program *p, const char *pref
         snprintf(own, sizeof own, "row%d_", i);
         add_constants(t, row, own);
         add_instructions(t, row, own, operand);
-        cr_writer_add(t, "const vec %s%d = %s;\n", prefix, result, name_of(row, row->out[0], own, operand).s);
+        cr_out_format(t, "const vec %s%d = %s;\n", prefix, result, name_of(row, row->out[0], own, operand).s);
     }
 }
 
-static void add_loop(cr_writer *t, int number, const cr_program *p, uint32_t held) {
+static void add_loop(cr_out *t, int number, const cr_program *p, uint32_t held) {
     name inputs[CR_MAX_INPUTS];
-    cr_writer_add(t, "void loop_%d(float *const *out, const float *const *in, const float *params, int64_t n) {\n",
+    cr_out_format(t, "void loop_%d(float *const *out, const float *const *in, const float *params, int64_t n) {\n",
                   number);
     for (int k = 0; k < p->n_in; k++) {
         snprintf(inputs[k].s, sizeof inputs[k].s, "x%d", k);
-        if (held >> k & 1) cr_writer_add(t, "const vec x%d = v_k(*in[%d]);\n", k, k);
-        else cr_writer_add(t, "const float *const in%d = in[%d];\n", k, k);
+        if (held >> k & 1) cr_out_format(t, "const vec x%d = v_k(*in[%d]);\n", k, k);
+        else cr_out_format(t, "const float *const in%d = in[%d];\n", k, k);
     }
-    for (int k = 0; k < p->n_out; k++) cr_writer_add(t, "float *const out%d = out[%d];\n", k, k);
+    for (int k = 0; k < p->n_out; k++) cr_out_format(t, "float *const out%d = out[%d];\n", k, k);
     add_constants(t, p, "v");
-    cr_writer_add(t, "for (int64_t i = 0; i < n; i += V) {\n");
+    cr_out_format(t, "for (int64_t i = 0; i < n; i += V) {\n");
     for (int k = 0; k < p->n_in; k++)
-        if (!(held >> k & 1)) cr_writer_add(t, "const vec x%d = FETCH(in%d + i);\n", k, k);
+        if (!(held >> k & 1)) cr_out_format(t, "const vec x%d = FETCH(in%d + i);\n", k, k);
     add_instructions(t, p, "v", inputs);
     for (int k = 0; k < p->n_out; k++) {
         bool again = false;                         /* elementwise.c copies a value that is written twice */
         for (int j = 0; j < k; j++) again |= p->out[j] == p->out[k];
-        if (!again) cr_writer_add(t, "STORE(out%d + i, %s);\n", k, name_of(p, p->out[k], "v", inputs).s);
+        if (!again) cr_out_format(t, "STORE(out%d + i, %s);\n", k, name_of(p, p->out[k], "v", inputs).s);
     }
-    cr_writer_add(t, "}\n}\n");
+    cr_out_format(t, "}\n}\n");
 }
 
 char *cr_cpu_loops_text(int n, cr_program *const *programs) {
-    cr_writer t = {0};
+    cr_out t = {0};
     const int isa = cr_cpu_isa();
-    cr_writer_add(&t, "#define CR_ISA %d\n", isa);
-    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) cr_writer_add(&t, "%s", headers[i]);
+    cr_out_format(&t, "#define CR_ISA %d\n", isa);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) cr_out_format(&t, "%s", headers[i]);
     for (int i = 0; i < n; i++) {
         programs[i]->chain->loop.isa = isa;
         add_loop(&t, i, programs[i], programs[i]->chain->loop.held);
     }
-    if (t.failed) cr_writer_free(&t);
-    return t.s;
+    if (t.failed) cr_out_free(&t);
+    return t.text;
 }
 
 /* ---- the compiler */

@@ -76,28 +76,28 @@ static bool has_division(const cr_program *p) {
 }
 
 /* A sum and its product (cr_joined_operand). */
-static void add_joined(cr_writer *t, const cr_program *p, cr_dtype compute, int i, int k) {
+static void add_joined(cr_out *t, const cr_program *p, cr_dtype compute, int i, int k) {
     const cr_instr *s = &p->instr[i], *product = &p->instr[(k ? s->b : s->a) - cr_first_result(p)];
     const bool minus = s->op == CR_OP_SUB;
-    cr_writer_add(t, "const C v%d = fma%s(%sv%d, v%d, %sv%d);\n", cr_first_result(p) + i, compute == CR_F64 ? "" : "f",
+    cr_out_format(t, "const C v%d = fma%s(%sv%d, v%d, %sv%d);\n", cr_first_result(p) + i, compute == CR_F64 ? "" : "f",
                   minus && k ? "-" : "", product->a, product->b, minus && !k ? "-" : "", k ? s->a : s->b);
 }
 
-static void add_instruction(cr_writer *t, cr_dtype compute, int result, const cr_instr *s) {
-    cr_writer_add(t, "const C v%d = (C)(", result);
+static void add_instruction(cr_out *t, cr_dtype compute, int result, const cr_instr *s) {
+    cr_out_format(t, "const C v%d = (C)(", result);
     for (const char *c = op_text(s->op, compute); *c; c++) {
-        if (*c != '$') { cr_writer_add(t, "%c", *c); continue; }
+        if (*c != '$') { cr_out_format(t, "%c", *c); continue; }
         switch (*++c) {
-            case 'a': cr_writer_add(t, "v%d", s->a); break;
-            case 'b': cr_writer_add(t, "v%d", s->b); break;
-            case 'c': cr_writer_add(t, "v%d", s->c); break;
-            case 'f': cr_writer_add(t, compute == CR_F64 ? "" : "f"); break;
-            case 'w': cr_writer_add(t, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
-            case 'F': cr_writer_add(t, "(fault *)p.w[0]"); break;
+            case 'a': cr_out_format(t, "v%d", s->a); break;
+            case 'b': cr_out_format(t, "v%d", s->b); break;
+            case 'c': cr_out_format(t, "v%d", s->c); break;
+            case 'f': cr_out_format(t, compute == CR_F64 ? "" : "f"); break;
+            case 'w': cr_out_format(t, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
+            case 'F': cr_out_format(t, "(fault *)p.w[0]"); break;
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
-    cr_writer_add(t, ");\n");
+    cr_out_format(t, ");\n");
 }
 
 /* ---- a walk as a kernel */
@@ -259,187 +259,187 @@ static void key_of(cuda_key *k, const plan *l) {
 static const char *type_of(const plan *l, int k) { return cr_cuda_type(operand(l->w, k)->dtype); }
 
 /* one(p, inputs as values, results): the program. */
-static void add_program(cr_writer *t, const plan *l, int64_t walks) {
+static void add_program(cr_out *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cr_writer_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute),
+    cr_out_format(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute),
                   walks > 1 ? WORDS : l->walk_at + l->walk_words);
-    for (int i = 0; i < w->n_in; i++) cr_writer_add(t, ", const C v%d", i);
-    for (int k = 0; k < w->n_out; k++) cr_writer_add(t, ", %s &y%d", type_of(l, k), k);
-    cr_writer_add(t, ") {\n");
+    for (int i = 0; i < w->n_in; i++) cr_out_format(t, ", const C v%d", i);
+    for (int k = 0; k < w->n_out; k++) cr_out_format(t, ", %s &y%d", type_of(l, k), k);
+    cr_out_format(t, ") {\n");
     for (int i = 0; i < p->n_param + p->n_const; i++)
-        cr_writer_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
+        cr_out_format(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
     const bool joins = cr_dtype_is_float(w->compute);
     for (int i = 0; i < p->n_instr; i++) {
         const int k = joins ? cr_joined_operand(p, i) : -1;
         if (k >= 0) add_joined(t, p, w->compute, i, k);
         else if (!joins || !cr_is_joined(p, i)) add_instruction(t, w->compute, cr_first_result(p) + i, &p->instr[i]);
     }
-    for (int k = 0; k < w->n_out; k++) cr_writer_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
-    cr_writer_add(t, "}\n");
+    for (int k = 0; k < w->n_out; k++) cr_out_format(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
+    cr_out_format(t, "}\n");
 }
 
 /* The coordinates of the n-th pack in order of rows; or of the n-th tile, whose last two axes are counted in tiles. */
-static void add_coordinates(cr_writer *t, const plan *l, const char *n) {
+static void add_coordinates(cr_out *t, const plan *l, const char *n) {
     const char *const name = l->across ? "t" : "c";
-    cr_writer_add(t, "I rest = %s;\n", n);
+    cr_out_format(t, "I rest = %s;\n", n);
     for (int d = l->ndim - 1; d > 0; d--) {
         const int size = SIZES_AT + 2 * (d - 1);
-        cr_writer_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n",
+        cr_out_format(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n",
                       d, size + 1, name, d, d, size, d);
     }
-    cr_writer_add(t, "const I %s0 = rest;\n", name);
+    cr_out_format(t, "const I %s0 = rest;\n", name);
 }
 
-static void add_first(cr_writer *t, const plan *l, int k) {
-    cr_writer_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]);
+static void add_first(cr_out *t, const plan *l, int k) {
+    cr_out_format(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]);
 }
 
 /* The offset of operand k at these coordinates, in elements. */
-static void add_offset(cr_writer *t, const plan *l, int k, int elements) {
+static void add_offset(cr_out *t, const plan *l, int k, int elements) {
     for (int d = 0; d < strides_of(l, k); d++)
-        cr_writer_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
-    if (l->of[k] == DENSE) cr_writer_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
+        cr_out_format(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
+    if (l->of[k] == DENSE) cr_out_format(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
 /* A thread's packs: it reads all of them before it writes any.  x%d: packs of the inputs, r%d: offsets
  * in the results, in: is there a pack. */
-static void add_variables(cr_writer *t, const plan *l, int elements, int packs) {
+static void add_variables(cr_out *t, const plan *l, int elements, int packs) {
     const int n_out = l->w->n_out;
-    cr_writer_add(t, "bool in[%d];\n", packs);
-    for (int k = 0; k < n_out; k++) cr_writer_add(t, "S r%d[%d];\n", k, packs);
+    cr_out_format(t, "bool in[%d];\n", packs);
+    for (int k = 0; k < n_out; k++) cr_out_format(t, "S r%d[%d];\n", k, packs);
     for (int k = n_out; k < l->operands; k++)
         if (l->of[k] < SAME)
-            cr_writer_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out,
+            cr_out_format(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out,
                           packs);
 }
 
 /* The coordinates of pack u, and whether it lies inside. */
-static void add_place(cr_writer *t, const plan *l, int elements) {
+static void add_place(cr_out *t, const plan *l, int elements) {
     const int last = l->ndim - 1;
     if (l->across) {
-        cr_writer_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across,
+        cr_out_format(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across,
                       l->across);
-        cr_writer_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last,
+        cr_out_format(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last,
                       last, last - 1, last - 1);
         return;
     }
-    cr_writer_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP,
+    cr_out_format(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP,
                   elements == l->elements ? "packs" : "numel");
     add_coordinates(t, l, "e");
 }
 
 /* Pack u of an input. */
-static void add_read(cr_writer *t, const plan *l, int k, int elements) {
+static void add_read(cr_out *t, const plan *l, int k, int elements) {
     const int i = k - l->w->n_out;
     if (l->of[k] == TRANSPOSED) {
-        cr_writer_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", i, k, type_of(l, k), l->along);
+        cr_out_format(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", i, k, type_of(l, k), l->along);
         return;
     }
-    cr_writer_add(t, "x%d[u] = *(const pack<%s, %d> *)(", i, type_of(l, k), l->of[k] == DENSE ? elements : 1);
+    cr_out_format(t, "x%d[u] = *(const pack<%s, %d> *)(", i, type_of(l, k), l->of[k] == DENSE ? elements : 1);
     add_first(t, l, k);
-    cr_writer_add(t, " + (");
+    cr_out_format(t, " + (");
     add_offset(t, l, k, elements);
-    cr_writer_add(t, "));\n");
+    cr_out_format(t, "));\n");
 }
 
-static void add_reads(cr_writer *t, const plan *l, int elements, int packs) {
-    cr_writer_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+static void add_reads(cr_out *t, const plan *l, int elements, int packs) {
+    cr_out_format(t, "for (int u = 0; u < %d; u++) {\n", packs);
     add_place(t, l, elements);
     for (int k = 0; k < l->w->n_out; k++) {
-        cr_writer_add(t, "r%d[u] = ", k);
+        cr_out_format(t, "r%d[u] = ", k);
         add_offset(t, l, k, elements);
-        cr_writer_add(t, ";\n");
+        cr_out_format(t, ";\n");
     }
     for (int k = l->w->n_out; k < l->operands; k++)
         if (l->of[k] < SAME) add_read(t, l, k, elements);
-    cr_writer_add(t, "}\n}\n");
+    cr_out_format(t, "}\n}\n");
 }
 
 /* y%d: a pack of each result. */
-static void add_results(cr_writer *t, const plan *l, int elements, int packs) {
+static void add_results(cr_out *t, const plan *l, int elements, int packs) {
     const cr_walk *w = l->w;
-    cr_writer_add(t, "for (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
-    for (int k = 0; k < w->n_out; k++) cr_writer_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
-    cr_writer_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
+    cr_out_format(t, "for (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
+    for (int k = 0; k < w->n_out; k++) cr_out_format(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
+    cr_out_format(t, "for (int k = 0; k < %d; k++) one(p", elements);
     for (int i = 0; i < w->n_in; i++) {
         const place of = l->of[w->n_out + i];
-        if (of >= SAME) cr_writer_add(t, ", s%d", i);
-        else cr_writer_add(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
+        if (of >= SAME) cr_out_format(t, ", s%d", i);
+        else cr_out_format(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
     }
-    for (int k = 0; k < w->n_out; k++) cr_writer_add(t, ", y%d.v[k]", k);
-    cr_writer_add(t, ");\n");
+    for (int k = 0; k < w->n_out; k++) cr_out_format(t, ", y%d.v[k]", k);
+    cr_out_format(t, ");\n");
     for (int k = 0; k < w->n_out; k++) {
-        cr_writer_add(t, "*(pack<%s, %d> *)(", type_of(l, k), elements);
+        cr_out_format(t, "*(pack<%s, %d> *)(", type_of(l, k), elements);
         add_first(t, l, k);
-        cr_writer_add(t, " + r%d[u]) = y%d;\n", k, k);
+        cr_out_format(t, " + r%d[u]) = y%d;\n", k, k);
     }
-    cr_writer_add(t, "}\n");
+    cr_out_format(t, "}\n");
 }
 
-static void add_packs(cr_writer *t, const plan *l, int elements, int packs) {
+static void add_packs(cr_out *t, const plan *l, int elements, int packs) {
     add_variables(t, l, elements, packs);
     add_reads(t, l, elements, packs);
     add_results(t, l, elements, packs);
 }
 
 /* A block computes one tile. */
-static void add_tile(cr_writer *t, const plan *l) {
+static void add_tile(cr_out *t, const plan *l) {
     const int last = l->ndim - 1, sizes = l->at[0] - 2;
     add_coordinates(t, l, "(I)(blockIdx.x - begin)");
-    for (int d = 0; d < last - 1; d++) cr_writer_add(t, "const I c%d = t%d;\n", d, d);
-    cr_writer_add(
+    for (int d = 0; d < last - 1; d++) cr_out_format(t, "const I c%d = t%d;\n", d, d);
+    cr_out_format(
         t,
         "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n",
         last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1, last - 1);
     for (int k = l->w->n_out; k < l->operands; k++) {
         if (l->of[k] != TRANSPOSED) continue;
-        cr_writer_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k),
+        cr_out_format(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k),
                       k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
-        cr_writer_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
+        cr_out_format(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
         add_first(t, l, k);
-        cr_writer_add(t, " + (");
+        cr_out_format(t, " + (");
         add_offset(t, l, k, 1);
-        cr_writer_add(t, "), (S)p.w[at + %d], across, along);\n}\n", l->at[k] + 1 + last);
+        cr_out_format(t, "), (S)p.w[at + %d], across, along);\n}\n", l->at[k] + 1 + last);
     }
     add_packs(t, l, 1, l->packs);
 }
 
-static void add_rows(cr_writer *t, const plan *l) {
+static void add_rows(cr_out *t, const plan *l) {
     const int span = l->packs * CUDA_GROUP;
-    cr_writer_add(
+    cr_out_format(
         t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n",
         l->elements, span);
     add_packs(t, l, l->elements, l->packs);
-    cr_writer_add(t, "}\n");
+    cr_out_format(t, "}\n");
     if (l->ndim > 1 || l->elements == 1) return;
-    cr_writer_add(t, "for (I i = packs * %d + first; i < numel; i += step) {\n", l->elements);
+    cr_out_format(t, "for (I i = packs * %d + first; i < numel; i += step) {\n", l->elements);
     add_packs(t, l, 1, 1);
-    cr_writer_add(t, "}\n");
+    cr_out_format(t, "}\n");
 }
 
-static void add_text(cr_writer *t, const plan *l, int64_t walks) {
+static void add_text(cr_out *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     add_program(t, l, walks);
-    cr_writer_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32",
+    cr_out_format(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32",
                   l->wide ? "i64" : "i32", CUDA_GROUP);
-    cr_writer_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
-    if (walks > 1) cr_writer_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
+    cr_out_format(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
+    if (walks > 1) cr_out_format(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
     /* return before reading a number that the only result may replace; all threads of a tile are needed */
     if (!l->across)
-        cr_writer_add(t,
+        cr_out_format(t,
                       "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\n"
                       "if (first >= numel) return;\n",
                       l->packs * CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
-        if (l->of[k] == NUMBER) cr_writer_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
+        if (l->of[k] == NUMBER) cr_out_format(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
         if (l->of[k] == SAME)
-            cr_writer_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
+            cr_out_format(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
     }
     if (l->across) add_tile(t, l);
     else add_rows(t, l);
-    cr_writer_add(t, "}\n");
+    cr_out_format(t, "}\n");
 }
 
 /* ---- its argument */
@@ -535,10 +535,10 @@ static int64_t push_walks(cuda *g, words *q, const plan *l, const cuda_key *key,
 static const cuda_kernel *kernel_of(cuda *g, const plan *l, const cuda_key *key, int64_t walks) {
     const cuda_kernel *found = cr_cuda_kernel_find(g, key);
     if (found) return found;
-    cr_writer t = {0};
+    cr_out t = {0};
     add_text(&t, l, walks);
-    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s, false);
-    cr_writer_free(&t);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.text, false);
+    cr_out_free(&t);
     return made;
 }
 

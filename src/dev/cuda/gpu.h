@@ -9,7 +9,7 @@
 #ifndef CR_CUDA_GPU_H
 #define CR_CUDA_GPU_H
 
-#include "../../core/writer.h"
+#include "../../core/out.h"
 #include "../dev.h"
 #include "../program.h"
 #include "../trace.h"

@@ -57,19 +57,19 @@ static char *code_of(nvrtc_program p, size_t *bytes) {
 }
 
 /* The whole text of a kernel. */
-static cr_writer text_of(const char *text) {
-    cr_writer whole = {0};
-    cr_writer_add(&whole, "%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, text);
+static cr_out text_of(const char *text) {
+    cr_out whole = {0};
+    cr_out_format(&whole, "%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, text);
     return whole;
 }
 
 static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
     nvrtc_program p = NULL;
     char *code = NULL, why[300] = "no reason given";
-    cr_writer whole = text_of(text);
-    const bool created = !whole.failed && !cr_nvrtc.CreateProgram(&p, whole.s, op, 0, NULL, NULL);
+    cr_out whole = text_of(text);
+    const bool created = !whole.failed && !cr_nvrtc.CreateProgram(&p, whole.text, op, 0, NULL, NULL);
     const bool no_memory = whole.failed;
-    cr_writer_free(&whole);
+    cr_out_free(&whole);
     if (no_memory) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC cannot create a program", g->name), NULL;
     if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
@@ -191,9 +191,9 @@ const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, 
     cr_cuda_key_add(&k, definitions, (size_t)n);
     const cuda_kernel *found = cr_cuda_kernel_find(g, &k);
     if (found) return found;
-    cr_writer t = {0};
-    cr_writer_add(&t, "%s%s", definitions, file);
-    const cuda_kernel *made = cr_cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s, true);
-    cr_writer_free(&t);
+    cr_out t = {0};
+    cr_out_format(&t, "%s%s", definitions, file);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.text, true);
+    cr_out_free(&t);
     return made;
 }

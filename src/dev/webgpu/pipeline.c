@@ -177,7 +177,7 @@ cr_status cr_gpu_measure_subgroups(gpu *g, const char *op) {
 }
 
 gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w) {
-    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w)
+    const cr_status status = !w->out.failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w)
                                  ? check_halves(g, op)
                                  : CR_OK;
     char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_NATIVE);

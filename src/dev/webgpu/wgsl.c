@@ -6,29 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void append(wgsl *w, const char *text, size_t n) {
-    if (w->n + n + 1 > w->room) {
-        char *s = realloc(w->s, 2 * (w->n + n + 1));
-        w->failed |= !s;
-        if (s) w->s = s, w->room = 2 * (w->n + n + 1);
-    }
-    if (w->failed) return;
-    memcpy(w->s + w->n, text, n);
-    w->n += n;
-    w->s[w->n] = 0;
-}
-
 void cr_wgsl_add(wgsl *w, const char *format, ...) {
-    char text[1024];
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(text, sizeof text, format, args);
+    cr_out_vformat(&w->out, format, args);
     va_end(args);
-    if (n < 0 || n >= (int)sizeof text) w->failed = true;
-    else append(w, text, (size_t)n);
 }
 
-void cr_wgsl_free(wgsl *w) { free(w->s); }
+void cr_wgsl_free(wgsl *w) { cr_out_free(&w->out); }
 
 expr cr_expr_of(const char *format, ...) {
     expr e;
@@ -58,14 +43,14 @@ static int value_of(const wgsl *w, const char *name) {
 static void add_line(wgsl *w, const char *line, size_t n) {
     for (const char *end = line + n; line < end;) {
         const size_t plain = strcspn(line, "$\n");
-        append(w, line, plain);
+        cr_out_put(&w->out, line, plain);
         line += plain;
         if (line >= end) break;
         for (int i = 0; i < w->loops; i++)
             if (w->loop[i].variable == line[1]) cr_wgsl_add(w, "%d", w->loop[i].value);
         line += 2;
     }
-    append(w, "\n", 1);
+    cr_out_put(&w->out, "\n", 1);
 }
 
 static const char *after_line(const char *text) {
@@ -147,26 +132,27 @@ static void mark_calls(const char *text, size_t bytes, function f[], int n) {
 
 bool cr_wgsl_uses_halves(const wgsl *w) {
     function f[] = {{"fn f16_of(", 0, false}, {"fn to_f16(", 0, false}};
-    mark_calls(w->s, w->n, f, 2);
+    mark_calls(w->out.text, w->out.bytes, f, 2);
     return f[0].wanted || f[1].wanted;
 }
 
 char *cr_wgsl_complete(const wgsl *w, bool native_halves) {
     function f[MOST_FUNCTIONS];
-    wgsl library = {0}, whole = {0};
+    wgsl library = {0};
+    cr_out whole = {0};
     cr_wgsl_const(&library, "NATIVE_HALVES", native_halves);
     cr_wgsl_file(&library, cr_wgsl_library);
-    cr_wgsl_add(&whole, "@group(0) @binding(0) var<uniform> p: parameters;\n");
-    if (!w->failed && !library.failed) {
-        const int n = functions_of(library.s, f);
-        mark_calls(w->s, w->n, f, n);
+    cr_out_format(&whole, "@group(0) @binding(0) var<uniform> p: parameters;\n");
+    if (!w->out.failed && !library.out.failed) {
+        const int n = functions_of(library.out.text, f);
+        mark_calls(w->out.text, w->out.bytes, f, n);
         for (int i = 0; i < n; i++)
-            if (f[i].wanted) append(&whole, f[i].text, f[i].bytes);
-        append(&whole, w->s, w->n);
+            if (f[i].wanted) cr_out_put(&whole, f[i].text, f[i].bytes);
+        cr_out_put(&whole, w->out.text, w->out.bytes);
     }
-    free(library.s);
-    if (!w->failed && !library.failed && !whole.failed) return whole.s;
-    free(whole.s);
+    cr_wgsl_free(&library);
+    if (!w->out.failed && !library.out.failed && !whole.failed) return whole.text;
+    cr_out_free(&whole);
     return NULL;
 }
 

@@ -17,6 +17,7 @@
 #define CR_WEBGPU_WGSL_H
 
 #include "gpu.h"
+#include "../../core/out.h"
 
 /* The texts of the .wgsl files (cmake/library.cmake). */
 extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_channels[], cr_wgsl_conv[], cr_wgsl_halves[],
@@ -27,8 +28,7 @@ extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_channels[], 
 
 typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
 typedef struct wgsl {
-    char *s; size_t n, room;
-    bool failed;
+    cr_out out;
     int subgroups;                                  /* their size, where kernels may use them; else 0 */
     int arrays;                                     /* storage bindings so far */
     uint32_t written;                               /* bits: arrays */
