@@ -155,7 +155,7 @@ static cr_status keep_previous(const run *r) {
     if (r->s->keep < 2 || !run_path(r, "checkpoint", now)) return CR_OK;
     const int64_t step = run_step(now);
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
-    if (step < 0 || step >= r->step || !run_path(r, name, to) || has_weights(to)) return CR_OK;
+    if (step < 0 || step >= r->at.step || !run_path(r, name, to) || has_weights(to)) return CR_OK;
     return cr_training_copy(now, to);
 }
 
@@ -208,19 +208,19 @@ static void restore_name(char *name) {
 static char *describe(const run *r, const double *val) {
     cr_out m = {0};
     char text[4096];
-    if (r->config) put(&m, "config", r->config);
-    else if (!r->frozen) put(&m, "model", "gpt2");
+    if (r->weights.config) put(&m, "config", r->weights.config);
+    else if (!r->weights.frozen) put(&m, "model", "gpt2");
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
         if (!o->kept) continue;
         option_text(o, text, sizeof text);
         put(&m, o->name, text);
     }
-    snprintf(text, sizeof text, "%lld", (long long)r->vocabulary);
+    snprintf(text, sizeof text, "%lld", (long long)r->data.vocabulary);
     put(&m, "vocabulary", text);
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)r->hash);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)r->data.hash);
     put(&m, "digest", text);
-    snprintf(text, sizeof text, "%.17g", r->seconds);
+    snprintf(text, sizeof text, "%.17g", r->at.seconds);
     put(&m, "seconds", text);
     if (val) {
         snprintf(text, sizeof text, "%.17g", *val);
@@ -238,8 +238,8 @@ static char *describe(const run *r, const double *val) {
 static cr_status save(const run *r, const char *name, cr_training t, const double *val) {
     char dir[4096];
     char *description = run_path(r, name, dir) ? describe(r, val) : NULL;
-    t.params = r->trained;
-    t.step = r->step;
+    t.params = r->weights.trained;
+    t.step = r->at.step;
     t.metadata = description;
     const cr_status status = description ? cr_training_save(dir, &t) : CR_IO;
     free(description);
@@ -249,19 +249,19 @@ static cr_status save(const run *r, const char *name, cr_training t, const doubl
 static void say_unsaved(const run *r, progress *bar, const char *what) {
     progress_end(bar);
     if (cr_error()) cli_fail_library();
-    cli_fail("%s after step %lld was not saved", what, (long long)r->step);
+    cli_fail("%s after step %lld was not saved", what, (long long)r->at.step);
 }
 
 void run_save(run *r, progress *bar) {
     const cr_training t = {
-        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler,
-        .parallel = r->parallel};
+        .optim = r->update.optim, .generator = r->generator, .loader = r->data.loader, .scaler = r->update.scaler,
+        .parallel = r->ranks.parallel};
     if (run_first(r) && keep_previous(r)) {         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
     }
-    r->unsaved = save(r, "checkpoint", t, NULL) != CR_OK;
-    if (r->unsaved) say_unsaved(r, bar, "the checkpoint");
+    r->saved.unsaved = save(r, "checkpoint", t, NULL) != CR_OK;
+    if (r->saved.unsaved) say_unsaved(r, bar, "the checkpoint");
     else if (run_first(r) && remove_surplus(r)) {   /* not fatal either */
         progress_end(bar);
         cli_fail_library();
@@ -269,16 +269,16 @@ void run_save(run *r, progress *bar) {
 }
 
 void run_save_best(run *r, progress *bar, double loss) {
-    if (!run_first(r) || !r->s->best || !(loss < r->best)) return;
-    r->best_unsaved = save(r, "checkpoint-best", (cr_training){0}, &loss) != CR_OK;
-    if (r->best_unsaved) say_unsaved(r, bar, "the best model so far");
-    else r->best = loss;
+    if (!run_first(r) || !r->s->best || !(loss < r->at.best)) return;
+    r->saved.best_unsaved = save(r, "checkpoint-best", (cr_training){0}, &loss) != CR_OK;
+    if (r->saved.best_unsaved) say_unsaved(r, bar, "the best model so far");
+    else r->at.best = loss;
 }
 
 /* A string of the checkpoint's metadata, valid until the run ends; NULL: absent, or an error is pending. */
 static char *recall(run *r, const char *path, const char *key) {
     char *s = cr_load_metadata(path, key);
-    if (s && r->n_kept < RUN_KEPT) return r->kept[r->n_kept++] = s;
+    if (s && r->saved.n_kept < RUN_KEPT) return r->saved.kept[r->saved.n_kept++] = s;
     cr_free(s);
     return NULL;
 }
@@ -353,28 +353,28 @@ bool run_restore_settings(run *r, int *code) {
     for (int i = 0; i < r->command->n; i++)
         if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
-    r->seconds = seconds ? strtod(seconds, NULL) : 0;
-    r->best = recall_best(r);
+    r->at.seconds = seconds ? strtod(seconds, NULL) : 0;
+    r->at.best = recall_best(r);
     return recall_files(r, path);
 }
 
 bool run_restore(run *r) {
     char dir[4096], hash[32];
     if (!run_path(r, "checkpoint", dir)) return false;
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->hash);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->data.hash);
     const char *then = recall(r, dir, "digest");
     if (then && strcmp(then, hash) != 0)
         return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order",
                         r->s->out),
                false;
-    cr_training t = {.params = r->trained,
-                     .optim = r->optim,
+    cr_training t = {.params = r->weights.trained,
+                     .optim = r->update.optim,
                      .generator = r->generator,
-                     .loader = r->loader,
-                     .scaler = r->scaler};
+                     .loader = r->data.loader,
+                     .scaler = r->update.scaler};
     if (cr_training_load(dir, &t)) return cli_fail_library(), false;
-    r->step = t.step;
-    r->batches = t.step * r->s->accumulate;
+    r->at.step = t.step;
+    r->at.batches = t.step * r->s->accumulate;
     return true;
 }
 
@@ -382,13 +382,13 @@ bool run_take_over(run *r, bool new) {
     char path[4096];
     if (new) {
         for (int i = 0; i < 50 && !cr_os_lock_folder(r->s->out); i++) cr_os_sleep(0.1);     /* the first one ends */
-        cr_os_show_output(r->output);
-        r->best = recall_best(r);
+        cr_os_show_output(r->ranks.output);
+        r->at.best = recall_best(r);
     }
     runlog_close(&r->log);
-    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->step)) return false;
+    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->at.step)) return false;
     const series *train = &r->log.train;
-    const bool missing = train->n ? train->at[train->n - 1].step < r->step : r->step > 0;
+    const bool missing = train->n ? train->at[train->n - 1].step < r->at.step : r->at.step > 0;
     if (new && missing) run_log_step(r);            /* the first process ended before it wrote that line */
     return true;
 }

@@ -111,7 +111,7 @@ static bool open_samples(tune *t) {
     reader how = reader_of(&t->o, s->context);
     how.truncate = s->truncate;
     if (!samples_read(&how, &s->data, &t->train) || !samples_read(&how, &s->validation, &t->val)) return false;
-    t->r.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
+    t->r.data.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
     if (!s->validation.n) {                         /* the last tenth */
         if (t->train.n < 2)
             return cli_fail("the data are one sample: give more of them, or --validation FILE"), false;
@@ -142,12 +142,12 @@ static bool make_model(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
     if (!open_model(s->model, s->device, &t->o)) return false;
-    r->tokenizer = t->o.tokenizer;
+    r->data.tokenizer = t->o.tokenizer;
     if (!s->lora && has_codes(cr_lm_params(t->o.model)))
         return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
                false;
     if (!open_samples(t)) return false;
-    r->vocabulary = cr_lm_vocabulary(t->o.model);
+    r->data.vocabulary = cr_lm_vocabulary(t->o.model);
     r->generator = cr_generator_new((uint64_t)s->seed);
     bool made = r->generator != NULL;
     if (made && s->lora) {
@@ -155,20 +155,21 @@ static bool make_model(tune *t) {
             .rank = s->lora, .alpha = s->alpha, .dropout = s->lora_dropout,
             .targets = s->targets && *s->targets ? s->targets : NULL};
         made = cr_lm_lora(t->o.model, &o, r->generator) == CR_OK;
-        r->frozen = cr_lm_params(t->o.model);
+        r->weights.frozen = cr_lm_params(t->o.model);
     }
-    r->trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
-    if (!s->lora) r->config = cr_lm_config(t->o.model);
-    made = made && run_optimizer(r) && low_copies(r->trained, r->optim, r->low, &r->copies);
-    if (made && r->frozen) made = low_copies(r->frozen, NULL, r->low, &r->frozen_copies);
-    if (made && r->low == CR_F16) made = (r->scaler = cr_scaler_new(NULL)) != NULL;
+    r->weights.trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
+    if (!s->lora) r->weights.config = cr_lm_config(t->o.model);
+    run_weights *w = &r->weights;
+    made = made && run_optimizer(r) && low_copies(w->trained, r->update.optim, w->low, &w->copies);
+    if (made && w->frozen) made = low_copies(w->frozen, NULL, w->low, &w->frozen_copies);
+    if (made && r->weights.low == CR_F16) made = (r->update.scaler = cr_scaler_new(NULL)) != NULL;
     return made || (cli_fail_library(), false);
 }
 
 static bool prepare(tune *t) {
     run *r = &t->r;
     if (!make_model(t) || (r->s->resume && !run_restore(r))) return false;
-    for (int64_t i = 0; i < r->batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
+    for (int64_t i = 0; i < r->at.batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
     return run_folder(r) && (r->s->resume || copy_companions(r->s->model, r->s->out));
 }
 
@@ -181,7 +182,7 @@ static cr_tensor *next_batch(run *r) {
     for (int64_t i = 0; i < r->s->batch; i++)
         if (!packer_row(&t->rows, &t->batch)) return NULL;
     const cr_samples p = packing_of(&t->batch);
-    r->seen += (double)t->batch.tokens;
+    r->at.seen += (double)t->batch.tokens;
     return cr_mean(cr_lm_losses(t->o.model, &p, true), CR_ALL, false);
 }
 
@@ -189,7 +190,7 @@ static cr_tensor *next_batch(run *r) {
 static cr_status packed_loss(const run *r, cr_lm *m, const packing *batch, double *sum, int64_t *counted) {
     const cr_samples p = packing_of(batch);
     cr_scope_begin();
-    cr_status status = cr_autocast_begin(r->dev, r->low, true);
+    cr_status status = cr_autocast_begin(r->dev, r->weights.low, true);
     cr_tensor *each = status == CR_OK ? cr_lm_losses(m, &p, false) : NULL, *total = cr_sum(each, CR_ALL, false);
     if (status == CR_OK) status = cr_autocast_end();
     if (!total) status = cr_error_status();
@@ -231,11 +232,11 @@ static void say_what(const tune *t) {
     printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
            (long long)n, tokens, (long long)length);
     count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
-    count_text((double)cr_params_numel(r->trained), trained);
+    count_text((double)cr_params_numel(r->weights.trained), trained);
     printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
-           r->frozen ? all : trained, (long long)r->s->context);
+           r->weights.frozen ? all : trained, (long long)r->s->context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
 }
@@ -244,9 +245,9 @@ static void say_what(const tune *t) {
 static bool write_result(tune *t) {
     run *r = &t->r;
     char best[4096];
-    cr_training weights = {.params = r->trained};
+    cr_training weights = {.params = r->weights.trained};
     if (!run_path(r, "checkpoint-best", best)) return false;
-    cr_status status = r->s->best && isfinite(r->best) ? cr_training_load(best, &weights) : CR_OK;
+    cr_status status = r->s->best && isfinite(r->at.best) ? cr_training_load(best, &weights) : CR_OK;
     if (status == CR_OK)
         status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out)
                             : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
@@ -263,17 +264,18 @@ static int finish(tune *t, int64_t first) {
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
-                 (long long)r->step, r->seconds, (long long)peak);
-    duration_text(r->seconds, time);
-    if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
+                 (long long)r->at.step, r->at.seconds, (long long)peak);
+    duration_text(r->at.seconds, time);
+    if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
     printf("validation loss %.4f; training loss %.4f (mean of the last 20 steps)\n", val,
            series_mean(&r->log.train, 20));
-    printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n", (long long)r->step, time,
-           1e3 * r->seconds / (double)(r->step ? r->step : 1), (double)peak / 1e6);
-    if (r->unsaved || !run_path(r, "curve.svg", curve)) return CLI_FAILED;
+    printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
+           (long long)r->at.step, time,
+           1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1), (double)peak / 1e6);
+    if (r->saved.unsaved || !run_path(r, "curve.svg", curve)) return CLI_FAILED;
     const picture p = {.title = "fine-tuning", .unit = "loss, nats a token", .n = 1,
                        .run[0] = {NULL, r->log.train, r->log.val}};
-    return curve_write(curve, &p) && write_result(t) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
+    return curve_write(curve, &p) && write_result(t) && !r->saved.best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
 static int finetune(tune *t) {
@@ -287,7 +289,7 @@ static int finetune(tune *t) {
     say_what(t);
     cr_os_catch_interrupt();
     run_log_start(r);
-    const int64_t first = r->step;
+    const int64_t first = r->at.step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
     progress_begin(&bar, first, r->s->steps);
     code = run_steps(r, &bar, &over);
@@ -303,7 +305,8 @@ int cli_finetune(int argc, char **argv) {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
         "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
         options, tune_options(&s, optimizer_words(optimizers), options), NULL};
-    tune t = {.r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .validate = validate}};
+    static const run_task task = {.batch = next_batch, .validate = validate};
+    tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = check(&c, &s);

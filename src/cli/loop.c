@@ -18,10 +18,11 @@ int run_settle(run *r) {
     if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
     r->dev = run_device(r);
     if (!r->dev) return cli_fail_library();
-    r->low = low_named(s->dtype);
+    r->weights.low = low_named(s->dtype);
     if (low_named(s->weights) != CR_F32) {
-        if (r->low == CR_F16) return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
-        r->low = CR_F32;                            /* activations have the dtype of the weights */
+        if (r->weights.low == CR_F16)
+            return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
+        r->weights.low = CR_F32;                            /* activations have the dtype of the weights */
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
@@ -29,14 +30,14 @@ int run_settle(run *r) {
         return usage_error(r->command,
                            "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
                            s->clip, (long long)s->accumulate);
-    if (s->fuse_step && r->low == CR_F16)
+    if (s->fuse_step && r->weights.low == CR_F16)
         return usage_error(r->command, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     return CLI_OK;
 }
 
 /* The parameters for Muon (matrices inside the blocks), or the others. */
 static cr_params *hidden_matrices(const run *r, bool wanted) {
-    cr_params *all = r->trained, *some = cr_params_new();
+    cr_params *all = r->weights.trained, *some = cr_params_new();
     for (int64_t i = 0; some && i < cr_params_count(all); i++) {
         cr_tensor *t = cr_params_at(all, i);
         const char *name = cr_params_name(all, i);
@@ -62,11 +63,12 @@ static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind)
 bool run_optimizer(run *r) {
     const cr_optim_kind kind = optimizer_kind(r->s->optimizer);
     cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
-    if (kind != CR_MUON) return (r->optim = cr_optim_new(r->trained, &o)) != NULL;
-    r->groups[0] = hidden_matrices(r, true);        /* Muon for the matrices inside the blocks, AdamW for the rest */
-    r->groups[1] = hidden_matrices(r, false);
-    r->optim = r->groups[0] && r->groups[1] ? cr_optim_new(r->groups[0], &o) : NULL;
-    return r->optim && cr_optim_add(r->optim, r->groups[1], &adamw) == CR_OK;
+    if (kind != CR_MUON) return (r->update.optim = cr_optim_new(r->weights.trained, &o)) != NULL;
+    /* Muon for the matrices inside the blocks, AdamW for the rest */
+    r->weights.groups[0] = hidden_matrices(r, true);
+    r->weights.groups[1] = hidden_matrices(r, false);
+    r->update.optim = r->weights.groups[0] && r->weights.groups[1] ? cr_optim_new(r->weights.groups[0], &o) : NULL;
+    return r->update.optim && cr_optim_add(r->update.optim, r->weights.groups[1], &adamw) == CR_OK;
 }
 
 bool run_folder(run *r) {
@@ -78,28 +80,28 @@ bool run_folder(run *r) {
     if (!r->s->resume && !run_lock(r)) return false;
     if (!run_clear(r)) return false;
     /* first the log, by which a folder is known as that of a run */
-    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->step)) return false;
+    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->at.step)) return false;
     if (!run_path(r, "tokenizer.json", path)) return false;
-    return r->s->resume || !cr_tokenizer_save(r->tokenizer, path) || (cli_fail_library(), false);
+    return r->s->resume || !cr_tokenizer_save(r->data.tokenizer, path) || (cli_fail_library(), false);
 }
 
 void run_close(run *r) {
-    cr_plan_free(r->plan);
-    cr_parallel_free(r->parallel);
+    cr_plan_free(r->update.plan);
+    cr_parallel_free(r->ranks.parallel);
     runlog_close(&r->log);
-    cr_loader_free(r->loader);
-    low_copies_free(r->copies, r->trained);
-    low_copies_free(r->frozen_copies, r->frozen);
-    cr_scaler_free(r->scaler);
-    cr_optim_free(r->optim);
-    cr_params_free(r->groups[0]);
-    cr_params_free(r->groups[1]);
+    cr_loader_free(r->data.loader);
+    low_copies_free(r->weights.copies, r->weights.trained);
+    low_copies_free(r->weights.frozen_copies, r->weights.frozen);
+    cr_scaler_free(r->update.scaler);
+    cr_optim_free(r->update.optim);
+    cr_params_free(r->weights.groups[0]);
+    cr_params_free(r->weights.groups[1]);
     cr_generator_free(r->generator);
-    cr_tokens_free(r->train);
-    cr_tokens_free(r->val);
-    cr_tokens_free(r->tokens);
-    cr_tokenizer_free(r->tokenizer);
-    for (int i = 0; i < r->n_kept; i++) cr_free(r->kept[i]);
+    cr_tokens_free(r->data.train);
+    cr_tokens_free(r->data.val);
+    cr_tokens_free(r->data.tokens);
+    cr_tokenizer_free(r->data.tokenizer);
+    for (int i = 0; i < r->saved.n_kept; i++) cr_free(r->saved.kept[i]);
 }
 
 /* ---- the loop */
@@ -107,20 +109,20 @@ void run_close(run *r) {
 /* Is this step the last one or one of --eval-every, without a validation loss so far? */
 static bool validation_due(const run *r) {
     const series *val = &r->log.val;
-    if (val->n && val->at[val->n - 1].step == r->step) return false;
-    return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
+    if (val->n && val->at[val->n - 1].step == r->at.step) return false;
+    return r->at.step >= r->s->steps || (r->at.step && r->s->eval_every && r->at.step % r->s->eval_every == 0);
 }
 
 /* Validates; after Ctrl-C the validation stays due.  False: library message pending. */
 static bool measure(run *r, progress *bar) {
     char number[32];
     double loss;
-    cr_status status = r->validate(r, &loss);
+    cr_status status = r->task->validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
     if (status != CR_OK) return progress_end(bar), false;
     bar->val = loss;
-    series_add(&r->log.val, r->step, loss);
-    runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
+    series_add(&r->log.val, r->at.step, loss);
+    runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->at.step, json_number(loss, number));
     progress_show(bar, true);
     run_save_best(r, bar, loss);
     return true;
@@ -128,14 +130,15 @@ static bool measure(run *r, progress *bar) {
 
 void run_log_step(run *r) {
     char a[32], b[32], c[32], exchange[96] = "";
-    series_add(&r->log.train, r->step, r->last.loss);
+    series_add(&r->log.train, r->at.step, r->at.last.loss);
     if (!run_alone(r)) {
-        const cr_parallel_stats s = cr_parallel_look(r->parallel);
+        const cr_parallel_stats s = cr_parallel_look(r->ranks.parallel);
         snprintf(exchange, sizeof exchange, ",\"sent_bytes\":%lld,\"exposed_seconds\":%.6f", (long long)s.sent,
                  s.exposed);
     }
-    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f%s}", (long long)r->step,
-                 json_number(r->last.loss, a), json_number(r->last.lr, b), json_number(r->last.norm, c), r->seconds,
+    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f%s}", (long long)r->at.step,
+                 json_number(r->at.last.loss, a), json_number(r->at.last.lr, b), json_number(r->at.last.norm, c),
+                  r->at.seconds,
                  exchange);
 }
 
@@ -143,14 +146,14 @@ void run_log_step(run *r) {
 static bool save_at_end(run *r, progress *bar) {
     progress_end(bar);
     run_save(r, bar);
-    return !r->s->elastic || cr_parallel_meet(r->parallel) == CR_OK;
+    return !r->s->elastic || cr_parallel_meet(r->ranks.parallel) == CR_OK;
 }
 
 /* Stops before the last step, by Ctrl-C or --stop-at. */
 static int stop_early(run *r) {
-    if (r->unsaved) return CLI_FAILED;
-    runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
-    printf("stopped after step %lld of %lld; go on with:\n  chainrule %s --resume %s\n", (long long)r->step,
+    if (r->saved.unsaved) return CLI_FAILED;
+    runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->at.step);
+    printf("stopped after step %lld of %lld; go on with:\n  chainrule %s --resume %s\n", (long long)r->at.step,
            (long long)r->s->steps, r->command->name, r->s->out);
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
@@ -176,39 +179,40 @@ static const char *largest(const cr_params *p, double *value) {
 static int diverged(run *r, double loss) {
     char where[4096], kept[4400], on[32] = "";
     double value, frozen;
-    const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
+    const char *name = largest(r->weights.trained, &value);
+    const char *other = r->weights.frozen ? largest(r->weights.frozen, &frozen) : NULL;
     if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
-    r->together = r->parallel != NULL;
+    r->ranks.together = r->ranks.parallel != NULL;
     if (!run_first(r)) return CLI_FAILED;
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
-    if (!run_alone(r)) snprintf(on, sizeof on, " on rank %d", cr_parallel_look(r->parallel).bad);
+    if (!run_alone(r)) snprintf(on, sizeof on, " on rank %d", cr_parallel_look(r->ranks.parallel).bad);
     return cli_fail("the loss became %g%s at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
                     "stronger --clip; the last good checkpoint: %s",
-                    isnan(loss) ? NAN : loss, on, (long long)r->step, value, name ? name : "", kept);
+                    isnan(loss) ? NAN : loss, on, (long long)r->at.step, value, name ? name : "", kept);
 }
 
 /* One step, with its log line and progress. */
 static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
-    const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds(), before = r->seen;
+    const double lr = cr_schedule_lr(schedule, r->at.step), begun = cr_os_seconds(), before = r->at.seen;
     double loss, norm;
     if (run_update(r, lr, &loss, &norm)) return progress_end(bar), run_recover(r) ? CLI_OK : CLI_FAILED;
-    const double took = cr_os_seconds() - begun, rate = (r->seen - before) / took;
-    r->step++;
-    r->seconds += took;
-    r->last.loss = loss;
-    r->last.lr = lr;
-    r->last.norm = norm;
+    const double took = cr_os_seconds() - begun, rate = (r->at.seen - before) / took;
+    r->at.step++;
+    r->at.seconds += took;
+    r->at.last.loss = loss;
+    r->at.last.lr = lr;
+    r->at.last.norm = norm;
     run_log_step(r);
     if (!isfinite(loss)) {
         progress_end(bar);
         return diverged(r, loss);
     }
-    bar->step = r->step;
+    bar->step = r->at.step;
     bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
     bar->rate = bar->rate > 0 ? 0.95 * bar->rate + 0.05 * rate : rate;
-    if (!validation_due(r)) progress_show(bar, r->step == bar->first + 1);
+    if (!validation_due(r)) progress_show(bar, r->at.step == bar->first + 1);
     return CLI_OK;
 }
 
@@ -225,8 +229,8 @@ int run_steps(run *r, progress *bar, bool *over) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
         }
-        const bool moved = r->step > bar->first, last = r->step >= s->steps && !validation_due(r);
-        const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->step >= s->stop_at));
+        const bool moved = r->at.step > bar->first, last = r->at.step >= s->steps && !validation_due(r);
+        const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->at.step >= s->stop_at));
         if (!cr_error() && (last || stop) && save_at_end(r, bar)) {
             *over = last;
             return last ? CLI_OK : stop_early(r);
@@ -235,7 +239,7 @@ int run_steps(run *r, progress *bar, bool *over) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
         }
-        if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
+        if (moved && s->save_every && r->at.step % s->save_every == 0) run_save(r, bar);
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;
     }
@@ -249,8 +253,8 @@ void run_log_start(run *r) {
     fprintf(r->log.file,
             "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
             "\"parameters\":%lld",
-            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev),
-            cr_num_threads(), (long long)cr_params_numel(r->trained));
+            r->s->resume ? "resume" : "start", (long long)r->at.step, now, cr_version(), cr_device_name(r->dev),
+            cr_num_threads(), (long long)cr_params_numel(r->weights.trained));
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
         if (!o->kept || o->text == &r->s->device || o->integer == &r->s->threads) continue;     /* written above */

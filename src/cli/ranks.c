@@ -6,8 +6,8 @@
 #include "../core/os.h"
 #include "run.h"
 
-bool run_first(const run *r) { return !r->world || cr_world_rank(r->world) == 0; }
-bool run_alone(const run *r) { return !r->world || cr_world_size(r->world) == 1; }
+bool run_first(const run *r) { return !r->ranks.world || cr_world_rank(r->ranks.world) == 0; }
+bool run_alone(const run *r) { return !r->ranks.world || cr_world_size(r->ranks.world) == 1; }
 
 bool run_silent(run *r) {
     r->log.file = fopen("/dev/null", "ab");
@@ -15,11 +15,11 @@ bool run_silent(run *r) {
 }
 
 bool run_world(run *r) {
-    r->world = cr_world_open(NULL);
-    if (!r->world) return cli_fail_library(), false;
+    r->ranks.world = cr_world_open(NULL);
+    if (!r->ranks.world) return cli_fail_library(), false;
     if (run_first(r)) return true;
-    r->output = cr_os_hide_output();
-    return r->output >= 0 || (cli_fail("cannot write to /dev/null: %s", cr_os_error()), false);
+    r->ranks.output = cr_os_hide_output();
+    return r->ranks.output >= 0 || (cli_fail("cannot write to /dev/null: %s", cr_os_error()), false);
 }
 
 const cr_device *run_device(const run *r) {
@@ -28,19 +28,19 @@ const cr_device *run_device(const run *r) {
     const cr_device *dev = device_named(asked);
     if (!dev || run_alone(r) || strncmp(cr_device_name(dev), "cuda:", 5) != 0) return dev;
     if (asked && strchr(asked, ':')) return dev;    /* this very one */
-    snprintf(name, sizeof name, "cuda:%d", cr_world_local(r->world));
+    snprintf(name, sizeof name, "cuda:%d", cr_world_local(r->ranks.world));
     return cr_device_find(name);
 }
 
 /* A wrong option that all ranks see alike is rank 0's to report. */
 static int refuse(run *r, const char *why, int ranks) {
-    r->together = true;
+    r->ranks.together = true;
     return run_first(r) ? usage_error(r->command, why, ranks, ranks) : CLI_USAGE;
 }
 
 int run_share(run *r) {
     const settings *s = r->s;
-    const int ranks = cr_world_size(r->world);
+    const int ranks = cr_world_size(r->ranks.world);
     if (!s->microbatches && ranks > 1)
         return refuse(r, "%d processes were started together: --microbatches says how many batches a step has, at "
                          "least %d", ranks);
@@ -56,7 +56,7 @@ int run_share(run *r) {
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
-    if (s->accumulate > 1 || s->fuse_step || r->low == CR_F16)
+    if (s->accumulate > 1 || s->fuse_step || r->weights.low == CR_F16)
         return refuse(r, "--microbatches takes the place of --accumulate, and does not go with --fuse-step or --dtype "
                          "f16 (%d of %d processes)", ranks);
     return CLI_OK;
@@ -73,7 +73,7 @@ static int64_t hash_of(const char *text) {
 static void differing(const run *r, const int64_t *all, int n, int i, char *out, size_t room) {
     size_t used = 0;
     out[0] = 0;
-    for (int k = 1; k < cr_world_size(r->world) && used + 16 < room; k++)
+    for (int k = 1; k < cr_world_size(r->ranks.world) && used + 16 < room; k++)
         if (all[k * n + i] != all[i])
             used += (size_t)snprintf(out + used, room - used, "%s%d", used ? ", " : "", k);
 }
@@ -83,7 +83,7 @@ static bool compare(run *r, const int64_t *all, int n) {
     for (int i = 0; i < n; i++) {
         differing(r, all, n, i, ranks, sizeof ranks);
         if (!*ranks) continue;
-        r->together = true;
+        r->ranks.together = true;
         if (!run_first(r)) return false;
         if (i < n - 1) cli_fail("rank 0 and rank %s were given another --%s", ranks, r->command->options[i].name);
         else cli_fail("rank 0 and rank %s read another text or another tokenizer", ranks);
@@ -103,11 +103,11 @@ bool run_agreed(run *r) {
         option_text(&r->command->options[i], text, sizeof text);
         mine[i] = hash_of(text);
     }
-    mine[n - 1] = (int64_t)r->hash;
+    mine[n - 1] = (int64_t)r->data.hash;
     cr_scope_begin();
     cr_tensor *x = cr_from(mine, CR_LIST(n), CR_I64, cr_cpu()),
-              *all = cr_empty(CR_LIST(n * cr_world_size(r->world)), CR_I64, cr_cpu());
-    const bool good = cr_all_gather(r->world, x, all) == CR_OK ? compare(r, cr_data(all), n)
+              *all = cr_empty(CR_LIST(n * cr_world_size(r->ranks.world)), CR_I64, cr_cpu());
+    const bool good = cr_all_gather(r->ranks.world, x, all) == CR_OK ? compare(r, cr_data(all), n)
                                                                : (cli_fail_library(), false);
     cr_scope_end();
     free(mine);
@@ -117,18 +117,18 @@ bool run_agreed(run *r) {
 /* ---- steps */
 bool run_parallel(run *r) {
     if (!r->s->microbatches) return true;
-    r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){
+    r->ranks.parallel = cr_parallel_new(r->ranks.world, r->update.optim, &(cr_parallel_options){
         .microbatches = r->s->microbatches, .shard = r->s->shard, .engine = !strcmp(r->s->exchange, "engine"),
         .half = !strcmp(r->s->gradients, "bf16"), .elastic = r->s->elastic});
-    return r->parallel || (cli_fail_library(), false);
+    return r->ranks.parallel || (cli_fail_library(), false);
 }
 
 bool run_barrier(const run *r) {
-    return run_alone(r) || cr_barrier(r->world) == CR_OK || (cli_fail_library(), false);
+    return run_alone(r) || cr_barrier(r->ranks.world) == CR_OK || (cli_fail_library(), false);
 }
 
 bool run_takes(const run *r, int64_t i) {
-    return run_alone(r) || i % cr_world_size(r->world) == cr_world_rank(r->world);
+    return run_alone(r) || i % cr_world_size(r->ranks.world) == cr_world_rank(r->ranks.world);
 }
 
 cr_status run_sums(const run *r, int64_t n, double *each) {
@@ -136,7 +136,7 @@ cr_status run_sums(const run *r, int64_t n, double *each) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *x = cr_from(each, CR_LIST(n), CR_F64, cr_cpu());    /* 0 where another process has it: exact sums */
-    cr_status status = x ? cr_all_reduce(r->world, x) : cr_error_status();
+    cr_status status = x ? cr_all_reduce(r->ranks.world, x) : cr_error_status();
     if (status == CR_OK) status = cr_read(x, CR_F64, each, (size_t)n * sizeof *each);
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -147,14 +147,14 @@ cr_status run_sums(const run *r, int64_t n, double *each) {
 static cr_status ask(run *r, cr_work **asking, cr_tensor **any) {
     float here = cr_os_interrupted();
     *any = cr_from(&here, CR_LIST(1), CR_F32, cr_cpu());
-    *asking = *any ? cr_all_reduce_start(r->world, *any) : NULL;
+    *asking = *any ? cr_all_reduce_start(r->ranks.world, *any) : NULL;
     return *asking ? CR_OK : cr_error_status();
 }
 
 static cr_status hear(run *r, cr_work *asking, const cr_tensor *any) {
     const cr_status status = cr_work_wait(asking);
-    r->asked = status == CR_OK;
-    r->stop = r->asked && cr_item(any) > 0;
+    r->ranks.asked = status == CR_OK;
+    r->ranks.stop = r->ranks.asked && cr_item(any) > 0;
     return status;
 }
 
@@ -164,37 +164,38 @@ bool run_interrupted(run *r) {
     cr_tensor *any;
     if (run_alone(r)) return cr_os_interrupted();
     cr_scope_begin();
-    if (!r->asked && ask(r, &asking, &any) == CR_OK) (void)hear(r, asking, any);
+    if (!r->ranks.asked && ask(r, &asking, &any) == CR_OK) (void)hear(r, asking, any);
     cr_scope_end();
-    return r->stop;                                 /* an error stays pending: the next step reports it */
+    return r->ranks.stop;                                 /* an error stays pending: the next step reports it */
 }
 
 static cr_status microbatch(run *r) {
     cr_scope_begin();
-    cr_status status = cr_autocast_begin(r->dev, r->low, true);
-    cr_tensor *loss = status == CR_OK ? r->batch(r) : NULL;
+    cr_status status = cr_autocast_begin(r->dev, r->weights.low, true);
+    cr_tensor *loss = status == CR_OK ? r->task->batch(r) : NULL;
     if (status == CR_OK) status = cr_autocast_end();
-    if (status == CR_OK) status = cr_parallel_backward(r->parallel, loss);
+    if (status == CR_OK) status = cr_parallel_backward(r->ranks.parallel, loss);
     cr_scope_end();
     return status;
 }
 
 cr_status run_microbatches(run *r, double *loss, double *norm) {
-    const double before = r->seen;
+    const double before = r->at.seen;
     cr_status status = cr_error_status();
-    while (status == CR_OK && cr_parallel_next(r->parallel, r->loader, r->generator)) status = microbatch(r);
+    while (status == CR_OK && cr_parallel_next(r->ranks.parallel, r->data.loader, r->generator)) status = microbatch(r);
     if (status == CR_OK) status = cr_error_status();
     cr_work *asking = NULL;
     cr_tensor *any = NULL;
     cr_scope_begin();
     if (status == CR_OK && !run_alone(r)) status = ask(r, &asking, &any);
-    if (status == CR_OK) status = cr_parallel_step(r->parallel, r->s->clip > 0 ? r->s->clip : INFINITY, loss, norm);
+    const double clip = r->s->clip > 0 ? r->s->clip : INFINITY;
+    if (status == CR_OK) status = cr_parallel_step(r->ranks.parallel, clip, loss, norm);
     if (asking && hear(r, asking, any) != CR_OK) status = cr_error_status();
     cr_scope_end();
     if (!(r->s->clip > 0)) *norm = NAN;
     if (status != CR_OK) return status;
-    r->batches += r->s->microbatches;
-    r->seen = before + (double)(r->s->microbatches * r->s->batch * r->s->context);
+    r->at.batches += r->s->microbatches;
+    r->at.seen = before + (double)(r->s->microbatches * r->s->batch * r->s->context);
     return status;
 }
 
@@ -202,21 +203,21 @@ bool run_recover(run *r) {
     char why[512];
     bool reload = false;
     const bool was_first = run_first(r);
-    if (!r->parallel || !r->s->elastic) return cli_fail_library(), false;
+    if (!r->ranks.parallel || !r->s->elastic) return cli_fail_library(), false;
     snprintf(why, sizeof why, "%s", cr_error() ? cr_error() : "");
-    if (cr_parallel_recover(r->parallel, &reload)) return cli_fail_library(), false;
-    r->asked = false;                               /* the last question may have failed on some processes only */
+    if (cr_parallel_recover(r->ranks.parallel, &reload)) return cli_fail_library(), false;
+    r->ranks.asked = false;                               /* the last question may have failed on some processes only */
     if (reload && !run_restore(r)) return false;
     if (run_first(r) && (!was_first || reload) && !run_take_over(r, !was_first)) return false;
     series *val = &r->log.val;                      /* not all may have ended this step's validation */
-    if (val->n && val->at[val->n - 1].step == r->step) val->n--;
+    if (val->n && val->at[val->n - 1].step == r->at.step) val->n--;
     if (!run_first(r)) return true;
     const char *text = strstr(why, "] ");
-    fprintf(stderr, "chainrule: %s; %d %s on from step %lld%s\n", text ? text + 2 : why, cr_world_size(r->world),
-            run_alone(r) ? "process goes" : "processes go", (long long)r->step,
+    fprintf(stderr, "chainrule: %s; %d %s on from step %lld%s\n", text ? text + 2 : why, cr_world_size(r->ranks.world),
+            run_alone(r) ? "process goes" : "processes go", (long long)r->at.step,
             reload ? ", of the last checkpoint: two neighbours were lost" : "");
-    runlog_write(&r->log, "{\"event\":\"loss\",\"step\":%lld,\"ranks\":%d}", (long long)r->step,
-                 cr_world_size(r->world));
+    runlog_write(&r->log, "{\"event\":\"loss\",\"step\":%lld,\"ranks\":%d}", (long long)r->at.step,
+                 cr_world_size(r->ranks.world));
     return true;
 }
 
@@ -225,21 +226,21 @@ bool run_share_log(run *r) {
     if (run_alone(r)) return true;
     cr_scope_begin();
     cr_tensor *step = cr_from(&(int64_t){val->n ? val->at[val->n - 1].step : -1}, CR_LIST(1), CR_I64, cr_cpu());
-    const bool shared = step && cr_broadcast_from(r->world, step, 0) == CR_OK;
-    if (shared && !run_first(r) && *(const int64_t *)cr_data(step) == r->step) series_add(val, r->step, NAN);
+    const bool shared = step && cr_broadcast_from(r->ranks.world, step, 0) == CR_OK;
+    if (shared && !run_first(r) && *(const int64_t *)cr_data(step) == r->at.step) series_add(val, r->at.step, NAN);
     cr_scope_end();
     return shared || (cli_fail_library(), false);
 }
 
 void run_leave(run *r, int code) {
-    const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->together;
-    if (!r->world) return;
+    const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->ranks.together;
+    if (!r->ranks.world) return;
     if (!failed) {                                  /* else an exchange may wait for a rank that is gone */
-        cr_parallel_free(r->parallel);
-        r->parallel = NULL;
+        cr_parallel_free(r->ranks.parallel);
+        r->ranks.parallel = NULL;
     }
     if (failed && !run_first(r)) cr_os_sleep(0.3);  /* rank 0's message, if it has one, comes first */
-    if (failed) cr_world_abort(r->world, code);
-    else cr_world_close(r->world);
-    r->world = NULL;
+    if (failed) cr_world_abort(r->ranks.world, code);
+    else cr_world_close(r->ranks.world);
+    r->ranks.world = NULL;
 }

@@ -25,51 +25,82 @@ typedef struct settings {
     bool overwrite, fuse_step, compile, best, shard, elastic;
 } settings;
 
-typedef struct run {
-    settings *s;
-    const command *command;
-    const cr_device *dev;
+typedef struct run run;
+
+/* What the loop asks of train or of finetune; batches add their tokens to at.seen.  NULL: library message pending. */
+typedef struct run_task {
+    cr_tensor *(*batch)(run *r);                    /* the mean loss of the next batch, recorded */
+    cr_status (*validate)(run *r, double *loss);
+    /* the next batch and its loss; NULL: a batch is not two tensors */
+    cr_status (*fetch)(run *r, cr_tensor **x, cr_tensor **y);
+    cr_tensor *(*loss_of)(run *r, const cr_tensor *x, const cr_tensor *y);
+} run_task;
+
+typedef struct run_data {
     cr_tokenizer *tokenizer;
     cr_tokens *tokens, *train, *val;                /* all; its first 90 %; the rest */
-    cr_generator *generator;
+    cr_loader *loader;
+    int64_t vocabulary;
+    uint64_t hash;                                  /* of all tokens */
+} run_data;
+
+typedef struct run_weights {
     cr_gpt *model;                                  /* of train */
     cr_params *trained, *frozen;                    /* borrowed: what the optimizer updates; the rest, or NULL */
-    const char *config;                             /* finetune of all weights: config.json, for the checkpoint */
-    int64_t vocabulary;
-    /* mean loss of the next batch, recorded; adds its tokens to `seen`; NULL: library message pending */
-    cr_tensor *(*batch)(struct run *r);
-    cr_status (*validate)(struct run *r, double *loss);
-    /* of train: the next batch, which adds its tokens to `seen`, and its loss; NULL: a batch is not two tensors */
-    cr_status (*fetch)(struct run *r, cr_tensor **x, cr_tensor **y);
-    cr_tensor *(*loss_of)(struct run *r, const cr_tensor *x, const cr_tensor *y);
-    double seen;                                    /* tokens in this process's batches */
-    int64_t batches;                                /* given in all parts of the run */
     cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
-    cr_optim *optim;
     cr_dtype low;                                   /* of products and activations (--dtype) */
     cr_params *copies, *frozen_copies;              /* of the matrices in it; the optimizer writes the first */
+    const char *config;                             /* finetune of all weights: config.json, for the checkpoint */
+} run_weights;
+
+/* step.c: an update, its batches, and of the last one the loss and the gradients' norm */
+typedef struct run_updates {
+    cr_optim *optim;
     cr_scaler *scaler;                              /* f16: of the loss; else NULL */
-    /* the step that runs (step.c): batches, and of the last one the loss and the gradients' norm */
     cr_tensor **inputs;
     double loss, norm;
     bool stepped;                                   /* in this process */
     cr_plan *plan;                                  /* the recorded step; NULL: none yet */
-    cr_loader *loader;
+} run_updates;
+
+/* ranks.c */
+typedef struct run_ranks {
     cr_world *world;                                /* NULL: no --microbatches */
-    int output;                                     /* hidden stdout of a process that is not the first */
     cr_parallel *parallel;
-    bool asked, stop;                               /* many ranks: the last step has asked all; one was interrupted */
-    runlog log;
-    struct { double loss, lr, norm; } last;         /* of the last step */
-    int64_t step;
-    double seconds;                                 /* in training steps, over all parts of the run */
-    double best;                                    /* the validation loss of checkpoint-best; infinite: there is
-                                                     * none */
-    uint64_t hash;                                  /* of all tokens */
+    int output;                                     /* hidden stdout of a process that is not the first */
+    bool asked, stop;                               /* the last step has asked all; one was interrupted */
     bool together;                                  /* a failure that all ranks see: none has to end the others */
+} run_ranks;
+
+/* How far the run is, over all its parts where nothing else is said. */
+typedef struct run_position {
+    int64_t step, batches;                          /* batches: given */
+    double seconds;                                 /* in training steps */
+    double seen;                                    /* tokens in this process's batches */
+    double best;                                    /* the validation loss of checkpoint-best; infinite: none */
+    struct { double loss, lr, norm; } last;         /* of the last step */
+} run_position;
+
+/* checkpoint.c */
+typedef struct run_saves {
     bool unsaved, best_unsaved;                     /* the last save of that kind failed */
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
-} run;
+} run_saves;
+
+struct run {
+    settings *s;
+    const command *command;
+    const run_task *task;
+    const cr_device *dev;
+    cr_generator *generator;
+    run_data data;
+    run_weights weights;
+    run_updates update;
+    run_ranks ranks;
+    run_position at;
+    run_saves saved;
+    runlog log;
+};
 
 /* loop.c: the objects and the steps of a run */
 int  run_settle(run *r);                            /* completes the settings; an exit code, as run_steps */

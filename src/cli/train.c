@@ -76,16 +76,16 @@ static bool open_token_file(run *r) {
     const char *name = strrchr(r->s->tokens, '/');
     const bool pattern = strchr(name ? name : r->s->tokens, '*') && !cr_os_exists(r->s->tokens);
     snprintf(first, sizeof first, "%s", r->s->tokens);
-    r->tokens = pattern ? open_shards(r->s->tokens, first) : cr_tokens_open(r->s->tokens);
-    if (!r->tokens) return cli_fail_library(), false;
+    r->data.tokens = pattern ? open_shards(r->s->tokens, first) : cr_tokens_open(r->s->tokens);
+    if (!r->data.tokens) return cli_fail_library(), false;
     if (snprintf(path, sizeof path, "%s.tokenizer.json", first) >= (int)sizeof path)
         return cli_fail("the path of --tokens is too long"), false;
-    r->tokenizer = r->tokens ? cr_tokenizer_load(path) : NULL;
-    if (!r->tokenizer) return cli_fail_library(), false;
-    if (cr_tokenizer_size(r->tokenizer) != cr_tokens_vocabulary(r->tokens))
+    r->data.tokenizer = r->data.tokens ? cr_tokenizer_load(path) : NULL;
+    if (!r->data.tokenizer) return cli_fail_library(), false;
+    if (cr_tokenizer_size(r->data.tokenizer) != cr_tokens_vocabulary(r->data.tokens))
         return cli_fail("'%s' has %lld tokens, but '%s' was made with %lld", path,
-                        (long long)cr_tokenizer_size(r->tokenizer), r->s->tokens,
-                        (long long)cr_tokens_vocabulary(r->tokens)),
+                        (long long)cr_tokenizer_size(r->data.tokenizer), r->s->tokens,
+                        (long long)cr_tokens_vocabulary(r->data.tokens)),
                false;
     return true;
 }
@@ -93,27 +93,27 @@ static bool open_token_file(run *r) {
 static bool open_text(run *r) {
     corpus c;
     if (!corpus_read(&r->s->data, &c)) return false;
-    r->tokenizer = r->s->resume ? load_tokenizer(r) : tokenizer_named(r->s->tokenizer, &c);
-    r->tokens = r->tokenizer ? corpus_tokens(&c, r->tokenizer) : NULL;
+    r->data.tokenizer = r->s->resume ? load_tokenizer(r) : tokenizer_named(r->s->tokenizer, &c);
+    r->data.tokens = r->data.tokenizer ? corpus_tokens(&c, r->data.tokenizer) : NULL;
     free(c.bytes);
-    return r->tokens || (cli_fail_library(), false);
+    return r->data.tokens || (cli_fail_library(), false);
 }
 
 static bool split_tokens(run *r) {
-    const int64_t n = cr_tokens_count(r->tokens), n_train = (int64_t)((double)n * 0.9);
+    const int64_t n = cr_tokens_count(r->data.tokens), n_train = (int64_t)((double)n * 0.9);
     if (n_train < r->s->context + 1 || n - n_train < 2)
         return cli_fail("the text has %lld tokens: a context of %lld needs at least %lld (a tenth is kept for "
                         "validation); give more --data or a smaller --context",
                         (long long)n, (long long)r->s->context, (long long)ceil((double)(r->s->context + 1) / 0.9 + 2)),
                false;
-    r->train = cr_tokens_slice(r->tokens, 0, n_train);
-    r->val = r->train ? cr_tokens_slice(r->tokens, n_train, n) : NULL;
-    return r->val || (cli_fail_library(), false);
+    r->data.train = cr_tokens_slice(r->data.tokens, 0, n_train);
+    r->data.val = r->data.train ? cr_tokens_slice(r->data.tokens, n_train, n) : NULL;
+    return r->data.val || (cli_fail_library(), false);
 }
 
 static bool make_model(run *r) {
     const settings *s = r->s;
-    const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->tokens),
+    const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->data.tokens),
                              .context = s->context,
                              .layers = s->layers,
                              .heads = s->heads,
@@ -126,23 +126,26 @@ static bool make_model(run *r) {
     o.shuffle = true;
     o.device = r->dev;
     r->generator = cr_generator_new((uint64_t)s->seed);
-    r->model = r->generator ? cr_gpt_new(&c, low_named(s->weights), r->dev, r->generator) : NULL;
-    r->trained = r->model ? cr_gpt_params(r->model) : NULL;
-    r->vocabulary = c.vocabulary;
-    r->loader = r->model ? cr_loader_new(r->train, &o) : NULL;
-    const bool made = r->loader && run_optimizer(r) && low_copies(r->trained, r->optim, r->low, &r->copies);
-    if (made && r->low == CR_F16) r->scaler = cr_scaler_new(NULL);
-    return (made && (r->low != CR_F16 || r->scaler)) || (cli_fail_library(), false);
+    r->weights.model = r->generator ? cr_gpt_new(&c, low_named(s->weights), r->dev, r->generator) : NULL;
+    r->weights.trained = r->weights.model ? cr_gpt_params(r->weights.model) : NULL;
+    r->data.vocabulary = c.vocabulary;
+    r->data.loader = r->weights.model ? cr_loader_new(r->data.train, &o) : NULL;
+    run_weights *w = &r->weights;
+    const bool made = r->data.loader && run_optimizer(r) && low_copies(w->trained, r->update.optim, w->low, &w->copies);
+    if (made && r->weights.low == CR_F16) r->update.scaler = cr_scaler_new(NULL);
+    return (made && (r->weights.low != CR_F16 || r->update.scaler)) || (cli_fail_library(), false);
 }
 
 /* ---- batches */
 
 static cr_status fetch(run *r, cr_tensor **x, cr_tensor **y) {
-    r->seen += (double)(r->s->batch * r->s->context);
-    return cr_loader_next(r->loader, x, y);
+    r->at.seen += (double)(r->s->batch * r->s->context);
+    return cr_loader_next(r->data.loader, x, y);
 }
 
-static cr_tensor *loss_of(run *r, const cr_tensor *x, const cr_tensor *y) { return cr_gpt_loss(r->model, x, y, true); }
+static cr_tensor *loss_of(run *r, const cr_tensor *x, const cr_tensor *y) {
+    return cr_gpt_loss(r->weights.model, x, y, true);
+}
 
 static cr_tensor *next_batch(run *r) {
     cr_tensor *x = NULL, *y = NULL;
@@ -152,13 +155,13 @@ static cr_tensor *next_batch(run *r) {
 /* Sum of the losses of `windows` windows of T tokens that start at `start`. */
 static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64_t T, int64_t *ids, double *sum) {
     for (int64_t i = 0; i < windows * T; i++) {
-        ids[i] = cr_tokens_at(r->val, start + i);
-        ids[windows * T + i] = cr_tokens_at(r->val, start + i + 1);
+        ids[i] = cr_tokens_at(r->data.val, start + i);
+        ids[windows * T + i] = cr_tokens_at(r->data.val, start + i + 1);
     }
     cr_scope_begin();
     cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev),
               *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
-    cr_tensor *loss = low_loss(r->model, r->low, x, y, false);
+    cr_tensor *loss = low_loss(r->weights.model, r->weights.low, x, y, false);
     *sum += cr_item(loss) * (double)(windows * T);
     cr_scope_end();
     return loss ? CR_OK : cr_error_status();
@@ -168,7 +171,7 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
  * last window may be shorter.  Processes share out the batches of windows, whose sums are added in one order.
  * CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(run *r, double *loss) {
-    const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
+    const int64_t T = r->s->context, targets = cr_tokens_count(r->data.val) - 1, most = T < 4096 ? 4096 / T : 1;
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids), n = 0;
     double *each = calloc((size_t)(targets / (most * T) + 2), sizeof *each), sum = 0;
     const bool grad = cr_set_grad_enabled(false);
@@ -195,30 +198,30 @@ static cr_status validate(run *r, double *loss) {
 /* ---- start and finish */
 
 static void say_what(const run *r) {
-    const cr_gpt_config c = cr_gpt_configuration(r->model);
+    const cr_gpt_config c = cr_gpt_configuration(r->weights.model);
     char train[32], val[32], size[32];
-    count_text((double)cr_tokens_count(r->train), train);
-    count_text((double)cr_tokens_count(r->val), val);
-    count_text((double)cr_params_numel(r->trained), size);
+    count_text((double)cr_tokens_count(r->data.train), train);
+    count_text((double)cr_tokens_count(r->data.val), val);
+    count_text((double)cr_params_numel(r->weights.trained), size);
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
            (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
 }
 
 /* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
 static cr_status print_sample(run *r) {
-    uint32_t first = cr_tokens_at(r->train, 0);
-    if (cr_tokenizer_encode(r->tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
+    uint32_t first = cr_tokens_at(r->data.train, 0);
+    if (cr_tokenizer_encode(r->data.tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
     const cr_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     cr_generator *g = cr_generator_new((uint64_t)r->s->seed);
-    cr_decoder *decoder = g ? cr_decoder_new(r->tokenizer) : NULL;
+    cr_decoder *decoder = g ? cr_decoder_new(r->data.tokenizer) : NULL;
     if (!decoder) { cr_generator_free(g); return cr_error_status(); }
     printf("\n--- a sample ---\n");
-    cr_status status = cr_gpt_generate(r->model, &first, 1, r->s->sample, &sampling, g, print_token, decoder);
+    cr_status status = cr_gpt_generate(r->weights.model, &first, 1, r->s->sample, &sampling, g, print_token, decoder);
     print_rest(decoder);
     printf("\n----------------\n");
     cr_generator_free(g);
@@ -240,7 +243,7 @@ static bool say_where(const run *r) {
     const bool best = strstr(model, "/checkpoint-best") != NULL;
     char *weights = cr_training_weights(model);
     printf("\nloss curve  %s\nweights     %s\n            (", curve, weights ? weights : model);
-    if (best && isfinite(r->best)) printf("the best, of validation loss %.4f, ", r->best);
+    if (best && isfinite(r->at.best)) printf("the best, of validation loss %.4f, ", r->at.best);
     else printf("%s, ", best ? "the best" : "the newest");
     printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model),
            s->out);
@@ -250,29 +253,30 @@ static bool say_where(const run *r) {
 
 static int finish(run *r, int64_t first) {
     char time[32], tokens[32], rate[32];
-    const int64_t batches = r->parallel ? r->s->microbatches : r->s->accumulate;
-    const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->step * n;
+    const int64_t batches = r->ranks.parallel ? r->s->microbatches : r->s->accumulate;
+    const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->at.step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
-                 (long long)r->step, r->seconds, (long long)peak);
-    duration_text(r->seconds, time);
+                 (long long)r->at.step, r->at.seconds, (long long)peak);
+    duration_text(r->at.seconds, time);
     count_text(done, tokens);
-    count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
-    if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
+    count_text(r->at.seconds > 0 ? done / r->at.seconds : 0, rate);
+    if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
     printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val,
-           (long long)cr_tokens_count(r->val) - 1, series_mean(&r->log.train, 100));
-    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time,
-           rate, 1e3 * r->seconds / (double)(r->step ? r->step : 1));
+           (long long)cr_tokens_count(r->data.val) - 1, series_mean(&r->log.train, 100));
+    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
+           (long long)r->at.step, tokens, time,
+           rate, 1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
-    if (r->unsaved) return CLI_FAILED;
-    return say_where(r) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
+    if (r->saved.unsaved) return CLI_FAILED;
+    return say_where(r) && !r->saved.best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
 static bool prepare(run *r) {
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
-    r->hash = tokens_hash(r->tokens);
+    r->data.hash = tokens_hash(r->data.tokens);
     if (cr_error()) return cli_fail_library(), false;
     return run_agreed(r) && (!r->s->resume || run_restore(r)) && run_parallel(r) && run_barrier(r) && run_folder(r);
 }
@@ -288,7 +292,7 @@ static int train(run *r) {
     say_what(r);
     cr_os_catch_interrupt();
     run_log_start(r);
-    const int64_t first = r->step;
+    const int64_t first = r->at.step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
     progress_begin(&bar, first, r->s->steps);
     code = run_steps(r, &bar, &over);
@@ -305,8 +309,8 @@ int cli_train(int argc, char **argv) {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
         options, settings_options(&s, optimizer_words(optimizers), options), NULL};
-    run r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .fetch = fetch, .loss_of = loss_of,
-             .validate = validate};
+    static const run_task task = {next_batch, validate, fetch, loss_of};
+    run r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = settings_check(&c, &s);
@@ -314,7 +318,7 @@ int cli_train(int argc, char **argv) {
         run_leave(&r, code);
     }
     run_close(&r);
-    cr_gpt_free(r.model);
+    cr_gpt_free(r.weights.model);
     free(s.data.path);
     return code;
 }
