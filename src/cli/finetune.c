@@ -281,19 +281,13 @@ static int finish(tune *t, int64_t first) {
 static int finetune(tune *t) {
     run *r = &t->r;
     bool over;
-    progress bar;
+    int64_t first;
     if (isnan(r->s->lr) && !r->s->resume) r->s->lr = r->s->lora ? 2e-4 : 2e-5;
     int code = run_settle(r);
     if (code != CLI_OK) return code;
     if (!prepare(t)) return CLI_FAILED;
     say_what(t);
-    cr_os_catch_interrupt();
-    run_log_start(r);
-    const int64_t first = r->at.step;
-    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
-    progress_begin(&bar, first, r->s->steps);
-    code = run_steps(r, &bar, &over);
-    if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
+    code = run_steps(r, &first, &over);
     return code == CLI_OK && over ? finish(t, first) : code;
 }
 

@@ -216,8 +216,7 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     return CLI_OK;
 }
 
-/* Runs the steps, and saves.  *over: false after an early stop. */
-int run_steps(run *r, progress *bar, bool *over) {
+static int all_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
     const cr_schedule schedule = {
         .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
@@ -247,7 +246,7 @@ int run_steps(run *r, progress *bar, bool *over) {
 
 /* ---- the log */
 
-void run_log_start(run *r) {
+static void log_start(run *r) {
     char now[32], text[4096], escaped[4096];
     cr_os_timestamp(now);
     fprintf(r->log.file,
@@ -264,4 +263,16 @@ void run_log_start(run *r) {
         else fprintf(r->log.file, ",\"%s\":\"%s\"", o->name, escaped);
     }
     runlog_write(&r->log, "}");
+}
+
+/* ---- the whole run */
+int run_steps(run *r, int64_t *first, bool *over) {
+    progress bar;
+    cr_os_catch_interrupt();
+    log_start(r);
+    *first = r->at.step;
+    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
+    progress_begin(&bar, *first, r->s->steps);
+    const int code = all_steps(r, &bar, over);
+    return r->s->profile && cr_profile_end(r->s->profile) ? cli_fail_library() : code;
 }

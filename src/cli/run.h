@@ -106,9 +106,9 @@ struct run {
 int  run_settle(run *r);                            /* completes the settings; an exit code, as run_steps */
 bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
-void run_log_start(run *r);
 void run_log_step(run *r);                          /* the line of the last step */
-int  run_steps(run *r, progress *bar, bool *over);  /* and the last save; *over: false after an early stop */
+/* from step *first on, with a bar, and the last save; *over: false after an early stop */
+int  run_steps(run *r, int64_t *first, bool *over);
 void run_close(run *r);
 
 /* step.c: one update; a loss that is not finite is no failure, and changes no weight */

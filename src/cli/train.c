@@ -283,20 +283,14 @@ static bool prepare(run *r) {
 
 static int train(run *r) {
     bool over;
-    progress bar;
+    int64_t first;
     if (!run_world(r)) return CLI_FAILED;
     int code = run_settle(r);
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
     say_what(r);
-    cr_os_catch_interrupt();
-    run_log_start(r);
-    const int64_t first = r->at.step;
-    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
-    progress_begin(&bar, first, r->s->steps);
-    code = run_steps(r, &bar, &over);
-    if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
+    code = run_steps(r, &first, &over);
     if (code != CLI_OK || !over) return code;
     return run_first(r) ? finish(r, first) : CLI_OK;
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
 from typing import Any
 from weakref import finalize
 
@@ -30,6 +29,8 @@ def from_file(
     filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: cr.dtype | None = None, **options: Any
 ) -> cr.Tensor:
     """A vector of ``size`` elements over a file; shared: writing to it writes to the file."""
+    from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
+
     kind = dtype or cr.get_default_dtype()
     bytes_ = (size or 0) * kind.itemsize
     with open(filename, "r+b" if shared else "rb") as file:
@@ -42,6 +43,8 @@ def from_file(
 
 def _mapped(path: str, shape: Any, dtype: cr.dtype) -> cr.Tensor:
     """A tensor over a file."""
+    from mmap import mmap
+
     fd = os.open(path, os.O_RDWR)
     try:
         return over(mmap(fd, 0), dtype).view(shape)
