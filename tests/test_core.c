@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/out.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 
@@ -241,6 +242,53 @@ TEST(views_of_other_dtypes) {
     cr_tensor *odd = cr_borrow(memory + 1, CR_LIST(8), CR_U8, NULL, NULL);
     FAILS(CR_BAD_VALUE, "[view] the memory is not aligned to the 4 bytes of float32", cr_view_dtype(odd, CR_F32));
     cr_scope_end();
+}
+
+TEST(texts_grow) {
+    cr_out o = {0};
+    char want[5000] = "";
+    size_t n = 0;
+    for (int i = 0; i < 900; i++) {
+        cr_out_format(&o, "%d,", i);
+        n += (size_t)sprintf(want + n, "%d,", i);
+        CHECK(o.bytes == n && o.bytes < o.room && !strcmp(o.text, want), "text %d: %zu bytes", i, o.bytes);
+    }
+    for (size_t bytes = 0; bytes < 4900; bytes += 97) {     /* longer than all room so far, and shorter */
+        cr_out one = {0};
+        cr_out_format(&one, "%.*s%c", (int)bytes, "", 'x');
+        cr_out_put(&one, want, bytes < n ? bytes : n);
+        cr_out_format(&one, "<%s>", want);
+        CHECK(!strcmp(one.text + one.bytes - n - 1, strcat(strcpy((char[5001]){0}, want), ">")), "end of %zu", bytes);
+        cr_out_free(&one);
+    }
+    cr_out_put(&o, NULL, 0);
+    o.failed = true;
+    cr_out_put(&o, "more", 4);
+    cr_out_format(&o, "more");
+    CHECK(o.bytes == n && !strcmp(o.text, want), "a text that failed changed");
+    cr_out_free(&o);
+    CHECK(!o.text && !o.failed, "not empty");
+}
+
+TEST(arrays_grow) {
+    int *a = NULL;
+    int64_t room = 0;
+    for (int i = 0; i < 1000; i++) {
+        const int64_t before = room;
+        CHECK(cr_grow(&a, i + 1, &room, sizeof *a), "no memory");
+        CHECK(room == before || (room > i && room >= 2 * before), "room %lld after %lld", (long long)room,
+              (long long)before);
+        a[i] = i;
+    }
+    for (int i = 0; i < 1000; i++) CHECK(a[i] == i, "element %d is %d", i, a[i]);
+    const int *was = a;
+    const int64_t much[] = {INT64_MAX, INT64_MAX / 2, (int64_t)(SIZE_MAX / sizeof *a) + 1};
+    for (int i = 0; i < 3; i++) {
+        const int64_t before = room;
+        const bool grown = cr_grow(&a, much[i], &room, sizeof *a);
+        CHECK(!grown && a == was && room == before, "%lld elements", (long long)much[i]);
+    }
+    free(a);
 }
 
 TEST(dtypes_have_names) {

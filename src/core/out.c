@@ -53,7 +53,7 @@ bool cr_grow(void *array, int64_t need, int64_t *room, size_t size) {
     const int64_t least = *room > INT64_MAX / 2 ? INT64_MAX : 2 * *room, wanted = need > least ? need : least;
     const int64_t more = wanted > 16 ? wanted : 16;
     memcpy(&old, array, sizeof old);
-    if ((uint64_t)more > SIZE_MAX / size || !(grown = realloc(old, (size_t)more * size))) return false;
+    if ((uint64_t)more > PTRDIFF_MAX / size || !(grown = realloc(old, (size_t)more * size))) return false;
     memcpy(array, &grown, sizeof grown);
     *room = more;
     return true;
