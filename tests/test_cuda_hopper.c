@@ -184,15 +184,16 @@ TEST(hopper_misuse) {
     order("forward");
     cuda *g = cr_cuda_enter("test", cr_cuda(0));
     REQUIRE(g, "%s", cr_error());
-    cr_writer text = {0};
-    cr_writer_add(&text, "%s%s%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, preamble, cr_cuda_source_hopper,
+    cr_out text = {0};
+    cr_out_format(&text, "%s%s%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, preamble, cr_cuda_source_hopper,
                   common);
     for (int i = 0; i < WRONG; i++)
-        cr_writer_add(&text, "KERNEL(128) wrong_%d(const __grid_constant__ hopper x) { %s }\n", i, wrong[i].body);
-    cr_writer_add(&text, "#endif\n");
+        cr_out_format(&text, "KERNEL(128) wrong_%d(const __grid_constant__ hopper x) { %s }\n", i, wrong[i].body);
+    cr_out_format(&text, "#endif\n");
     cuda_module module = NULL;
-    char *code = compiled(text.s, "--gpu-architecture=sm_90a"), *plain = compiled(text.s, "--gpu-architecture=sm_90"),
-         *newer = compiled(text.s, "--gpu-architecture=sm_100a");
+    char *code = compiled(text.text, "--gpu-architecture=sm_90a"),
+         *plain = compiled(text.text, "--gpu-architecture=sm_90"),
+         *newer = compiled(text.text, "--gpu-architecture=sm_100a");
     REQUIRE(code && plain && newer, "not compiled");
     CHECK(cr_cu.ModuleLoadData(&module, newer) == 209, "a text for sm_100a is loaded by an sm_90: %s", message());
     cuda_address memory = 0;
@@ -228,7 +229,7 @@ TEST(hopper_misuse) {
     }
     CHECK(!cr_cu.MemFree(memory), "%s", message());
     free(code), free(plain), free(newer);
-    cr_writer_free(&text);
+    cr_out_free(&text);
     cr_cuda_leave(g, CR_OK);
     order(getenv("CUDASIM_ORDER"));
 }

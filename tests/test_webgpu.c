@@ -597,7 +597,7 @@ static WGPUShaderModule counting_module(WGPUDevice device, const WGPUShaderModul
         at += n + (at[n] == '\n');
     }
     WGPUShaderSourceWGSL counted = *source;
-    counted.code = (WGPUStringView){w.s, WGPU_STRLEN};
+    counted.code = (WGPUStringView){w.out.text, WGPU_STRLEN};
     WGPUShaderModule module =
         true_module(device, &(WGPUShaderModuleDescriptor){.nextInChain = &counted.chain, .label = d->label});
     cr_wgsl_free(&w);
@@ -1201,11 +1201,11 @@ TEST(lines_of_files) {
     wgsl w = {0};
     cr_wgsl_const(&w, "TWO", 2);
     cr_wgsl_const(&w, "NONE", 0);
-    const size_t begin = w.n;
+    const size_t begin = w.out.bytes;
     cr_wgsl_file(&w, "a\n#for i TWO\n#for j TWO\n#if TWO\nb$iu$j\n#else\nc\n#end\n#end\n#end\n#if NONE\n#if "
                      "TWO\nd\n#end\n#for i TWO\ne\n#end\n#else\nf\n#end\n"
                      "#for i NONE\ng\n#end\n#if UNDEFINED\nh\n#end\ni");
-    CHECK(!strcmp(w.s + begin, "a\nb0u0\nb0u1\nb1u0\nb1u1\nf\ni\n"), "the lines are: %s", w.s + begin);
+    CHECK(!strcmp(w.out.text + begin, "a\nb0u0\nb0u1\nb1u0\nb1u1\nf\ni\n"), "the lines are: %s", w.out.text + begin);
     cr_wgsl_free(&w);
     test_ran_on(dev());
 }

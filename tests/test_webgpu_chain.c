@@ -38,7 +38,7 @@ static WGPUShaderModule contracting_module(WGPUDevice device, const WGPUShaderMo
         at += n + (at[n] == '\n');
     }
     WGPUShaderSourceWGSL changed = *source;
-    changed.code = (WGPUStringView){w.s, WGPU_STRLEN};
+    changed.code = (WGPUStringView){w.out.text, WGPU_STRLEN};
     WGPUShaderModule module =
         true_module(device, &(WGPUShaderModuleDescriptor){.nextInChain = &changed.chain, .label = d->label});
     cr_wgsl_free(&w);

@@ -100,7 +100,7 @@ PLAN_MUTANTS = [
         "test_plan_ops loops",
     ),
     PlanMutant("loops", LOOPS, "const bool minus = «s->op == CR_OP_SUB»;", "false", "test_plan_ops loops"),
-    PlanMutant("loops", LOOPS, 'if («held >> k & 1») cr_writer_add(t, "const vec', "0", "tiles"),
+    PlanMutant("loops", LOOPS, 'if («held >> k & 1») cr_out_format(t, "const vec', "0", "tiles"),
     # groups by tiles
     PlanMutant("tile", TILE, "& CR_WRITES && «!in_step(t, &c->of[m].rows, i, s, r, k)»)", "false", "tiles"),
     PlanMutant("tile", TILE, "«u[buffer].inside == u[buffer].total» &&", "true", "tiles"),
