@@ -80,8 +80,8 @@ typedef enum cr_random_kind {
                                                        (r cos(2 pi u1), r sin(2 pi u1)) */
 } cr_random_kind;
 
-/* ---- recurrent layers: T steps over B sequences: step t has the rows at[t] .. at[t + 1] - 1, one for each of the first
- * B_t sequences */
+/* ---- recurrent layers: T steps over B sequences.  Step t has the rows at[t] .. at[t + 1] - 1, one for each of the
+ * first B_t sequences. */
 typedef struct cr_recurrent_steps {
     cr_cell cell;
     bool reverse;
