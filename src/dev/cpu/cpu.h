@@ -1,4 +1,4 @@
-/* cpu.h - what the files of the cpu device share.  kernels.h describes the kernels. */
+/* cpu.h - what the files of the cpu device share.  kernels.def describes the kernels. */
 #ifndef CR_CPU_H
 #define CR_CPU_H
 
