@@ -25,20 +25,20 @@ static double attention_flops(const cr_array *q, const cr_array *k, int64_t firs
 }
 
 /* ---- each kernel's arguments: the size of the struct, and its members */
-enum { MOST_MEMBERS = 16 };
+enum { MOST_MEMBERS = 16 };                         /* of one struct */
 typedef enum member_kind { ARRAY, LIST, WALKS, BYTES, SEED, DONE, COUNT, ROWS, ELEMENTS, FLOPS } member_kind;
 typedef struct member {
     member_kind kind;
     uint8_t use;                                    /* of an array: CR_READS, CR_WRITES, or both */
     bool whole;                                     /* an array of which each row reads all */
-    int without;                                    /* the number of a walk's input that is no array; -1: none */
+    int8_t without;                                 /* the number of a walk's input that is no array; -1: none */
     void *at;
     int64_t n;                                      /* arrays of LIST, walks of WALKS, bytes, neighbours of ELEMENTS */
     double flops;
 } member;
 
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...)                                                                    \
-    static int members_of_##name(void *args, member *to) {                                                           \
+    __attribute__((cold)) static int members_of_##name(void *args, member *to) {                                     \
         cr_##name##_args *a = args;                                                                                  \
         const member of[] = {__VA_ARGS__};                                                                           \
         _Static_assert(sizeof of <= MOST_MEMBERS * sizeof *of, "MOST_MEMBERS");                                      \
@@ -52,7 +52,7 @@ typedef struct member {
 #define OUT_ADD(x, adds)       {.kind = ARRAY, .at = &a->x, .use = (adds) ? CR_READS | CR_WRITES : CR_WRITES},
 #define IN_WHOLE(x)            {.kind = ARRAY, .at = &a->x, .use = CR_READS, .whole = true},
 #define LIST(x, count)         {.kind = LIST, .at = &a->x, .n = count},
-#define WALKS(x, count, input) {.kind = WALKS, .at = &a->x, .n = count, .without = input},
+#define WALKS(x, count, input) {.kind = WALKS, .at = &a->x, .n = count, .without = (int8_t)(input)},
 #define BYTES(type, x, bytes)  {.kind = BYTES, .at = &a->x, .n = (int64_t)(bytes)},
 #define STEPS(x)               BYTES(const int64_t *, x.at, sizeof *a->x.at * (size_t)(a->x.T + 1))
 #define SEED(seed, counter)    {.kind = SEED, .at = &a->seed},
