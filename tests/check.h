@@ -158,20 +158,23 @@ static cr_storage *guarded_allocate(const cr_device *d, size_t bytes) {
     return cr_storage_new(base + GUARD, bytes, d, guarded_free);
 }
 
-/* ---- counted kernels: the twins of cpu and ref count the runs of every kernel in the list (dev/kernels.h) */
+/* ---- counted kernels: the twins of cpu and ref count the runs of every kernel in dev/kernels.def */
 #define COUNTED(device, name)                                                                       \
     static atomic_long device##_ran_##name;                                                         \
     static cr_status device##_counted_##name(const cr_##name##_args *args) {                        \
         atomic_fetch_add(&device##_ran_##name, 1);                                                  \
         return cr_device_##device.kernels->name(args);                                              \
     }
-#define COUNTED_ON_CPU(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_cpu(COUNTED(cpu, name))
-#define COUNTED_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(COUNTED(ref, name))
-CR_KERNELS(COUNTED_ON_CPU)
-CR_KERNELS(COUNTED_ON_REF)
-#define ENTRY_ON_CPU(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_cpu(.name = cpu_counted_##name, )
-#define ENTRY_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(.name = ref_counted_##name, )
-static const cr_kernels counted_cpu = {CR_KERNELS(ENTRY_ON_CPU)}, counted_ref = {CR_KERNELS(ENTRY_ON_REF)};
+#define KERNEL(name, on_cpu, on_ref, ...) CR_IF_##on_cpu(COUNTED(cpu, name)) CR_IF_##on_ref(COUNTED(ref, name))
+#include "dev/kernels.def"
+static const cr_kernels counted_cpu = {
+#define KERNEL(name, on_cpu, on_ref, ...) CR_IF_##on_cpu(.name = cpu_counted_##name, )
+#include "dev/kernels.def"
+};
+static const cr_kernels counted_ref = {
+#define KERNEL(name, on_cpu, on_ref, ...) CR_IF_##on_ref(.name = ref_counted_##name, )
+#include "dev/kernels.def"
+};
 
 /* How many kernels in the list have not run on a device that has them.  gradients: those of gradients,
  * which test_grad runs; else all others but two, which need optimizers (test_update) and bits of
@@ -182,12 +185,12 @@ static long idle_kernel(const char *device, const char *name, long runs, bool gr
     printf("  no test ran %s on %s\n", name, device);
     return 1;
 }
-#define IDLE_ON_CPU(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_cpu(+idle_kernel("cpu", #name, \
-    cpu_ran_##name, gradients))
-#define IDLE_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(+idle_kernel("ref", #name, \
-    ref_ran_##name, gradients))
 __attribute__((unused)) static long idle_kernels(bool gradients) {
-    return 0 CR_KERNELS(IDLE_ON_CPU) CR_KERNELS(IDLE_ON_REF);
+    long idle = 0;
+#define IDLE(device, name) idle += idle_kernel(#device, #name, device##_ran_##name, gradients);
+#define KERNEL(name, on_cpu, on_ref, ...) CR_IF_##on_cpu(IDLE(cpu, name)) CR_IF_##on_ref(IDLE(ref, name))
+#include "dev/kernels.def"
+    return idle;
 }
 
 /* The i-th device to test: the guarded twin where the host can see its memory; NULL past the end. */

@@ -66,6 +66,7 @@ COMPILER = {"immintrin.h", "cpuid.h", "arm_neon.h"}  # of the processor, not of 
 VENDORS = {
     "wgpu.h": "dev/webgpu/api.h"
 }  # header of a library that is opened at run time -> the only file that may include it
+MADE = {"wgsl.gen.h"}  # by the build
 PLATFORM = "core/os.c"
 EXTENSION = {"chainrule.h", "Python.h", "structmember.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -127,7 +128,7 @@ def sees_tensors(src: Path, path: Path) -> bool:
 
 def check_own(src: Path, path: Path, file: str, name: str) -> str | None:
     found = resolve(src, path, name)
-    if name == "chainrule.h":
+    if name == "chainrule.h" or name in MADE:
         return None
     if not found.is_file():
         return f'"{name}" is not there'

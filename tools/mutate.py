@@ -383,7 +383,7 @@ def plan_tree() -> set[str]:
         (WORK / path).write_text(with_choices(path))
     (WORK / "mutant.h").write_text("extern int cr_mutant;\n")
     (WORK / "mutant.c").write_text(CHOICE)
-    return files
+    return {"src/plan/kernels.c" if path.endswith(".def") else path for path in files}
 
 
 def tests_of(m: PlanMutant) -> tuple[str, list[str]]:

@@ -18,7 +18,7 @@ class PlanMutant:
 
 PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
-GRAPH = "src/plan/graph.c"
+GRAPH, KERNELS = "src/plan/graph.c", "src/dev/kernels.def"
 PLAN_MUTANTS = [
     # kernels whose results nothing reads
     PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
@@ -106,9 +106,14 @@ PLAN_MUTANTS = [
     PlanMutant("tile", TILE, "«u[buffer].inside == u[buffer].total» &&", "true", "tiles"),
     PlanMutant("tile", TILE, "«cr_may_pass(p, s, skipped, n_skipped)») {", "true", "tiles"),
     PlanMutant("tile", TILE, "&& «!u[buffer].parts» &&", "true", "tiles"),
-    PlanMutant("tile", TILE, "if («cr_step_array(s, &s->operands[k]) == weights»)", "false", "tiles"),
-    PlanMutant("tile", TILE, "«a->y.dtype == CR_F64 ? 2 : 4»", "1", "tiles"),
+    PlanMutant("tile", TILE, "&& «!s->operands[k].whole»;", "true", "tiles"),
+    PlanMutant("tile", KERNELS, "«a->y.dtype == CR_F64 ? 2 : 4»", "1", "tiles"),
+    PlanMutant("tile", TILE, "+ «(uint64_t)(t / unit)»;", "0", "tiles"),
+    PlanMutant("tile", TILE, "r->each[k] = «all ? unit : 0»;", "0", "tiles"),
     PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
+    # what a call reads and writes
+    PlanMutant("roles", KERNELS, "OUT_ADD(c, «a->how & CR_MATMUL_ADD»)", "0", "test_plan_ops"),
+    PlanMutant("roles", KERNELS, "OUT_OR_IN(x, «a->kind == CR_CONV_INPUT»)", "0", "test_plan_ops"),
     # kernels launched as one
     PlanMutant("graph", GRAPH, "fresh = «now.fresh != all->before.fresh» ||", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "|| «new_in_each_run(p, s)»;", "false", "test_cuda_graph"),

@@ -1,4 +1,4 @@
-/* linear_quantized.c - y = x w^T + b with weights of 4 or 8 bits (kernels.h has their layout): x (..., C), codes
+/* linear_quantized.c - y = x w^T + b with weights of 4 or 8 bits (kernels.def has their layout): x (..., C), codes
  * (OC, C) i8 or (OC, C / 2) u8, scales (OC, C / G) f16, b (OC).  The codes are frozen: x and b have gradients.
  *
  * Few rows of x: a kernel that reads each code once.  Many: parts of w become floats in turn, and the device's

@@ -1,4 +1,4 @@
-/* quantize.c - weights w (OC, C) to codes of 8 or 4 bits with a scale for each group (kernels.h has the layout).
+/* quantize.c - weights w (OC, C) to codes of 8 or 4 bits with a scale for each group (kernels.def has the layout).
  *
  * To nearest, or with the second moments H of the layer's inputs by GPTQ (Frantar et al., arXiv 2210.17323) in the
  * form of LDLQ (Chee et al., arXiv 2307.13304): with H = (I + U) D (I + U)^T, U strictly upper, column k is rounded

@@ -37,6 +37,7 @@ typedef struct cr_operand {
     int buffer;
     uint8_t use;                                    /* CR_READS, CR_WRITES, or both */
     bool walk;                                      /* a cr_arg of an elementwise program, else a cr_array */
+    bool whole;                                     /* an array of which each row of a tile reads all */
     uint32_t at;                                    /* of the array, in bytes from the start of the arguments */
     int64_t low, high;                              /* the bytes of the buffer that it may touch */
 } cr_operand;
@@ -197,6 +198,11 @@ static inline cr_arg *cr_step_arg(const cr_step *s, const cr_operand *o) { retur
 static inline cr_elementwise_args *cr_step_walks(const cr_step *s) { return (void *)s->args; }
 /* (seed, counter) of a kernel that draws; NULL: it draws nothing */
 uint64_t *cr_step_seed(const cr_step *s);
+const cr_walk *cr_step_all_walks(const cr_step *s, int64_t *n);       /* of any kernel; NULL: it has none */
+/* An array whose rows may be computed apart (together: 0), or so many of its elements; NULL: none. */
+const cr_array *cr_step_tiles(const cr_step *s, int64_t *together);
+bool    **cr_kernel_done(int kernel, const void *args);       /* NULL: it runs always */
+bool      cr_kernel_counts(int kernel, const void *args);     /* the host reads one of its results */
 
 /* ---- passes */
 /* does the order of the two matter?  A step of the host may set the params of an update */

@@ -253,22 +253,11 @@ static bool find_draw(recording *r, cr_step *s) {
     return false;
 }
 
-static const cr_walk *walks_of(const cr_step *s, int64_t *n) {
-    *n = 0;
-    if (s->kernel == CR_KERNEL_elementwise) {
-        *n = cr_step_walks(s)->count;
-        return cr_step_walks(s)->walks;
-    }
-    if (s->kernel != CR_KERNEL_update_by_product) return NULL;
-    *n = 1;
-    return ((const cr_update_by_product_args *)(const void *)s->args)->update;
-}
-
 /* The walks of a step read one list of params, which the plan owns. */
 static bool own_params(recording *r, cr_step *s) {
     cr_plan *p = r->plan;
     int64_t n;
-    const cr_walk *walks = walks_of(s, &n);
+    const cr_walk *walks = cr_step_all_walks(s, &n);
     const int count = n ? walks[0].program->n_param : 0;
     if (!count) return true;
     double *own = malloc((size_t)count * sizeof *own);
@@ -283,16 +272,10 @@ static bool own_params(recording *r, cr_step *s) {
     return true;
 }
 
-/* Kernels that say whether they ran. */
-static bool **done_of(int kernel, const void *args) {
-    if (kernel == CR_KERNEL_linear_quantized) return &((cr_linear_quantized_args *)(uintptr_t)args)->done;
-    if (kernel == CR_KERNEL_matmul_epilogue) return &((cr_matmul_epilogue_args *)(uintptr_t)args)->done;
-    return NULL;
-}
 
 static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const void *args) {
     cr_plan *p = r->plan;
-    if (kernel == CR_KERNEL_nonzero)
+    if (cr_kernel_counts(kernel, args))
         return refuse(r->name, "the number of results depends on values, which are read",
                       "use where() or multiply by the mask, or move it out of the step");
     cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_KERNEL, 0);
@@ -300,7 +283,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
     s->run = run;
     if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
         return no_memory();
-    bool **done = done_of(kernel, s->args);
+    bool **done = cr_kernel_done(kernel, s->args);
     if (done) *done = NULL;
     if (find_draw(r, s)) return CR_OK;
     return refuse(r->name, "random numbers are drawn with a seed that is set", "seed the generator before the step");
@@ -312,7 +295,7 @@ static cr_status watch_kernel(int kernel, cr_kernel_run run, const void *args) {
     const int before = r->plan->n_steps;
     cr_status status = r->failed ? CR_OK : note_kernel(r, kernel, run, args);
     if (status == CR_OK) status = run(args);
-    bool **done = done_of(kernel, args);
+    bool **done = cr_kernel_done(kernel, args);
     if (done && *done && !**done && r->plan->n_steps > before) cr_step_free(&r->plan->steps[--r->plan->n_steps]);
     if (status != CR_OK) r->failed = true;
     cr_modes.recording = r->id;

@@ -24,7 +24,8 @@ typedef struct rows {
     int64_t numel, unit;
     int64_t step[CR_MAX_OUTPUTS + CR_MAX_INPUTS];
     bool dense[CR_MAX_OUTPUTS + CR_MAX_INPUTS];     /* the unit's elements lie within its step */
-    bool row[CR_MAX_OUTPUTS + CR_MAX_INPUTS];       /* an array whose first axis counts the units */
+    int64_t each[CR_MAX_OUTPUTS + CR_MAX_INPUTS];   /* elements t for each index of an array's first axis; 0: its shape
+                                                     * is that of the whole in each tile */
 } rows;
 
 static bool walk_rows(const cr_step *s, rows *r) {
@@ -53,9 +54,9 @@ static bool array_rows(const cr_step *s, int64_t M, int64_t unit, rows *r) {
     r->unit = unit;
     for (int k = 0; k < s->n_operands; k++) {
         const cr_array *a = cr_step_array(s, &s->operands[k]);
-        const bool all = a->ndim && a->shape[0] == M;
+        const bool all = a->ndim && a->shape[0] == M && !s->operands[k].whole;
         int64_t reach = 0;
-        r->row[k] = all;
+        r->each[k] = all ? unit : 0;
         r->step[k] = all ? a->strides[0] : 0;
         r->dense[k] = all && a->strides[0] > 0;
         for (int d = 1; d < a->ndim; d++) {
@@ -81,65 +82,22 @@ static bool flat_rows(const cr_step *s, int64_t unit, rows *r) {
         flatten(cr_step_array(s, &s->operands[k]));
         r->step[k] = unit;
         r->dense[k] = true;
-        r->row[k] = unit == 1;
+        r->each[k] = 1;
     }
     r->numel = cr_step_array(s, &s->operands[0])->numel;
     r->unit = unit;
     return r->numel > 0;
 }
 
-/* Weights that all rows read, also where there are as many as rows. */
-static void not_by_rows(const cr_step *s, const cr_array *weights, rows *r) {
-    for (int k = 0; k < s->n_operands; k++)
-        if (cr_step_array(s, &s->operands[k]) == weights) r->row[k] = r->dense[k] = false, r->step[k] = 0;
-}
-
 static bool rows_of(const cr_step *s, rows *r) {
     if (s->kind != CR_STEP_KERNEL) return false;
-    switch (s->kernel) {
-        case CR_KERNEL_elementwise: return walk_rows(s, r);
-        case CR_KERNEL_copy: {
-            const cr_copy_args *a = (const void *)s->args;
-            if (!a->dst.numel || !a->dst.ndim) return false;
-            return flat_rows(s, 1, r) || array_rows(s, a->dst.shape[0], a->dst.numel / a->dst.shape[0], r);
-        }
-        case CR_KERNEL_random: {
-            const cr_random_args *a = (const void *)s->args;
-            return flat_rows(s, a->y.dtype == CR_F64 ? 2 : 4, r);       /* elements of a Philox block */
-        }
-        case CR_KERNEL_softmax: {
-            const cr_softmax_args *a = (const void *)s->args;
-            return array_rows(s, a->x.shape[0], a->x.shape[1], r);
-        }
-        case CR_KERNEL_softmax_bwd: {
-            const cr_softmax_bwd_args *a = (const void *)s->args;
-            return array_rows(s, a->y.shape[0], a->y.shape[1], r);
-        }
-        case CR_KERNEL_norm: {
-            const cr_norm_args *a = (const void *)s->args;
-            const bool found = array_rows(s, a->x.shape[0], a->x.shape[1], r);
-            not_by_rows(s, &a->w, r);
-            not_by_rows(s, &a->b, r);
-            return found;
-        }
-        case CR_KERNEL_cross_entropy_bwd: {
-            const cr_cross_entropy_bwd_args *a = (const void *)s->args;
-            return array_rows(s, a->x.shape[0], a->x.shape[1], r);
-        }
-        case CR_KERNEL_gather: {
-            const cr_gather_args *a = (const void *)s->args;
-            return a->x.shape[2] == 1 && array_rows(s, a->x.shape[0], a->x.shape[1], r);
-        }
-        case CR_KERNEL_arg_reduce: {
-            const cr_arg_reduce_args *a = (const void *)s->args;
-            return a->x.shape[2] == 1 && array_rows(s, a->x.shape[0], a->x.shape[1], r);
-        }
-        case CR_KERNEL_reduce: {
-            const cr_reduce_args *a = (const void *)s->args;
-            return a->x.shape[2] == 1 && array_rows(s, a->x.shape[0], a->x.shape[1], r);
-        }
-        default: return false;
-    }
+    if (s->kernel == CR_KERNEL_elementwise) return walk_rows(s, r);
+    int64_t together;
+    const cr_array *x = cr_step_tiles(s, &together);
+    if (!x || !x->ndim || !x->numel) return false;
+    const int64_t M = x->shape[0], unit = x->numel / M;
+    if (together) return flat_rows(s, together, r) || (together == 1 && array_rows(s, M, unit, r));
+    return (x->ndim == 2 || x->shape[2] == 1) && array_rows(s, M, unit, r);
 }
 
 /* ---- which steps go together */
@@ -229,7 +187,7 @@ struct cr_tile_ref {
     uint32_t at; bool walk; uint8_t size;
     int inner;                                      /* which inner buffer; -1: none */
     int64_t unit, step;
-    bool rows;                                      /* an array whose first axis counts the units */
+    int64_t each;                                   /* see rows */
 };
 
 /* parts: members use places of the buffer that are apart, as cat does; then it is no tile */
@@ -303,7 +261,7 @@ static cr_status list_refs(cr_group *g, const candidate *c, cr_step *whole) {
             const int inner = inner_number(g, o->buffer);
             g->refs[n++] = (struct cr_tile_ref){.at = at + o->at, .walk = o->walk, .size = (uint8_t)size_of(s, k),
                                                 .inner = inner, .unit = r->unit, .step = r->step[k],
-                                                .rows = r->row[k]};
+                                                .each = r->each[k]};
             if (inner < 0) whole->operands[whole->n_operands++] = *o;
         }
         at += args_line(s->bytes);
@@ -468,7 +426,7 @@ static bool take_own(const cr_group *g, const char *args, own *o) {
 /* The operand covers elements [t, t + n) of the common space. */
 static void place(const struct cr_tile_ref *ref, const own *o, const char *args, int64_t t, int64_t n) {
     char *at = o->args + ref->at;
-    const int64_t moved = t / ref->unit * ref->step, units = n / ref->unit;
+    const int64_t moved = t / ref->unit * ref->step;
     if (ref->walk) {
         cr_arg *a = (void *)at;
         const cr_arg *whole = (const void *)(args + ref->at);
@@ -486,20 +444,20 @@ static void place(const struct cr_tile_ref *ref, const own *o, const char *args,
     const cr_array *whole = (const void *)(args + ref->at);
     if (ref->inner >= 0) a->storage = &o->inner[ref->inner];
     a->offset = ref->inner >= 0 ? 0 : whole->offset + moved;
-    if (!ref->rows) return;
-    a->shape[0] = units;
-    a->numel = whole->numel / whole->shape[0] * units;
+    if (!ref->each) return;
+    a->shape[0] = n / ref->each;
+    a->numel = whole->numel / whole->shape[0] * a->shape[0];
 }
 
+/* What belongs to no operand: the shape of a walk, and the counter of random numbers. */
 static void place_step(const cr_step *s, char *args, const char *whole, int64_t unit, int64_t t, int64_t n) {
     if (s->kernel == CR_KERNEL_elementwise) {
         cr_walk *w = (cr_walk *)(uintptr_t)((cr_elementwise_args *)(void *)args)->walks;
         w->shape[0] = n / unit;
         w->numel = n;
-    } else if (s->kernel == CR_KERNEL_random) {
-        cr_random_args *a = (void *)args;
-        a->counter = ((const cr_random_args *)(const void *)whole)->counter + (uint64_t)(t / unit);
-        a->y.shape[0] = a->y.numel = n;
+    } else if (s->draw >= 0) {
+        const ptrdiff_t at = (char *)(cr_step_seed(s) + 1) - s->args;
+        *(uint64_t *)(void *)(args + at) = *(const uint64_t *)(const void *)(whole + at) + (uint64_t)(t / unit);
     }
 }
 

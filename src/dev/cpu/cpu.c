@@ -139,9 +139,14 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 /* kernels have finished when they return */
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 
-CR_KERNELS(CR_WATCHED_OF_CPU)
-static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_CPU).update_keeps_bits = cr_cpu_update_keeps_bits,
-                                    .chains = true};
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(CR_WATCHED(cr_cpu_, name))
+#include "../kernels.def"
+static const cr_kernels kernels = {
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(CR_ENTRY(name))
+#include "../kernels.def"
+    .update_keeps_bits = cr_cpu_update_keeps_bits,
+    .chains = true,
+};
 
 const cr_device cr_device_cpu = {
     .name = "cpu",

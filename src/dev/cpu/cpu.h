@@ -1,4 +1,4 @@
-/* cpu.h - what the files of the cpu device share.  kernels.h describes the kernels. */
+/* cpu.h - what the files of the cpu device share.  kernels.def describes the kernels. */
 #ifndef CR_CPU_H
 #define CR_CPU_H
 
@@ -36,7 +36,8 @@ bool        cr_cpu_owns(const cr_storage *s);       /* allocated here: 64-byte a
 void        cr_cpu_limit_memory(size_t bytes);      /* for tests: simulates a system with so much memory; 0: no limit */
 
 /* ---- kernels (kernels.h): one file each */
-CR_KERNELS(CR_KERNEL_OF_CPU)
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(cr_##name##_kernel cr_cpu_##name;)
+#include "../kernels.def"
 bool cr_cpu_update_keeps_bits(const cr_matmul_args *args);
 /* cr_cpu_copy for plain memory */
 void cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt,

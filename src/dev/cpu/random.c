@@ -1,4 +1,4 @@
-/* random.c - arrays of random numbers, as kernels.h defines each element.  The bits do not depend on
+/* random.c - arrays of random numbers, as kernels.def defines each element.  The bits do not depend on
  * the threads; only the last bit of normals depends on the machine. */
 #include "blocks.h"
 #include "isa.h"

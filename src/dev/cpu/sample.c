@@ -1,4 +1,4 @@
-/* sample.c - permutations and weighted samples, as kernels.h defines them.  Position i uses the i-th
+/* sample.c - permutations and weighted samples, as kernels.def defines them.  Position i uses the i-th
  * word of the stream, so nothing depends on the threads. */
 #include "blocks.h"
 #include "isa.h"

@@ -251,7 +251,8 @@ cr_status    cr_cuda_faults_poll(cuda *g, const char *op);
 cr_status    cr_cuda_faults_check(cuda *g, const char *op);       /* waits for all kernels that may fail, then polls */
 
 /* ---- kernels (kernels.h) */
-CR_KERNELS(CR_KERNEL_OF_CUDA)
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cuda(cr_##name##_kernel cr_cuda_##name;)
+#include "../kernels.def"
 extern const cr_kernels cr_cuda_kernels;                          /* table.c */
 cr_status cr_cuda_synchronize(const cr_device *d);
 extern const cr_linking cr_cuda_linking;                          /* nccl.c */

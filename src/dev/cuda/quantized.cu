@@ -1,4 +1,4 @@
-/* quantized.cu - weights of 4 or 8 bits (kernels.h has their layout): T floats, A the type of computation, BITS.
+/* quantized.cu - weights of 4 or 8 bits (kernels.def has their layout): T floats, A the type of computation, BITS.
  *
  * dequantize: a thread for 8 neighbouring elements.  linear: a warp for a row of w, which it reads once for up to
  * QUANTIZED_ROWS rows of x, 16 bytes of codes a lane at a time.  Limited by the bytes of the codes. */

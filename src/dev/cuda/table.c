@@ -8,5 +8,10 @@ cr_status cr_cuda_synchronize(const cr_device *d) {
     return cr_cuda_leave(g, status == CR_OK ? cr_cuda_faults_check(g, "synchronize") : status);
 }
 
-CR_KERNELS(CR_WATCHED_OF_CUDA)
-const cr_kernels cr_cuda_kernels = {CR_KERNELS(CR_ENTRY_OF_CUDA).chains = true};
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cuda(CR_WATCHED(cr_cuda_, name))
+#include "../kernels.def"
+const cr_kernels cr_cuda_kernels = {
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cuda(CR_ENTRY(name))
+#include "../kernels.def"
+    .chains = true,
+};

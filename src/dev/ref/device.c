@@ -64,8 +64,12 @@ static cr_memory memory(const cr_device *d) {
 static void reset_peak(const cr_device *d) { (void)d; atomic_store(&bytes_peak, atomic_load(&bytes_now)); }
 static void empty_cache(const cr_device *d) { (void)d; }
 
-CR_KERNELS(CR_WATCHED_OF_REF)
-static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_REF)};
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##ref(CR_WATCHED(cr_ref_, name))
+#include "../kernels.def"
+static const cr_kernels kernels = {
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##ref(CR_ENTRY(name))
+#include "../kernels.def"
+};
 
 const cr_device cr_device_ref = {
     .name = "ref",

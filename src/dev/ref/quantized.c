@@ -1,4 +1,4 @@
-/* quantized.c - weights of 4 or 8 bits, one after another (kernels.h has their layout). */
+/* quantized.c - weights of 4 or 8 bits, one after another (kernels.def has their layout). */
 #include "ref.h"
 
 static double weight(const cr_array *codes, const cr_array *scales, int64_t n, int64_t k, int64_t K) {

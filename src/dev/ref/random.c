@@ -1,4 +1,4 @@
-/* random.c - random numbers, each element by its definition in kernels.h. */
+/* random.c - random numbers, each element by its definition in kernels.def. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -42,6 +42,7 @@ cr_status cr_ref_check_index(const char *op, const cr_array *index, int64_t boun
 /* NULL: no memory, a failure is recorded */
 int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx);
 
-CR_KERNELS(CR_KERNEL_OF_REF)
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##ref(cr_##name##_kernel cr_ref_##name;)
+#include "../kernels.def"
 
 #endif

@@ -1,19 +1,13 @@
 /* argreduce.c - where the first largest or smallest element of x (M, R, N) lies along R: (M, N)
  * i64.  In stages as in reduce.c, with positions in place of values: a later stage looks only at
  * the best elements of the parts of the stage before. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { PART = 16 * GPU_GROUP };                     /* candidates of one workgroup */
 
 /* first: all of R are candidates; last: y takes positions as i64 */
 typedef struct kernel { int id; cr_dtype dtype; int max, first, last; } kernel;
-
-typedef struct parameters {
-    uint32_t zero, R, N, candidates;
-    uint32_t x, stride_m, stride_r, stride_n;
-    uint32_t parts, part_size, y, results;
-} parameters;
-_Static_assert(sizeof(parameters) == 48, "the struct of argreduce.wgsl");
 
 typedef struct stage {
     kernel kernel;
@@ -40,19 +34,19 @@ static void write(wgsl *w, const void *how) {
 /* found: where a stage that is not the last leaves positions; before: (M, candidates, N) of them,
  * NULL: every position is a candidate.  false: x or y is too long */
 static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c,
-                    parameters *q) {
+                    argreduce_parameters *q) {
     const int64_t results = s->at.M * s->parts * s->at.N, part = gpu_ceil_div(s->candidates, s->parts);
     const gpu_span x = cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
     const gpu_span y = found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results};
-    *q = (parameters){.R = (uint32_t)s->at.R,
-                      .N = (uint32_t)s->at.N,
-                      .candidates = (uint32_t)s->candidates,
-                      .stride_m = (uint32_t)s->at.strides[0],
-                      .stride_r = (uint32_t)s->at.strides[1],
-                      .stride_n = (uint32_t)s->at.strides[2],
-                      .parts = (uint32_t)s->parts,
-                      .part_size = (uint32_t)part,
-                      .results = (uint32_t)results};
+    *q = (argreduce_parameters){.R = (uint32_t)s->at.R,
+                                .N = (uint32_t)s->at.N,
+                                .candidates = (uint32_t)s->candidates,
+                                .stride_m = (uint32_t)s->at.strides[0],
+                                .stride_r = (uint32_t)s->at.strides[1],
+                                .stride_n = (uint32_t)s->at.strides[2],
+                                .parts = (uint32_t)s->parts,
+                                .part_size = (uint32_t)part,
+                                .results = (uint32_t)results};
     *c = (gpu_call){.op = op,
                     .write = write,
                     .how = &s->kernel,
@@ -69,7 +63,7 @@ static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *fo
 
 static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before) {
     gpu_call c;
-    parameters q;
+    argreduce_parameters q;
     s->parts = gpu_ceil_div(s->candidates, PART);
     s->kernel.first = !before;
     s->kernel.last = s->parts == 1;
@@ -87,7 +81,7 @@ static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before
 /* Splits the rows, or the columns of a single row, until x and y fit into windows. */
 static cr_status run_parts(gpu *g, const char *op, stage s) {
     gpu_call unused;
-    parameters unread;
+    argreduce_parameters unread;
     s.parts = 1;
     const bool rows = s.at.M > 1;
     const int64_t n = rows ? s.at.M : s.at.N, first = n / 2;

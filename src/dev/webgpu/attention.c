@@ -4,6 +4,7 @@
  * A workgroup has EDGE queries (forward, dq) or keys (dk, dv) and goes over tiles of EDGE keys or
  * queries, parts of which pass through workgroup memory.  A longer row of D has more invocations, so
  * that the registers hold every sum.  The order of sums is that of the keys. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -39,17 +40,6 @@ typedef struct heads {                              /* a kernel and its operands
     gpu_buffer *buffer[MOST_OPERANDS];
     const cr_array *t[MOST_OPERANDS];               /* NULL: contiguous f32 (B, H, T) of this file's own */
 } heads;
-
-typedef struct place { uint32_t offset, stride[4], unused[3]; } place;
-typedef struct parameters {
-    uint32_t zero, T, S, H, groups, head_groups, shared;
-    float scale;
-    uint32_t D;
-    int32_t first, last;
-    uint32_t unused;
-    place at[ROLES];
-} parameters;
-_Static_assert(sizeof(parameters) == 48 + 32 * ROLES, "the struct of attention.wgsl");
 
 /* of D elements; the others are f32 */
 static bool is_key(role r) { return r == K || r == V || r == DK || r == DV; }
@@ -151,20 +141,21 @@ typedef struct work { const int64_t *n; int64_t S, shared, first, last; double s
 
 /* Offset and strides of operand i, whose first element is number *begin of its buffer; n: the shape
  * of q. */
-static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int64_t *begin, place *at) {
+static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int64_t *begin, attention_place *at) {
     const cr_array *t = a->t[i];
     const int64_t *n = k->n, shared = is_key(a->how.operand[i].role) ? 1 : k->shared;
     const bool four = t && t->ndim == 4;
     const int64_t plain[] = {n[1] * n[2], n[2], 1, 0}, *strides = four ? t->strides : plain;
     const int64_t shape[4] = {p->B, p->H * shared, four ? t->shape[2] : n[2], four ? t->shape[3] : 1};
     *begin = (t ? t->offset : 0) + p->b * strides[0] + p->h * shared * strides[1];
-    for (int d = 0; d < 4; d++) at->stride[d] = (uint32_t)strides[d];
+    at->b = (uint32_t)strides[0], at->h = (uint32_t)strides[1];
+    at->row = (uint32_t)strides[2], at->column = (uint32_t)strides[3];
     return cr_gpu_span_of(*begin, 4, shape, strides);
 }
 
-static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w);
+static cr_status run_part(gpu *g, const char *op, const heads *a, attention_parameters q, const work *k, part w);
 
-static cr_status run_halves(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
+static cr_status run_halves(gpu *g, const char *op, const heads *a, attention_parameters q, const work *k, part w) {
     const bool batches = w.B > 1;
     const int64_t first = (batches ? w.B : w.H) / 2;
     const part half[2] = {batches ? (part){w.b, first, w.h, w.H} : (part){w.b, w.B, w.h, first},
@@ -175,7 +166,7 @@ static cr_status run_halves(gpu *g, const char *op, const heads *a, parameters q
 }
 
 /* Some batches or heads, split until they fit into windows and no dispatch runs too long. */
-static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
+static cr_status run_part(gpu *g, const char *op, const heads *a, attention_parameters q, const work *k, part w) {
     const bool whole = w.B <= 1 && w.H <= 1;
     const double products = a->how.kind == FORWARD ? 2 : 4,
                  pairs = products * (double)(w.B * w.H * k->shared) * (double)k->n[2] * (double)k->S;
@@ -187,20 +178,23 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
                   .parameters_bytes = sizeof q,
                   .work = pairs * (double)k->n[3]};
     if (!whole && c.work > GPU_SPLIT * g->most_work) return run_halves(g, op, a, q, k, w);
+    attention_place *const at[ROLES] = {[O] = &q.o,   [LSE] = &q.lse,     [Q] = &q.q,   [K] = &q.k,
+                                        [V] = &q.v,   [G] = &q.g,         [DQ] = &q.dq, [DK] = &q.dk,
+                                        [DV] = &q.dv, [DELTA] = &q.delta, [MASK] = &q.mask};
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
         const bool joint = a->how.joint && r == DK;
         int64_t begin[2];
         uint32_t offset;
         if (a->how.joint && r == DV) continue;
-        gpu_span s = span_of(a, i, k, &w, &begin[0], &q.at[r]);
+        gpu_span s = span_of(a, i, k, &w, &begin[0], at[r]);
         if (joint) {
-            const gpu_span dv = span_of(a, i + 1, k, &w, &begin[1], &q.at[DV]);
+            const gpu_span dv = span_of(a, i + 1, k, &w, &begin[1], at[DV]);
             s = (gpu_span){cr_imin(s.first, dv.first), cr_imax(s.end, dv.end)};
         }
         if (cr_gpu_bind_window(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &offset)) {
-            q.at[r].offset = offset + (uint32_t)(begin[0] - s.first);
-            if (joint) q.at[DV].offset = offset + (uint32_t)(begin[1] - s.first);
+            at[r]->offset = offset + (uint32_t)(begin[0] - s.first);
+            if (joint) at[DV]->offset = offset + (uint32_t)(begin[1] - s.first);
             continue;
         }
         return whole ? cr_gpu_fail_window(g, op, a->buffer[i]->bytes) : run_halves(g, op, a, q, k, w);
@@ -213,14 +207,14 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
 
 static cr_status run(gpu *g, const char *op, const heads *a, const work *k) {
     const int64_t *n = k->n, rows = a->how.kind == BACKWARD_KV ? k->S : n[2];
-    const parameters q = {.T = (uint32_t)n[2],
-                          .S = (uint32_t)k->S,
-                          .head_groups = (uint32_t)gpu_ceil_div(rows, EDGE),
-                          .shared = (uint32_t)k->shared,
-                          .scale = (float)k->scale,
-                          .D = (uint32_t)n[3],
-                          .first = (int32_t)k->first,
-                          .last = (int32_t)k->last};
+    const attention_parameters q = {.T = (uint32_t)n[2],
+                                    .S = (uint32_t)k->S,
+                                    .head_groups = (uint32_t)gpu_ceil_div(rows, EDGE),
+                                    .shared_by = (uint32_t)k->shared,
+                                    .scale = (float)k->scale,
+                                    .D = (uint32_t)n[3],
+                                    .first = (int32_t)k->first,
+                                    .last = (int32_t)k->last};
     return run_part(g, op, a, q, k, (part){0, n[0], 0, n[1] / k->shared});
 }
 

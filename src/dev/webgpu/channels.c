@@ -1,5 +1,6 @@
 /* channels.c - batch normalization by channel and its gradient (channels.wgsl): sums of parts of
  * each channel, their join, then every element.  The parts depend on the shape only. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <string.h>
@@ -14,13 +15,6 @@ typedef struct kernel {
     int n;
     struct { operand name; cr_dtype dtype; int written; } operand[MOST];
 } kernel;
-
-typedef struct parameters {
-    uint32_t zero, groups, B, C, S, rows, length, across, parts, first_part, first_row, first_channel, channels;
-    float eps, count;
-    uint32_t unused, offset[8];
-} parameters;
-_Static_assert(sizeof(parameters) == 96, "the struct of channels.wgsl");
 
 typedef struct division { int64_t rows, length, across, parts; } division;
 typedef struct channels {                           /* one kernel and its operands */
@@ -87,7 +81,8 @@ static channels kernel_of(const channels *from, channels_task task) {
 static bool is_large(const kernel *h, int i) { return h->operand[i].name <= Y; }
 
 /* Dispatches with the elements [first, end) of x, g and y in windows; *fits false: there are no such windows. */
-static cr_status dispatch(const channels *c, parameters p, int64_t first, int64_t end, uint64_t groups, bool *fits) {
+static cr_status dispatch(const channels *c, channels_parameters p, int64_t first, int64_t end, uint64_t groups,
+                          bool *fits) {
     gpu_call call = {.op = c->op,
                      .write = write,
                      .how = &c->how,
@@ -100,29 +95,29 @@ static cr_status dispatch(const channels *c, parameters p, int64_t first, int64_
         const cr_array *t = c->t[i];
         const bool large = is_large(&c->how, i);
         const gpu_span s = {t->offset + (large ? first : 0), t->offset + (large ? end : t->numel)};
-        if (!cr_gpu_bind_window(c->g, &call, gpu_buffer_of(t), s, t->dtype, &p.offset[i])) return *fits = false, CR_OK;
+        if (!cr_gpu_bind_window(c->g, &call, gpu_buffer_of(t), s, t->dtype, &p.offsets[i])) return *fits = false, CR_OK;
     }
     return cr_gpu_run(c->g, &call);
 }
 
-static parameters parameters_of(const channels *c) {
+static channels_parameters parameters_of(const channels *c) {
     const int64_t *shape = c->x->shape;
-    return (parameters){.B = (uint32_t)shape[0],
-                        .C = (uint32_t)shape[1],
-                        .S = (uint32_t)shape[2],
-                        .rows = (uint32_t)c->d.rows,
-                        .length = (uint32_t)c->d.length,
-                        .across = (uint32_t)c->d.across,
-                        .parts = (uint32_t)c->d.parts,
-                        .eps = (float)c->eps,
-                        .count = (float)(shape[0] * shape[2])};
+    return (channels_parameters){.B = (uint32_t)shape[0],
+                                 .C = (uint32_t)shape[1],
+                                 .S = (uint32_t)shape[2],
+                                 .rows = (uint32_t)c->d.rows,
+                                 .length = (uint32_t)c->d.length,
+                                 .across = (uint32_t)c->d.across,
+                                 .parts = (uint32_t)c->d.parts,
+                                 .eps = (float)c->eps,
+                                 .count = (float)(shape[0] * shape[2])};
 }
 
 /* Parts [first, end) of the channels [low, high), split until x fits. */
 static cr_status run_parts(const channels *c, int64_t first, int64_t end, int64_t low, int64_t high) {
     const int64_t B = c->x->shape[0], C = c->x->shape[1], S = c->x->shape[2], row = first / c->d.across * c->d.rows,
                   last = cr_imin(((end - 1) / c->d.across + 1) * c->d.rows, B), groups = (end - first) * (high - low);
-    parameters p = parameters_of(c);
+    channels_parameters p = parameters_of(c);
     bool fits;
     p.groups = (uint32_t)groups;
     p.first_part = (uint32_t)first, p.first_row = (uint32_t)row;
@@ -140,7 +135,7 @@ static cr_status run_parts(const channels *c, int64_t first, int64_t end, int64_
 /* The elements of the rows [first, end) of B C rows, split until they fit. */
 static cr_status run_rows(const channels *c, int64_t first, int64_t end) {
     const int64_t S = c->x->shape[2], count = (end - first) * S;
-    parameters p = parameters_of(c);
+    channels_parameters p = parameters_of(c);
     bool fits = false;
     cr_status status = CR_OK;
     p.groups = (uint32_t)count;
@@ -154,7 +149,7 @@ static cr_status run_rows(const channels *c, int64_t first, int64_t end) {
 }
 
 static cr_status run_channels(const channels *c) {
-    parameters p = parameters_of(c);
+    channels_parameters p = parameters_of(c);
     bool fits;
     p.groups = p.C;
     const cr_status status = dispatch(c, p, 0, 0, gpu_groups(p.C), &fits);

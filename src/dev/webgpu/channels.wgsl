@@ -25,7 +25,6 @@ struct parameters {
     channels: u32,                                  // of this dispatch
     eps: f32,
     count: f32,                                     // B S
-    unused: u32,
     offsets: array<vec4<u32>, 2>,                   // of the operands
 }
 

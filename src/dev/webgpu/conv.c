@@ -7,6 +7,7 @@
  *
  * As for products (matmul.c), a software GPU reads the operands directly, and so do depthwise
  * convolutions. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -28,15 +29,6 @@ typedef struct kernel {
     cr_dtype dtype, to;                             /* to: of the result; f32 where there are parts */
     int rows, weight, bias, bf16;
 } kernel;
-
-typedef struct walk { uint32_t size[4]; int32_t first[4], step[4]; uint32_t out[4]; } walk;
-typedef struct parameters {
-    uint32_t zero, groups, M, N, K, products, down, across, part, first_part;
-    uint32_t a_m, y_m, a_group, b_group, y_group, y_part;
-    uint32_t a, b, y, bias, axis[4], size[4];
-    walk n, k;
-} parameters;
-_Static_assert(sizeof(parameters) == 240, "the struct of conv.wgsl");
 
 typedef struct conv {
     gpu *g;
@@ -76,15 +68,15 @@ static void write(wgsl *w, const void *how) {
 /* ---- walks over positions and taps */
 
 static int64_t greatest_divisor(int64_t a, int64_t b) { return b ? greatest_divisor(b, a % b) : a; }
-static int64_t count_of(const walk *w) { return (int64_t)w->size[0] * w->size[1] * w->size[2] * w->size[3]; }
+static int64_t count_of(const conv_walk *w) { return (int64_t)w->size[0] * w->size[1] * w->size[2] * w->size[3]; }
 
-static void set_axis(walk *w, int d, int64_t size, int64_t first, int64_t step, int64_t out) {
+static void set_axis(conv_walk *w, int d, int64_t size, int64_t first, int64_t step, int64_t out) {
     w->size[d] = (uint32_t)size;
     w->first[d] = (int32_t)first;
     w->step[d] = size > 1 ? (int32_t)step : 0;
     w->out[d] = (uint32_t)out;
 }
-static void set_outer(walk *w, int64_t size, int64_t b, int64_t out) {
+static void set_outer(conv_walk *w, int64_t size, int64_t b, int64_t out) {
     w->size[3] = (uint32_t)size;
     w->first[3] = 0;
     w->step[3] = (int32_t)(uint32_t)b;
@@ -105,8 +97,8 @@ static bool fits(const cr_conv_args *args) {
 }
 
 /* Images `first` on, `count` of them.  r: the phase of INPUT; a, y: offsets of its first tap and position. */
-static void set_walks(const conv *c, int64_t count, const int64_t r[3], walk *positions, walk *taps, int64_t *a,
-                      int64_t *y) {
+static void set_walks(const conv *c, int64_t count, const int64_t r[3], conv_walk *positions, conv_walk *taps,
+                      int64_t *a, int64_t *y) {
     const cr_conv_args *args = c->args;
     const bool input = args->kind == CR_CONV_INPUT;
     const cr_array *w = &args->w, *images = input ? &args->y : &args->x, *other = input ? &args->x : &args->y;
@@ -179,8 +171,8 @@ static cr_status run_phase(const conv *c, int64_t piece, const int64_t r[3]) {
     const int64_t a_m = a->strides[kind == CR_CONV_FORWARD ? 0 : 1],
                   y_m = result.strides[kind == CR_CONV_WEIGHT ? 0 : 1];
     int64_t a_first, y_first;
-    parameters p = {.M = (uint32_t)c->M, .products = (uint32_t)args->groups, .part = (uint32_t)c->part};
-    walk positions, taps;
+    conv_parameters p = {.M = (uint32_t)c->M, .products = (uint32_t)args->groups, .part = (uint32_t)c->part};
+    conv_walk positions, taps;
     set_walks(c, count, r, &positions, &taps, &a_first, &y_first);
     p.n = kind == CR_CONV_WEIGHT ? taps : positions, p.k = kind == CR_CONV_WEIGHT ? positions : taps;
     p.N = (uint32_t)count_of(&p.n), p.K = (uint32_t)count_of(&p.k);
@@ -232,10 +224,10 @@ static cr_status run_phases(const conv *c, int64_t piece) {
 static cr_status join(const conv *c) {
     const cr_array *y = c->result;
     const kernel how = {.id = 'v', .task = JOIN, .dtype = y->dtype, .to = y->dtype, .bias = c->bias != NULL};
-    parameters p = {.groups = (uint32_t)y->numel,
-                    .part = (uint32_t)c->sums.shape[0],
-                    .y_part = (uint32_t)y->numel,
-                    .size = {(uint32_t)y->shape[1], (uint32_t)(y->shape[2] * y->shape[3] * y->shape[4])}};
+    conv_parameters p = {.groups = (uint32_t)y->numel,
+                         .part = (uint32_t)c->sums.shape[0],
+                         .y_part = (uint32_t)y->numel,
+                         .size = {(uint32_t)y->shape[1], (uint32_t)(y->shape[2] * y->shape[3] * y->shape[4])}};
     gpu_call call = {.op = c->op,
                      .write = write,
                      .how = &how,

@@ -225,7 +225,8 @@ bool      cr_gpu_segments_fit(const gpu *g, const gpu_segments *s);         /* w
 cr_status cr_gpu_sum_segments(const gpu_segments *s);
 
 /* ---- kernels (kernels.h) */
-CR_KERNELS(CR_KERNEL_OF_WEBGPU)
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##webgpu(cr_##name##_kernel cr_gpu_##name;)
+#include "../kernels.def"
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k);
 extern const cr_kernels cr_gpu_kernels;                           /* table.c */
 cr_status cr_gpu_synchronize(const cr_device *d);

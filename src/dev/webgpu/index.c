@@ -6,6 +6,7 @@
  * Writes follow the index in order, one invocation for each position across it, so sums are always
  * added in the same order.  Where that leaves the GPU idle or loops long, sums sort the index first
  * (segments.c). */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -19,12 +20,6 @@ enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
 typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, ROWS, RAVEL } task;
 
 typedef struct kernel { int id; task task; cr_dtype element, index; int wrap, first, source; } kernel;
-
-typedef struct parameters {
-    uint32_t zero, count, fault, bound, M, K, N, first_k, end_k, offset[3];        /* offsets of INDEX, TO, FROM */
-    uint32_t first_row, rows, before, indices, strides[3][4];
-} parameters;
-_Static_assert(sizeof(parameters) == 112, "the struct of index.wgsl");
 
 typedef struct job {
     const char *op;
@@ -95,9 +90,10 @@ static bool part_fits(const gpu *g, const job *j, int of, int table) {
 
 /* As many rows of the table as fit, from `row` on, at most `rows`; 0: a message. */
 static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows,
-                          parameters *q) {
+                          index_parameters *q) {
+    uint32_t *const offset[] = {[INDEX] = &q->index, [TO] = &q->dst, [FROM] = &q->src};
     for (int of = INDEX; of < buffers_of(j); of++)
-        while (!bind_part(g, c, j, of, table, row, rows, &q->offset[of - INDEX])) {
+        while (!bind_part(g, c, j, of, table, row, rows, offset[of])) {
             if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, gpu_buffer_of(array_of(j, of))->bytes), 0;
             rows /= 2;
         }
@@ -111,18 +107,19 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
     const int64_t all = table && j->bound ? j->bound : 1;
     const kernel how = {
         'i', j->task, element_of(j), j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1], buffers_of(j) > FROM};
-    parameters q = {.count = (uint32_t)count,
-                    .fault = (uint32_t)j->fault,
-                    .bound = (uint32_t)j->bound,
-                    .M = (uint32_t)j->size[0],
-                    .K = (uint32_t)j->size[1],
-                    .N = (uint32_t)j->size[2],
-                    .first_k = (uint32_t)first,
-                    .end_k = (uint32_t)end,
-                    .before = (uint32_t)j->index_at,
-                    .indices = (uint32_t)j->indices};
+    index_parameters q = {.count = (uint32_t)count,
+                          .fault = (uint32_t)j->fault,
+                          .bound = (uint32_t)j->bound,
+                          .M = (uint32_t)j->size[0],
+                          .K = (uint32_t)j->size[1],
+                          .N = (uint32_t)j->size[2],
+                          .first_k = (uint32_t)first,
+                          .end_k = (uint32_t)end,
+                          .before = (uint32_t)j->index_at,
+                          .indices = (uint32_t)j->indices};
+    uint32_t *const strides[] = {[INDEX] = q.index_strides, [TO] = q.dst_strides, [FROM] = q.src_strides};
     for (int of = INDEX; of <= FROM; of++)
-        for (int d = 0; d < 3; d++) q.strides[of - INDEX][d] = (uint32_t)strides_of(j, of)[d];
+        for (int d = 0; d < 3; d++) strides[of][d] = (uint32_t)strides_of(j, of)[d];
     for (int64_t row = 0, rows = all; row < all; row += rows) {
         gpu_call c = {.op = j->op,
                       .write = write,

@@ -10,6 +10,7 @@
  * is a change of threads: there an invocation reads the tensors directly, for up to ROWS x TILE
  * results.  Neighbours have the same rows, so an element of a is read once for as many of them as
  * the processor computes at a time (bench/webgpu). */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -35,14 +36,6 @@ typedef struct product {
     int a_pairs_k, a_pairs_m, b_pairs_k, b_pairs_n, in_pairs;
     int batch;                                      /* axes before the last two */
 } product;
-
-typedef struct matrix { uint32_t offset, stride[2]; } matrix;
-typedef struct parameters {
-    uint32_t zero, M, N, K, groups, across, tiles, bias, bias_stride;
-    matrix a, b, c;
-    uint32_t unused[2], batch[8][4];
-} parameters;
-_Static_assert(sizeof(parameters) == 208, "the struct of matmul.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const product *q = how;
@@ -90,9 +83,8 @@ static void write(wgsl *w, const void *how) {
 
 static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
-static matrix matrix_of(const product *q, const cr_array *t, size_t at) {
-    const uint32_t offset = (uint32_t)(t->offset - (int64_t)(at / cr_dtype_size(t->dtype)));
-    return (matrix){offset, {(uint32_t)t->strides[q->batch], (uint32_t)t->strides[q->batch + 1]}};
+static uint32_t offset_in(const cr_array *t, size_t window) {
+    return (uint32_t)(t->offset - (int64_t)(window / cr_dtype_size(t->dtype)));
 }
 
 /* Multiply-adds. */
@@ -121,22 +113,28 @@ static cr_status run(gpu *g, const product *how, const cr_array t[], const size_
     }
     const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE,
                   across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
-    parameters r = {.M = (uint32_t)M,
-                    .N = (uint32_t)N,
-                    .K = (uint32_t)t[1].shape[q->batch + 1],
-                    .across = (uint32_t)across,
-                    .tiles = (uint32_t)tiles,
-                    .c = matrix_of(q, &t[0], at[0]),
-                    .a = matrix_of(q, &t[1], at[1]),
-                    .b = matrix_of(q, &t[2], at[2])};
+    matmul_parameters r = {.M = (uint32_t)M,
+                           .N = (uint32_t)N,
+                           .K = (uint32_t)t[1].shape[q->batch + 1],
+                           .across = (uint32_t)across,
+                           .tiles = (uint32_t)tiles,
+                           .c = offset_in(&t[0], at[0]),
+                           .c_row = (uint32_t)t[0].strides[q->batch],
+                           .c_column = (uint32_t)t[0].strides[q->batch + 1],
+                           .a = offset_in(&t[1], at[1]),
+                           .a_row = (uint32_t)t[1].strides[q->batch],
+                           .a_column = (uint32_t)t[1].strides[q->batch + 1],
+                           .b = offset_in(&t[2], at[2]),
+                           .b_row = (uint32_t)t[2].strides[q->batch],
+                           .b_column = (uint32_t)t[2].strides[q->batch + 1]};
     if (q->bias)
-        r.bias = (uint32_t)(t[3].offset - (int64_t)(at[3] / cr_dtype_size(q->of_c))),
+        r.bias = offset_in(&t[3], at[3]),
         r.bias_stride = (uint32_t)t[3].strides[0];
     int64_t groups = tiles;
     for (int d = 0; d < q->batch; d++) {
         groups *= t->shape[d];
-        r.batch[d][0] = (uint32_t)t->shape[d];
-        for (int k = 0; k < 3; k++) r.batch[d][1 + k] = (uint32_t)batch_stride(&t[(k + 1) % 3], d);
+        r.batch[4 * d] = (uint32_t)t->shape[d];
+        for (int k = 0; k < 3; k++) r.batch[4 * d + 1 + k] = (uint32_t)batch_stride(&t[(k + 1) % 3], d);
     }
     r.groups = (uint32_t)groups;
     gpu_call c = {.op = "matmul",

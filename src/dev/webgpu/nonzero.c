@@ -1,12 +1,11 @@
 /* nonzero.c - where a bool tensor is true: each invocation counts in its piece, the counts are
  * scanned, and each invocation writes its rows. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { PIECE = 64 };
 typedef struct kernel { int id, count, ndim; } kernel;      /* count: the first of the two kernels */
-
-typedef struct parameters { uint32_t zero, count, x, rows, y, y_row, y_column, unused, shape[8]; } parameters;
-_Static_assert(sizeof(parameters) == 64 && CR_MAX_DIMS <= 8, "the struct of nonzero.wgsl");
+_Static_assert(sizeof(((nonzero_parameters *)0)->shape) >= sizeof(uint32_t) * CR_MAX_DIMS, "shape of nonzero.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
@@ -24,7 +23,7 @@ static void write(wgsl *w, const void *how) {
 static cr_status run(const cr_array *counts, const cr_array *x, const cr_array *y) {
     gpu *g = cr_gpu_enter("nonzero", x->dev);
     const kernel how = {'z', !y, y ? x->ndim : 0};
-    parameters q = {.count = (uint32_t)x->numel, .x = (uint32_t)x->offset};
+    nonzero_parameters q = {.count = (uint32_t)x->numel, .x = (uint32_t)x->offset};
     const gpu_call c = {
         .op = "nonzero", .write = write, .how = &how, .how_bytes = sizeof how,
         .buffers = y ? 3 : 2, .buffer = {gpu_buffer_of(counts), gpu_buffer_of(x), y ? gpu_buffer_of(y) : NULL},

@@ -10,6 +10,7 @@
  *
  * A single element of a row is selected: a workgroup counts the digits of its keys, from the
  * highest byte down, among those that agree so far. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum {
@@ -31,8 +32,6 @@ typedef struct kernel {
 } kernel;
 
 typedef struct level { uint32_t run, kept, runs, merged; } level;
-typedef struct parameters { uint32_t zero, M, R, K, x, index, y, kth; level level; } parameters;
-_Static_assert(sizeof(parameters) == 48, "the struct of order.wgsl");
 
 typedef struct ordering {
     const char *op;
@@ -101,7 +100,8 @@ static bool bind_rows(const ordering *s, gpu_call *c, const cr_array *t, int64_t
 
 /* The buffers of a task, and the offsets of the rows in them; false: the rows are too many for a
  * window. */
-static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c, parameters *q) {
+static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c,
+                 order_parameters *q) {
     const int64_t found = s->how.one ? 1 : s->K;
     if (task == MERGE) c->buffer[c->buffers++] = from;
     else if (!bind_rows(s, c, s->x, s->R, &q->x)) return false;
@@ -114,7 +114,7 @@ static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffe
 
 static bool rows_fit(const ordering *s) {
     gpu_call unused = {0};
-    parameters unread;
+    order_parameters unread;
     return bind(s, RANK, NULL, NULL, &unused, &unread);
 }
 
@@ -122,7 +122,14 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
                      int64_t invocations) {
     kernel h = s->how;
     h.task = task;
-    parameters q = {.M = (uint32_t)s->M, .R = (uint32_t)s->R, .K = (uint32_t)s->K, .kth = (uint32_t)s->kth, .level = l};
+    order_parameters q = {.M = (uint32_t)s->M,
+                          .R = (uint32_t)s->R,
+                          .K = (uint32_t)s->K,
+                          .kth = (uint32_t)s->kth,
+                          .run = l.run,
+                          .kept = l.kept,
+                          .runs = l.runs,
+                          .merged = l.merged};
     gpu_call call = {.op = s->op,
                      .write = write,
                      .how = &h,
@@ -225,9 +232,6 @@ cr_status cr_gpu_kth(const cr_kth_args *args) {
 /* ---- positions in a sorted row: an invocation each */
 typedef struct search_how { int id; cr_dtype dtype; int right; } search_how;
 
-typedef struct search_parameters { uint32_t zero, count, R, K, y, x, v, row; } search_parameters;
-_Static_assert(sizeof(search_parameters) == 32, "the struct of search.wgsl");
-
 static void write_search(wgsl *w, const void *how) {
     const search_how *h = how;
     cr_wgsl_const(w, "RIGHT", h->right);
@@ -280,9 +284,6 @@ cr_status cr_gpu_search(const cr_search_args *args) {
  * rest from these counts */
 /* begins: the first of the two kernels */
 typedef struct runs_how { int id; cr_dtype dtype; int begins, run, ordered; } runs_how;
-
-typedef struct runs_parameters { uint32_t zero, count, C, x, starts, number, run, order; } runs_parameters;
-_Static_assert(sizeof(runs_parameters) == 32, "the struct of runs.wgsl");
 
 static void write_runs(wgsl *w, const void *how) {
     const runs_how *h = how;

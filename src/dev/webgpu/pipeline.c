@@ -1,5 +1,6 @@
 /* pipeline.c - compiled kernels, cached by key for the life of the process.  Layouts are explicit:
  * a layout derived from the shader would drop bindings that the shader does not read. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 #include "../../core/config.h"
 

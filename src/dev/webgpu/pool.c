@@ -1,18 +1,11 @@
 /* pool.c - maxima of windows, and products with a banded matrix (pool.wgsl): an invocation for
  * each result, or a workgroup where it has many terms.  The outermost axis is split until all
  * operands fit into windows. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { WIDE = 4096 };                               /* terms of a result from which on a workgroup shares it */
 typedef struct kernel { int id, band; cr_dtype dtype; int wide; } kernel;
-
-typedef struct max_parameters {
-    uint32_t zero, count, y, index, x, terms, unused[2], size[4], out[4], window[4];
-    int32_t stride[4], pad[4], dilation[4];
-} max_parameters;
-_Static_assert(sizeof(max_parameters) == 128, "the first struct of pool.wgsl");
-typedef struct band_parameters { uint32_t zero, count, S, N, K, y, x, start, weights, x_m, x_r, x_n; } band_parameters;
-_Static_assert(sizeof(band_parameters) == 48, "the second struct of pool.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
@@ -46,7 +39,7 @@ static cr_status run_max_pool(gpu *g, const cr_max_pool_args *args) {
     const cr_array *x = &args->x, *y = &args->y;
     const int64_t terms = args->kernel[0] * args->kernel[1] * args->kernel[2];
     const kernel h = {'w', false, x->dtype, terms > WIDE};
-    max_parameters p = {.count = (uint32_t)y->numel, .terms = (uint32_t)terms};
+    pool_max_parameters p = {.count = (uint32_t)y->numel, .terms = (uint32_t)terms};
     for (int d = 0; d < 3; d++) {
         p.size[d] = (uint32_t)x->shape[1 + d], p.out[d] = (uint32_t)y->shape[1 + d];
         p.window[d] = (uint32_t)args->kernel[d];
@@ -104,13 +97,13 @@ static cr_status run_band(gpu *g, const cr_band_args *args) {
     const cr_array *x = &args->x, *y = &args->y;
     const int64_t K = args->weights.shape[1];
     const kernel h = {'w', true, x->dtype, K > WIDE};
-    band_parameters p = {.count = (uint32_t)y->numel,
-                         .S = (uint32_t)y->shape[1],
-                         .N = (uint32_t)y->shape[2],
-                         .K = (uint32_t)K,
-                         .x_m = (uint32_t)x->strides[0],
-                         .x_r = (uint32_t)x->strides[1],
-                         .x_n = (uint32_t)x->strides[2]};
+    pool_band_parameters p = {.count = (uint32_t)y->numel,
+                              .S = (uint32_t)y->shape[1],
+                              .N = (uint32_t)y->shape[2],
+                              .K = (uint32_t)K,
+                              .x_m = (uint32_t)x->strides[0],
+                              .x_r = (uint32_t)x->strides[1],
+                              .x_n = (uint32_t)x->strides[2]};
     gpu_call call = {.op = "band",
                      .write = write,
                      .how = &h,

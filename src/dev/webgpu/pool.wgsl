@@ -3,14 +3,14 @@
 // invocation.
 #if MAX_POOL
 // y[n, o] = max over t of x[n, o stride + t dilation - pad] and its position: the first of equals, but the last NaN
-struct parameters {
+alias parameters = max_parameters;
+struct max_parameters {
     zero: u32,
     count: u32,                                     // results
     y: u32,                                         // offsets
     index: u32,
     x: u32,
     terms: u32,                                     // elements of a window
-    unused: vec2<u32>,
     size: vec4<u32>,                                // of the input
     out: vec4<u32>,
     window: vec4<u32>,
@@ -79,7 +79,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 
 #if BAND
 // y[m, s, n] = sum over k of weights[s, k] x[m, start[s] + k, n]; a weight of 0 adds nothing
-struct parameters {
+alias parameters = band_parameters;
+struct band_parameters {
     zero: u32,
     count: u32,                                     // results
     S: u32,

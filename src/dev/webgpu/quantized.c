@@ -1,14 +1,10 @@
 /* quantized.c - layers with weights of 4 or 8 bits (quantized.wgsl): few rows of x; parts of w as floats for many.
  * Rows of w are split until all operands fit into windows. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { FEW_ROWS = 8, LANES = 32 };                  /* rows of x; invocations of a row of w */
 typedef struct kernel { int id, linear, eight, bias; cr_dtype dtype; } kernel;
-
-typedef struct parameters {
-    uint32_t zero, M, N, K, G, y, y_row, x, codes, codes_row, scales, scales_row, bias;
-} parameters;
-_Static_assert(sizeof(parameters) == 52, "the struct of quantized.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
@@ -41,13 +37,13 @@ static cr_status run(gpu *g, const cr_linear_quantized_args *a, int64_t first, i
                    y = cr_array_narrowed(&a->y, linear, first, n);
     const int64_t K = linear ? a->x.shape[1] : y.shape[1];
     const kernel h = {'q', linear, cr_quantized_has_8_bits(&codes), cr_present(&a->bias) != NULL, y.dtype};
-    parameters p = {.M = linear ? (uint32_t)y.shape[0] : 0,
-                    .N = (uint32_t)n,
-                    .K = (uint32_t)K,
-                    .G = (uint32_t)(K / scales.shape[1]),
-                    .y_row = (uint32_t)y.strides[0],
-                    .codes_row = (uint32_t)codes.strides[0],
-                    .scales_row = (uint32_t)scales.strides[0]};
+    quantized_parameters p = {.M = linear ? (uint32_t)y.shape[0] : 0,
+                              .N = (uint32_t)n,
+                              .K = (uint32_t)K,
+                              .G = (uint32_t)(K / scales.shape[1]),
+                              .y_row = (uint32_t)y.strides[0],
+                              .codes_row = (uint32_t)codes.strides[0],
+                              .scales_row = (uint32_t)scales.strides[0]};
     gpu_call call = {.op = linear ? "linear_quantized" : "dequantize",
                      .write = write,
                      .how = &h,

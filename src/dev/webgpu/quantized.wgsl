@@ -1,4 +1,4 @@
-// quantized.wgsl - weights of 4 or 8 bits (kernels.h has their layout): BITS.
+// quantized.wgsl - weights of 4 or 8 bits (kernels.def has their layout): BITS.
 //
 // LINEAR: y (M, N) = x (M, K) w^T [+ bias], 32 neighbouring invocations for a row of w, which they read by words.
 // Otherwise y (N, K) = w, an invocation for each element.

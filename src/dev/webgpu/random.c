@@ -1,13 +1,11 @@
 /* random.c - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every
  * device (dev.h).  Integers and uniforms have the same bits; normals pass through a logarithm and a
  * cosine. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
 typedef struct kernel { int id; draw draw; cr_dtype dtype; } kernel;
-
-typedef struct parameters { uint32_t zero, count, y; uint64_t seed, counter; int64_t low; uint64_t span; } parameters;
-_Static_assert(sizeof(parameters) == 48, "the struct of random.wgsl");
 
 static void write(wgsl *w, const void *how) {
     static const char *const names[] = {"UNIFORM", "NORMAL", "INTEGERS"};
@@ -23,7 +21,7 @@ static void write(wgsl *w, const void *how) {
 
 /* Elements first .. first + n - 1. */
 static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, int64_t first, int64_t n,
-                          parameters q) {
+                          random_parameters q) {
     const kernel how = {'p', kind, y->dtype};
     const gpu_span part = {y->offset + first, y->offset + first + n};
     gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how,
@@ -35,7 +33,7 @@ static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, 
     return cr_gpu_run(g, &c);
 }
 
-static cr_status run(const char *op, draw kind, const cr_array *y, parameters q) {
+static cr_status run(const char *op, draw kind, const cr_array *y, random_parameters q) {
     if (cr_gpu_lacks(op, y)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
@@ -49,11 +47,12 @@ static cr_status run(const char *op, draw kind, const cr_array *y, parameters q)
 
 cr_status cr_gpu_random(const cr_random_args *args) {
     const bool normal = args->kind == CR_RANDOM_NORMAL;
-    const parameters q = {.seed = args->seed, .counter = args->counter};
+    const random_parameters q = {.seed = args->seed, .counter = args->counter};
     return run(normal ? "randn" : "rand", normal ? NORMAL : UNIFORM, &args->y, q);
 }
 
 cr_status cr_gpu_random_integers(const cr_random_integers_args *args) {
-    const parameters q = {.seed = args->seed, .counter = args->counter, .low = args->low, .span = args->span};
+    const random_parameters q = {
+        .seed = args->seed, .counter = args->counter, .low = (uint64_t)args->low, .span = args->span};
     return run("randint", INTEGERS, &args->y, q);
 }

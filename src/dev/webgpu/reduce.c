@@ -4,6 +4,7 @@
  * A workgroup computes a result: each invocation reduces every 256th element, then a tree joins
  * them.  Where R is short or neighbouring columns are adjacent in memory, a single invocation
  * computes a result.  Cuts and trees depend on the shape only, so the order of additions does too. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum {
@@ -19,14 +20,6 @@ typedef struct kernel {
     cr_dtype from, acc, to;
     int single;                                     /* one invocation for each result */
 } kernel;
-
-typedef struct parameters {
-    uint32_t zero, R, N;
-    uint32_t x, stride_m, stride_r, stride_n;
-    uint32_t parts, part_size, y, results, sums;
-    float length, power;
-} parameters;
-_Static_assert(sizeof(parameters) == 56, "the struct of reduce.wgsl");
 
 typedef struct stage {                              /* of a reduction */
     const char *op;
@@ -117,19 +110,19 @@ static gpu_span span_of(const stage *s) {
 }
 
 /* The kernel's call.  false: y, x or the sums do not fit into a window */
-static bool call_of(const gpu *g, const stage *s, gpu_call *c, parameters *q) {
+static bool call_of(const gpu *g, const stage *s, gpu_call *c, reduce_parameters *q) {
     const int64_t rows = s->at.M * s->at.N, results = rows * s->parts, part_size = gpu_ceil_div(s->at.R, s->parts);
     const gpu_span x = span_of(s);
-    *q = (parameters){.R = (uint32_t)s->at.R,
-                      .N = (uint32_t)s->at.N,
-                      .stride_m = (uint32_t)s->at.strides[0],
-                      .stride_r = (uint32_t)s->at.strides[1],
-                      .stride_n = (uint32_t)s->at.strides[2],
-                      .parts = (uint32_t)s->parts,
-                      .part_size = (uint32_t)part_size,
-                      .results = (uint32_t)results,
-                      .length = (float)s->length,
-                      .power = (float)s->power};
+    *q = (reduce_parameters){.R = (uint32_t)s->at.R,
+                             .N = (uint32_t)s->at.N,
+                             .stride_m = (uint32_t)s->at.strides[0],
+                             .stride_r = (uint32_t)s->at.strides[1],
+                             .stride_n = (uint32_t)s->at.strides[2],
+                             .parts = (uint32_t)s->parts,
+                             .part_size = (uint32_t)part_size,
+                             .results = (uint32_t)results,
+                             .length = (float)s->length,
+                             .power = (float)s->power};
     *c = (gpu_call){.op = s->op,
                     .write = write,
                     .how = &s->how,
@@ -146,7 +139,7 @@ static bool call_of(const gpu *g, const stage *s, gpu_call *c, parameters *q) {
 
 static cr_status run(gpu *g, const stage *s) {
     gpu_call c;
-    parameters q;
+    reduce_parameters q;
     return call_of(g, s, &c, &q) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, s->op, s->y->bytes);
 }
 
@@ -214,7 +207,7 @@ static cr_status reduce_halves(gpu *g, const stage *s) {
 
 static cr_status reduce_slab(gpu *g, stage s) {
     gpu_call unused;
-    parameters unread;
+    reduce_parameters unread;
     s.parts = 1;
     if (!call_of(g, &s, &unused, &unread)) return reduce_halves(g, &s);
     cut(&s);

@@ -1,5 +1,6 @@
 /* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): a workgroup for each row,
  * in f32; sums are trees over its invocations.  g is the cotangent. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { MOST = 6, PART = 32 };                       /* operands; rows of a partial sum of norm_bwd */
@@ -16,14 +17,6 @@ typedef struct kernel {
     int n;
     struct { operand name; cr_dtype dtype; int written; } operand[MOST];
 } kernel;
-
-typedef struct parameters {
-    uint32_t zero, rows, N, fault;
-    float number, length;
-    int64_t ignore;
-    uint32_t first, total, unused[2], offset[8];
-} parameters;
-_Static_assert(sizeof(parameters) == 80, "the struct of rows.wgsl");
 
 typedef struct rows {                               /* one kernel over rows, and its arguments */
     const char *op;
@@ -108,14 +101,14 @@ static void write(wgsl *w, const void *how) {
 
 /* Rows first .. end - 1, split until their operands fit into windows. */
 static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
-    parameters q = {.rows = (uint32_t)(end - first),
-                    .N = (uint32_t)r->N,
-                    .fault = (uint32_t)r->fault,
-                    .number = (float)r->number,
-                    .length = (float)r->N,
-                    .ignore = r->ignore,
-                    .first = (uint32_t)first,
-                    .total = (uint32_t)r->total};
+    rows_parameters q = {.rows = (uint32_t)(end - first),
+                         .N = (uint32_t)r->N,
+                         .fault = (uint32_t)r->fault,
+                         .number = (float)r->number,
+                         .length = (float)r->N,
+                         .ignore = (uint64_t)r->ignore,
+                         .first = (uint32_t)first,
+                         .total = (uint32_t)r->total};
     gpu_call c = {.op = r->op,
                   .write = write,
                   .how = &r->how,
@@ -127,7 +120,7 @@ static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
         const cr_array *t = r->t[i];
         const int64_t from = t->offset + first * r->per[i],
                       to = t->offset + (r->per[i] && end < r->M ? end * r->per[i] : t->numel);
-        if (cr_gpu_bind_window(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offset[i])) continue;
+        if (cr_gpu_bind_window(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offsets[i])) continue;
         const int64_t middle = first + (end - first) / 2;
         if (middle == first) return cr_gpu_fail_window(r->g, r->op, gpu_buffer_of(t)->bytes);
         cr_status status = run_rows(r, first, middle);

@@ -7,13 +7,11 @@
  * precision (library.wgsl), with an error of at most 2^-40, and are sorted as integers.  So
  * positions equal those of the other devices, unless a draw lies that close to a boundary, or two
  * times lie that close together. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;
 typedef struct kernel { int id; sample_task task; } kernel;
-
-typedef struct parameters { uint32_t zero, count, N, draws; uint64_t seed, counter; uint32_t offset, bits; } parameters;
-_Static_assert(sizeof(parameters) == 40, "the struct of sample.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const sample_task task = ((const kernel *)how)->task;
@@ -33,13 +31,13 @@ static cr_status run(const draw *d, sample_task task, const cr_array *y, const c
     gpu *g = cr_gpu_enter(d->op, y->dev);
     const int64_t n = d->M * (task == PICK ? d->S : d->N);
     const kernel how = {'w', task};
-    const parameters q = {.count = (uint32_t)n,
-                          .N = (uint32_t)d->N,
-                          .draws = (uint32_t)d->S,
-                          .seed = d->seed,
-                          .counter = d->counter,
-                          .offset = (uint32_t)offset,
-                          .bits = (uint32_t)bits};
+    const sample_parameters q = {.count = (uint32_t)n,
+                                 .N = (uint32_t)d->N,
+                                 .draws = (uint32_t)d->S,
+                                 .seed = d->seed,
+                                 .counter = d->counter,
+                                 .offset = (uint32_t)offset,
+                                 .bits = (uint32_t)bits};
     const gpu_call c = {
         .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how,
         .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL},

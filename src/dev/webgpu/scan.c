@@ -10,6 +10,7 @@
  * they overflow where the result does and are rounded once to f32.  A log-sum-exp is (m, s): m +
  * log s, where s is a pair; m stays within 8 of the largest element, since each change of m costs a
  * rounding: a few ulp of f32 in all. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum {
@@ -29,9 +30,6 @@ typedef struct kernel {
     cr_dtype from, to;
     int reverse, weighted, index, carried;          /* carried: chunks start from states; weighted: and update them */
 } kernel;
-
-typedef struct parameters { uint32_t zero, count, R, N, y, x, other, chunk, chunks, first; } parameters;
-_Static_assert(sizeof(parameters) == 40, "the struct of scan.wgsl");
 
 typedef struct scan {
     gpu *g;
@@ -106,12 +104,12 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
     h.task = task;
     h.carried = before != NULL;
     h.index &= task == RESULTS;
-    parameters q = {.count = (uint32_t)count,
-                    .R = (uint32_t)R,
-                    .N = (uint32_t)s->N,
-                    .chunk = (uint32_t)chunk,
-                    .chunks = (uint32_t)chunks,
-                    .first = (uint32_t)first};
+    scan_parameters q = {.count = (uint32_t)count,
+                         .R = (uint32_t)R,
+                         .N = (uint32_t)s->N,
+                         .chunk = (uint32_t)chunk,
+                         .chunks = (uint32_t)chunks,
+                         .first = (uint32_t)first};
     gpu_call call = {.op = name_of(s),
                      .write = write,
                      .how = &h,

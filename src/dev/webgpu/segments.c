@@ -4,16 +4,12 @@
  * An invocation sums CHUNK entries; what crosses the ends of a chunk is summed again as two entries
  * for each chunk, until one chunk holds all.  So no invocation loops further, however often a row
  * occurs, and the order of additions depends on the index only. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 enum { CHUNK = 64 };
 
 typedef struct kernel { int id; cr_dtype element, acc; int shared, later, leaves; } kernel;
-
-typedef struct parameters {
-    uint32_t zero, count, bound, entries, chunks, N, dst, src, dst_strides[4], src_strides[4];
-} parameters;
-_Static_assert(sizeof(parameters) == 64, "the struct of segments.wgsl");
 
 static cr_dtype acc_of(cr_dtype dt) {
     if (cr_dtype_is_float(dt)) return CR_F32;
@@ -74,11 +70,11 @@ static cr_status run_level(const gpu_segments *s, int64_t entries, const cr_arra
                            const cr_array left[2]) {
     const int64_t chunks = gpu_ceil_div(entries, CHUNK), count = s->M * chunks * s->N;
     const kernel how = {'s', s->to->dtype, acc_of(s->to->dtype), s->shared, partial != NULL, chunks > 1};
-    parameters q = {.count = (uint32_t)count,
-                    .bound = (uint32_t)s->bound,
-                    .entries = (uint32_t)entries,
-                    .chunks = (uint32_t)chunks,
-                    .N = (uint32_t)s->N};
+    segments_parameters q = {.count = (uint32_t)count,
+                             .bound = (uint32_t)s->bound,
+                             .entries = (uint32_t)entries,
+                             .chunks = (uint32_t)chunks,
+                             .N = (uint32_t)s->N};
     for (int d = 0; d < 3; d++) {
         q.dst_strides[d] = (uint32_t)s->to_strides[d];
         q.src_strides[d] = (uint32_t)s->from_strides[d];

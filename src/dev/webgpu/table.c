@@ -8,9 +8,14 @@ cr_status cr_gpu_synchronize(const cr_device *d) {
     return cr_gpu_leave(g, status == CR_OK ? cr_gpu_faults_check(g, "synchronize") : status);
 }
 
-CR_KERNELS(CR_WATCHED_OF_WEBGPU)
-const cr_kernels cr_gpu_kernels = {CR_KERNELS(CR_ENTRY_OF_WEBGPU).attention_takes = cr_gpu_attention_takes,
-                                   .chains = true,
-                                   .links_apart = true,
-                                   .chain_buffers = GPU_LEAST_BUFFERS,
-                                   .f32_only = true};
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##webgpu(CR_WATCHED(cr_gpu_, name))
+#include "../kernels.def"
+const cr_kernels cr_gpu_kernels = {
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##webgpu(CR_ENTRY(name))
+#include "../kernels.def"
+    .attention_takes = cr_gpu_attention_takes,
+    .chains = true,
+    .links_apart = true,
+    .chain_buffers = GPU_LEAST_BUFFERS,
+    .f32_only = true,
+};

@@ -1,4 +1,5 @@
 /* wgsl.c - see wgsl.h. */
+#include "wgsl.gen.h"
 #include "wgsl.h"
 
 #include <stdarg.h>

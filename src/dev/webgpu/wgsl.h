@@ -8,7 +8,8 @@
  *     #for k NAME ... #end             the lines NAME times, where $k becomes 0, 1 ...
  *
  * The file declares `struct parameters`, whose first member is `zero: u32`, and `fn kernel(group,
- * lane, i)` (main.wgsl).
+ * lane, i)` (main.wgsl).  The build writes wgsl.gen.h, which has the text of x.wgsl as cr_wgsl_x and
+ * its structs in C: x_parameters (cmake/wgsl.cmake).
  *
  * Every buffer is an array of 32-bit words.  In a kernel, a value of dtype dt has the type
  * cr_wgsl_type(dt): f32 for floats, i32 or u32 for integers of up to 32 bits (bool: u32, 0 or 1),
@@ -18,13 +19,6 @@
 
 #include "gpu.h"
 #include "../../core/out.h"
-
-/* The texts of the .wgsl files (cmake/library.cmake). */
-extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_channels[], cr_wgsl_conv[], cr_wgsl_halves[],
-    cr_wgsl_index[], cr_wgsl_library[], cr_wgsl_main[], cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[],
-    cr_wgsl_pool[], cr_wgsl_quantized[], cr_wgsl_random[], cr_wgsl_reduce[], cr_wgsl_rows[], cr_wgsl_runs[],
-    cr_wgsl_sample[], cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_segments[], cr_wgsl_subgroups[],
-    cr_wgsl_tree[];
 
 typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
 typedef struct wgsl {
