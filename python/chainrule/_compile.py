@@ -9,7 +9,8 @@ import copy
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from . import _core, _guards
@@ -43,7 +44,7 @@ def _leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Any = ()) -> Any:
+def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Container[int] = ()) -> Any:
     """The nest x with ``leaf`` of each of its leaves.  kept: identities of containers that count as leaves."""
     if isinstance(x, list | tuple) and id(x) not in kept:
         parts = [_rebuild(part, leaf, kept) for part in x]
@@ -66,6 +67,10 @@ class _Given(int):
     """The same: of an argument that the step returns."""
 
 
+class _Kept(weakref.ref[Tensor]):
+    """The same: a tensor from outside, which may end."""
+
+
 class _Ready:
     """A plan, when it fits, and where its results go."""
 
@@ -73,6 +78,7 @@ class _Ready:
         self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
         self.guards = walk.capsule
         _core._guards_plan(self.guards, plan, outputs)
+        walk.let_go()
         self.single = type(result) is _Made
         self.replayed = False
 
@@ -84,6 +90,8 @@ class _Ready:
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
+            if type(x) is _Kept:
+                return x()
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
 
         return _rebuild(self.result, leaf, self.walk.reached)
@@ -209,7 +217,7 @@ class Compiled:
         changed = before.changed()
         early = any(origin != _guards.OWN for origin, _ in [*found.trace.codes.values()][known:])
         walk = _guards.Walk(found.trace, roots)
-        places: dict[int, Any] = {id(x): x for x in walk.captured}
+        places: dict[int, Any] = {id(x): _Kept(x) for x in walk.captured}
         places |= {id(x): _Given(i) for i, x in enumerate(given)}
         outputs: list[Tensor] = []
 
@@ -225,14 +233,13 @@ class Compiled:
         nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)
         if escaped := _core._plan_info(plan)[4]:
-            raise _guards.Refused(
-                f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
-            )
+            raise _guards.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
         if changed:
             raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
         if early:
             raise _Early("the step runs other code than the call before")
-        found.ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)[:MOST_READY]
+        ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)
+        found.ready = tuple(x for x in ready if not x.walk.retired)[:MOST_READY]
 
     def _refuse(self, found: _Plan, why: str) -> None:
         found.refused = why

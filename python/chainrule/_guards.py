@@ -16,7 +16,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from operator import attrgetter, methodcaller
 from random import Random
@@ -173,8 +173,15 @@ def _has_contents(x: Any) -> bool:
         return hasattr(type(x), "__array_interface__")
 
 
-def _alive(reference: Any) -> str:
-    return str(id(reference()))
+_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
+
+
+def _behind(proxy: Any) -> Any:
+    """The object of a weak proxy; None: it has ended."""
+    try:
+        return proxy.__repr__.__self__
+    except ReferenceError:
+        return None
 
 
 class Walk:
@@ -214,6 +221,7 @@ class Walk:
             known = len(self.names)
             self._walk()
         self.capsule = _core._guards(self.entries)
+        self.retired = False  # an object that the guards name has ended
 
     def _walk(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
@@ -233,13 +241,43 @@ class Walk:
                 self._visit(of[key], "the state of an optimizer")
 
     @property
-    def reached(self) -> dict[int, Any]:
-        """Objects from outside, by identity."""
+    def reached(self) -> Container[int]:
+        """Identities of objects from outside."""
         return self._seen
+
+    def let_go(self) -> None:
+        """From now on objects may end.  The guards of one that does are retired; what has no weak references stays."""
+        kept: dict[int, Any] = {}
+        ends: dict[int, weakref.ref[Any]] = {}
+
+        me, retire = weakref.ref(self), _core._guards_retire  # not by global names: the interpreter may be ending
+
+        def ended(_: Any) -> None:
+            walk = me()
+            if walk is not None:
+                walk.retired = True
+                if retire(walk.capsule):
+                    walk._held.clear()
+
+        for kind, of, key, was in self.entries:
+            kept[id(key)] = key
+            for x in (of, *(was if kind == ENTRIES else (was,))):
+                if id(x) in kept or id(x) in ends:
+                    continue
+                try:
+                    ends[id(x)] = weakref.ref(x, ended)
+                except TypeError:
+                    kept[id(x)] = x
+        self._held = [*kept.values()]
+        self._ends = [*ends.values()]
+        self._seen = dict.fromkeys(self._seen)
+        self.entries, self.captured, self.logged, self._roots = [], [], [], []
 
     def changed(self) -> str:
         """The first thing that is not as it was; empty: all is."""
         at = _core._guards_fail(self.capsule)
+        if at == len(self.paths):
+            return "an object that the step reads"
         kept = (path for path, x, n in self.logged if any(type(item) not in PLAIN for item in [*x][n:]))
         return self.paths[at] if at >= 0 else next(kept, "")
 
@@ -269,7 +307,9 @@ class Walk:
         if kind in PLAIN or id(x) in self._seen:
             return
         self._seen[id(x)] = x
-        if isinstance(x, Tensor):
+        if kind in _PROXIES:
+            self._visit(_behind(x), path)
+        elif isinstance(x, Tensor):
             self._tensor(x, path)
         elif isinstance(x, self._compiled):
             self._visit(x.f, path)
@@ -300,7 +340,6 @@ class Walk:
             if not isinstance(x.__self__, types.ModuleType):
                 self._visit(x.__self__, path)
         elif isinstance(x, weakref.ref):
-            self._guard(VALUE, x, _alive, _alive(x), path)
             self._visit(x(), path)
         elif isinstance(x, list | set | deque) and path.rpartition(".")[2] in self.logs:
             self.logged.append((path, x, len(x)))

@@ -218,22 +218,31 @@ cr_status cr_plan_prepare(cr_plan *p) {
     return status == CR_OK ? cr_plan_finish(p) : status;
 }
 
+/* What is freed may run a user's code, and come back here. */
+void cr_plan_retire(cr_plan *p) {
+    if (!p) return;
+    p->retired = true;
+    while (p->n_callbacks > 0) {
+        const cr_callback c = p->callbacks[--p->n_callbacks];
+        if (c.done) c.done(c.ctx);
+    }
+    while (p->n_reads > 0) cr_drop(p->reads[--p->n_reads].tensor);
+    while (p->n_leaves > 0) cr_drop(p->leaves[--p->n_leaves].tensor);
+    while (p->n_captured > 0) cr_drop(p->captured[--p->n_captured]);
+}
+
 void cr_plan_release(cr_plan *p) {
     if (!cr_unref(&p->refs)) return;
     cr_instances_free(p);
     cr_loop_job_release(p->loops);
-    for (int i = 0; i < p->n_callbacks; i++)
-        if (p->callbacks[i].done) p->callbacks[i].done(p->callbacks[i].ctx);
+    cr_plan_retire(p);
     for (int i = 0; i < p->n_steps; i++) cr_step_free(&p->steps[i]);
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *b = &p->buffers[i];
         if (b->kind == CR_BUFFER_OUTSIDE || b->kind == CR_BUFFER_CONSTANT) cr_storage_release(b->storage);
     }
     for (int i = 0; i < p->n_inputs; i++) cr_storage_release(p->inputs[i].array.storage);
-    for (int i = 0; i < p->n_reads; i++) cr_drop(p->reads[i].tensor);
     for (int i = 0; i < p->n_visited; i++) cr_node_release(p->visited[i]);
-    for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
-    for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i].of);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
     free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs),

@@ -165,6 +165,7 @@ struct cr_plan {
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
     bool writes_outside;
+    bool retired;                                   /* fits nothing any more */
     _Atomic(cr_instance *) instances;
     atomic_int runs; _Atomic(cr_loop_job *) loops;  /* NULL: not begun */
 };

@@ -265,6 +265,7 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
 }
 
 static bool fits(const cr_plan *p, const cr_tensor *const *in) {
+    if (p->retired) return false;
     for (int i = 0; i < p->n_inputs; i++) {
         if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
         if (!cr_same_layout(&p->inputs[i].array, &in[i]->array)) return false;

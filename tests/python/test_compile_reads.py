@@ -1081,6 +1081,110 @@ def test_an_optimizer_is_freed() -> None:
     assert gone() is None
 
 
+class Named:
+    def __init__(self, k: float) -> None:
+        self.k, self.w = k, cr.full((3,), k)
+
+    def get(self) -> float:
+        return self.k
+
+
+def from_proxy(proxy: Any) -> float:
+    try:
+        k: float = proxy.k
+        return k
+    except ReferenceError:
+        return 7.0
+
+
+# what is kept of an object, and what a step reads of it
+WEAK: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "reference": (weakref.ref, lambda r: r().k if r() else 7.0),
+    "tensor behind one": (weakref.ref, lambda r: r().w if r() else 7.0),
+    "reference to a tensor": (lambda o: weakref.ref(o.w), lambda r: 7.0 if r() is None else r()),
+    "list of references": (lambda o: [weakref.ref(o)], lambda r: sum(x().k for x in r if x()) + 7.0),
+    "method": (lambda o: weakref.WeakMethod(o.get), lambda r: r()() if r() else 7.0),
+    "proxy": (weakref.proxy, from_proxy),
+    "values": (lambda o: weakref.WeakValueDictionary(a=o), lambda r: r["a"].k if "a" in r else 7.0),
+    "keys": (lambda o: weakref.WeakKeyDictionary({o: 2.0}), lambda r: sum(r.values()) + len(r)),
+    "set": (lambda o: weakref.WeakSet([o]), lambda r: sum(x.k for x in r) + 7.0),
+}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_weak_references(kind: str) -> None:
+    """A plan does not keep what they name alive, and sees that it has ended."""
+    make, read = WEAK[kind]
+
+    def program(compiler: Compile) -> Any:
+        owner, seen = [Named(2.0)], []
+        kept = make(owner[0])
+        f = compiler(lambda x: x * read(kept))
+        for k in range(9):
+            if k == 3:
+                owner[0].k = 3.0
+            if k == 6:
+                gone = weakref.ref(owner.pop())
+                gc.collect()
+                seen.append(gone() is None)
+            seen.append(plain(f(cr.ones(3))))
+        return seen
+
+    both(program)
+
+
+def test_a_replaced_parameter_ends() -> None:
+    """Also what a plan returns of it; and a backward pass behind the plan finds only what eager finds."""
+
+    def program(compiler: Compile) -> Any:
+        m, w, seen = nn.Linear(3, 3), cr.randn(3, 3, requires_grad=True), []
+        f = compiler(lambda x: (m(x) @ w, m.weight, [m.bias]))
+        for _ in range(3):
+            f(cr.ones(2, 3))[0].sum().backward()
+        m.weight.grad = w.grad  # one tensor for both
+        y = f(cr.ones(2, 3))[0]
+        gone = weakref.ref(m.weight)
+        m.weight = nn.Parameter(cr.ones(3, 3))
+        gc.collect()
+        seen.append(gone() is None)
+        y.square().sum().backward()
+        for _ in range(3):
+            f(cr.ones(2, 3))[0].sum().backward()
+        return seen, w.grad, m.weight.grad
+
+    both(program)
+
+
+def test_objects_end_while_they_are_compared() -> None:
+    """A guard that runs a user's code may end the object of a guard behind it."""
+    shared: dict[str, Any] = {"o": None}
+
+    class Drops:
+        def __getattribute__(self, name: str) -> Any:
+            if name == "k" and armed:
+                shared["o"] = None
+                gc.collect()
+            return object.__getattribute__(self, name)
+
+        __slots__ = ("k",)
+
+    armed: list[int] = []
+    for k in range(6):
+        drops, shared["o"], last = Drops(), Named(2.0), Named(3.0)
+        drops.k = 1.0
+        weak, behind = weakref.ref(shared["o"]), weakref.ref(last)
+
+        def step(x: Any, drops: Any = drops, weak: Any = weak, behind: Any = behind) -> Any:
+            return x * drops.k * (weak().k if weak() else 7.0) * behind().k
+
+        f = cr.compile(step)
+        for _ in range(3):
+            assert f(cr.ones(2)).tolist() == [6.0, 6.0]
+        armed.append(k)
+        assert f(cr.ones(2)).tolist() == [21.0, 21.0]
+        armed.clear()
+
+
 def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
     w: Any = cr.ones(500, requires_grad=True)
     reads = cr.compile(lambda: w.grad.norm())
