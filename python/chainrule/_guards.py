@@ -16,7 +16,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter, methodcaller
 from random import Random
@@ -43,6 +43,17 @@ _UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io",
 
 
 _NEVER = (id, input, globals, __import__)
+_OF_THE_MOMENT = {"data_ptr", "get_rng_state", "get_state", "initial_seed", "memory_stats", "untyped_storage"}
+# a special method -> those that Python would prefer to it
+_PREFERRED = {
+    "__len__": ("__bool__",),
+    "__getitem__": ("__iter__", "__contains__"),
+    "__iter__": ("__contains__",),
+    "__index__": ("__float__", "__int__", "__complex__"),
+    "__repr__": ("__str__", "__format__"),
+    "__str__": ("__format__",),
+    "__getattr__": ("__getattribute__",),
+}
 
 
 class Refused(Exception):
@@ -58,6 +69,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, tuple[int, dict[str, Any]]] = {}  # -> origin, globals
+        self.settings: set[Callable[[], Any]] = set()  # that it asks for
         self.refused = ""
 
     def __enter__(self) -> Trace:
@@ -73,6 +85,8 @@ class Trace:
         if event == "call":
             if code not in self.codes:
                 self.codes[code] = _origin(code.co_filename), frame.f_globals
+                if code.co_name in _OF_THE_MOMENT and self.codes[code][0] == OWN:
+                    self._refuse(frame.f_back, f"{code.co_name}()")
             if code is _ENVIRONMENT:
                 self._refuse(frame, "an environment variable")
         elif event == "c_call":
@@ -87,8 +101,11 @@ class Trace:
             self._refuse(frame, "random numbers that are not chainrule's")
         elif origin == USER:
             module = function.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
-            if (module in _UNREPEATABLE and function.__name__ != "sleep") or function in _NEVER:
-                self._refuse(frame, f"{function.__name__}()")
+            name = function.__name__
+            if function is _core.get_num_threads:
+                self.settings.add(function)
+            if (module in _UNREPEATABLE and name != "sleep") or function in _NEVER or name in _OF_THE_MOMENT:
+                self._refuse(frame, f"{name}()")
 
     def _refuse(self, frame: types.FrameType | None, what: str) -> None:
         while frame and _origin(frame.f_code.co_filename) != USER:
@@ -176,6 +193,10 @@ def _has_contents(x: Any) -> bool:
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 
 
+def _called(f: Callable[[], Any]) -> Any:
+    return f()
+
+
 def _behind(proxy: Any) -> Any:
     """The object of a weak proxy; None: it has ended."""
     try:
@@ -196,6 +217,7 @@ class Walk:
         self.codes = trace.codes
         if trace.refused:
             raise Refused(trace.refused)
+        self.settings = trace.settings
         self.names: set[str] = set()
         self.user_names: set[str] = set()
         for code, (origin, _) in self.codes.items():
@@ -214,7 +236,9 @@ class Walk:
             self.optional.update(c for c in code.co_consts if type(c) is str and c.isidentifier())
             if code.co_exceptiontable:  # of ``try``
                 self.optional.update(code.co_names)
-        self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
+        if any("_version" in code.co_names for code in shown):
+            raise Refused("the step reads _version, which each write changes")
+        self.logged: list[tuple[str, Any, str]] = []  # containers that the step only adds to, with their items
         self._shown, self._roots = shown, [*roots]
         known = -1
         while len(self.names) > known:  # a walk may find more names
@@ -235,6 +259,8 @@ class Walk:
             self._globals(self._shown[code].globals if origin == USER else code.co_names, origin, names)
             for name in self._shown[code].modules if origin == USER else ():
                 self._visit(sys.modules.get(name), name)
+        for f in self.settings:
+            self._guard(VALUE, f, _called, f(), f"{f.__name__}()")
         for of, key in noted.entries:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
             if isinstance(of.get(key), Tensor):
@@ -278,8 +304,8 @@ class Walk:
         at = _core._guards_fail(self.capsule)
         if at == len(self.paths):
             return "an object that the step reads"
-        kept = (path for path, x, n in self.logged if any(type(item) not in PLAIN for item in [*x][n:]))
-        return self.paths[at] if at >= 0 else next(kept, "")
+        added = (path for path, x, items in self.logged if _identities(x) != items)
+        return self.paths[at] if at >= 0 else next(added, "")
 
     def _guard(self, kind: int, of: Any, key: Any, was: Any, path: str) -> None:
         at = kind, id(of), key if type(key) in PLAIN else id(key)
@@ -342,7 +368,7 @@ class Walk:
         elif isinstance(x, weakref.ref):
             self._visit(x(), path)
         elif isinstance(x, list | set | deque) and path.rpartition(".")[2] in self.logs:
-            self.logged.append((path, x, len(x)))
+            self.logged.append((path, x, _identities(x)))
         elif isinstance(x, list | tuple | dict | set | frozenset | deque):
             self._container(x, path)
             if _origin_of(kind) == USER:
@@ -439,9 +465,18 @@ class Walk:
         user = _origin_of(kind) == USER
         for owner in kind.__mro__[:-1]:
             mine = vars(owner)
-            for name in [*mine] if self.every_name and _origin_of(owner) == USER else self.names.intersection(mine):
+            for name in self._of_one_class(owner, mine):
                 yield kind if user and name not in found else owner, owner, name
                 found.add(name)
+
+    def _of_one_class(self, owner: type, mine: Mapping[str, Any]) -> Collection[str]:
+        if _origin_of(owner) != USER:
+            return self.names.intersection(mine)
+        if self.every_name:
+            return [*mine]
+        # an operator may have another name than its code: ``__rmul__ = __mul__``
+        run = {name for name, x in mine.items() if getattr(x, "__code__", None) in self.codes}
+        return run | self.names.intersection(mine)
 
     def _of_class(self, at: type, owner: type, name: str, path: str) -> bool:
         """An attribute that instances find in their class.  Is it one that an attribute of theirs would hide?"""
@@ -462,6 +497,11 @@ class Walk:
             else:
                 self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
             self._visit(value, f"{path}.{name}")
+            for other in _PREFERRED.get(name, ()):
+                for kind in at.__mro__:
+                    if _origin_of(kind) == USER:
+                        get = methodcaller("get", other)
+                        self._guard(VALUE, vars(kind), get, get(vars(kind)), f"{path}.{other}")
             return True
         if hasattr(type(inner), "__get__"):
             if _origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
