@@ -29,7 +29,7 @@ PLAN_MUTANTS = [
         "p->buffers[i].kind == CR_BUFFER_OUTPUT",
         "training",
     ),
-    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST»;", "false", "clipping host_steps"),
+    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
     PlanMutant("unused", PLAN, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
     PlanMutant("unused", PLAN, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
     # kernels that compute what another one has

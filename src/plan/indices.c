@@ -81,7 +81,8 @@ static bool before_step(const cr_plan *p, cr_array *index, int end) {
     const cr_step *s = at >= 0 ? &p->steps[at] : NULL;
     if (!s || s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_copy) return false;
     const cr_copy_args *copy = (const void *)s->args;
-    if (copy->dst.numel != index->numel || copy->dst.offset != index->offset || !is_index(copy->src.dtype)) return false;
+    if (copy->dst.numel != index->numel || copy->dst.offset != index->offset) return false;
+    if (!is_index(copy->src.dtype)) return false;
     if (writer(p, number_of(&copy->src), at) != -1 || !from_outside(p, number_of(&copy->src))) return false;
     *index = copy->src;
     return true;

@@ -245,12 +245,11 @@ def seeded(x: cr.Tensor) -> cr.Tensor:
     return x + cr.rand(3)
 
 
-STATE = cr.get_rng_state()
-
-
 def restored(x: cr.Tensor) -> cr.Tensor:
-    cr.set_rng_state(STATE)
-    return x + cr.rand(3)
+    state = cr.get_rng_state()
+    y = x + cr.rand(3)
+    cr.set_rng_state(state)
+    return y
 
 
 READ, MASK, THREAD = "the value of a tensor is read", "depends on values", "another thread takes part"
@@ -269,7 +268,7 @@ REFUSED: dict[str, tuple[Callable[[cr.Tensor], cr.Tensor], str]] = {
     "hook": (hooked, "a hook of a gradient would run"),
     "hook of a module": (hooked_module, "a backward hook of a module would run"),
     "seed": (seeded, "a generator is given a seed or a state"),
-    "state of a generator": (restored, "a generator is given a seed or a state"),
+    "state of a generator": (restored, "the step reads get_rng_state"),
 }
 
 
