@@ -18,7 +18,7 @@ class PlanMutant:
 
 PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
-GRAPH = "src/plan/graph.c"
+GRAPH, INDICES = "src/plan/graph.c", "src/plan/indices.c"
 PLAN_MUTANTS = [
     # kernels whose results nothing reads
     PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
@@ -30,6 +30,8 @@ PLAN_MUTANTS = [
         "training",
     ),
     PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
+    PlanMutant("unused", PLAN, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
+    PlanMutant("unused", INDICES, "(i < c->low || «i >= c->size»)", "false", "test_plan_passes bad_indices"),
     PlanMutant("unused", PLAN, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
     PlanMutant("unused", PLAN, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
     # kernels that compute what another one has
