@@ -9,6 +9,7 @@ the rule."""
 from __future__ import annotations
 
 import dis
+import gc
 import os
 import sys
 import sysconfig
@@ -18,7 +19,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -193,6 +194,12 @@ def _has_contents(x: Any) -> bool:
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 
 
+def _names_of(kind: type) -> dict[str, Any]:
+    """The dict of a class, of which ``vars`` is a view."""
+    names: dict[str, Any] = gc.get_referents(vars(kind))[0]
+    return names
+
+
 def _called(f: Callable[[], Any]) -> Any:
     return f()
 
@@ -244,6 +251,7 @@ class Walk:
         while len(self.names) > known:  # a walk may find more names
             known = len(self.names)
             self._walk()
+        self._put_together()
         self.capsule = _core._guards(self.entries)
         self.retired = False  # an object that the guards name has ended
 
@@ -265,6 +273,14 @@ class Walk:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
             if isinstance(of.get(key), Tensor):
                 self._visit(of[key], "the state of an optimizer")
+
+    def _put_together(self) -> None:
+        """Guards of one dict follow each other: they are compared only where the dict has changed."""
+        first: dict[int, int] = {}
+        order = [first.setdefault(id(x[1]), i) if isinstance(x[1], dict) else i for i, x in enumerate(self.entries)]
+        places = sorted(range(len(order)), key=order.__getitem__)
+        self.entries[:] = [self.entries[i] for i in places]
+        self.paths[:] = [self.paths[i] for i in places]
 
     @property
     def reached(self) -> Container[int]:
@@ -426,9 +442,10 @@ class Walk:
             self._named(x.__dict__, path)
         if x.__code__ not in self.codes:
             return
+        own = self.codes[x.__code__][0] == OWN  # the library does not change its own functions
         if self.codes[x.__code__][0] == USER:
             self._guard(ATTRIBUTE, x, "__code__", x.__code__, path)
-        for name in ("__defaults__", "__kwdefaults__"):
+        for name in () if own else ("__defaults__", "__kwdefaults__"):
             if (value := getattr(x, name)) is not None:
                 self._guard(ATTRIBUTE, x, name, value, path)
         first = x.__code__.co_argcount - len(x.__defaults__ or ())
@@ -441,7 +458,8 @@ class Walk:
                 value = cell.cell_contents
             except ValueError:  # empty
                 continue
-            self._guard(ATTRIBUTE, cell, "cell_contents", value, name)
+            if not own:
+                self._guard(ATTRIBUTE, cell, "cell_contents", value, name)
             self._visit(value, name)
 
     def _named(self, names: dict[str, Any], path: str) -> None:
@@ -484,7 +502,7 @@ class Walk:
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
             if _origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
-                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
+                self._found(at, owner, name, path)
             self._visit(inner.fget, path)
             return False
         if isinstance(inner, types.FunctionType):
@@ -492,28 +510,31 @@ class Walk:
                 inner = inner.__wrapped__
             if inner.__code__ not in self.codes:
                 return False
-            if isinstance(value, classmethod):  # each look-up binds it anew
-                self._guard(VALUE, at, attrgetter(f"{name}.__func__"), getattr(at, name).__func__, f"{path}.{name}")
-            else:
-                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
+            self._found(at, owner, name, path)
             self._visit(value, f"{path}.{name}")
             for other in _PREFERRED.get(name, ()):
-                for kind in at.__mro__:
-                    if _origin_of(kind) == USER:
-                        get = methodcaller("get", other)
-                        self._guard(VALUE, vars(kind), get, get(vars(kind)), f"{path}.{other}")
+                self._hidden(at.__mro__, other, path)
             return True
         if hasattr(type(inner), "__get__"):
             if _origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
-                for kind in {owner, at}:
-                    get = methodcaller("get", name)
-                    self._guard(VALUE, vars(kind), get, get(vars(kind)), f"{path}.{name}")
+                self._found(at, owner, name, path)
             return False
         if _origin_of(owner) != USER and type(inner) not in PLAIN:
             return False
-        self._guard(ATTRIBUTE, at, name, value, f"{path}.{name}")
+        self._found(at, owner, name, path)
         self._visit(value, f"{path}.{name}")
         return True
+
+    def _found(self, at: type, owner: type, name: str, path: str) -> None:
+        """The attribute of ``at`` is that of ``owner``, which no class in front of it hides."""
+        mro = at.__mro__
+        self._hidden(mro[: mro.index(owner)], name, path)
+        self._guard(ITEM, _names_of(owner), name, vars(owner)[name], f"{path}.{name}")
+
+    def _hidden(self, classes: Iterable[type], name: str, path: str) -> None:
+        for kind in classes:
+            if _origin_of(kind) == USER:
+                self._guard(ITEM, _names_of(kind), name, vars(kind).get(name, ABSENT), f"{path}.{name}")
 
     def _object(self, x: Any, path: str) -> None:
         mine = getattr(x, "__dict__", None)

@@ -170,7 +170,15 @@ PyObject *api__signature(const arg *a) {
  * one ends.  The capsule owns handles of tensors only. */
 enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE, G_ENTRIES };
                                                      /* as in _guards.py */
-typedef struct guard { int kind; PyObject *of, *key, *was; Py_ssize_t n; cr_tensor *t; PyObject **entries; } guard;
+typedef struct guard {
+    int kind;
+    PyObject *of, *key, *was;
+    Py_ssize_t n;
+    cr_tensor *t;
+    PyObject **entries;
+    Py_ssize_t run;                                 /* guards of one dict from here on; 0: of no dict */
+    uint64_t stamp;                                 /* of the dict when they held; 0: not yet */
+} guard;
 typedef struct guards {
     PyObject *plan; int outputs;                    /* whose guards they are, and how many results it has; owned */
     int busy;                                       /* comparisons and runs under way; under the GIL */
@@ -241,6 +249,7 @@ static bool same_entries(const guard *g) {
     PyObject *name, *value;
     Py_ssize_t at = 0, i = 0;
     if (2 * PyDict_Size(g->of) != g->n) return false;
+    if (g->n == 0) return true;
     for (; PyDict_Next(g->of, &at, &name, &value); i += 2)
         if (!as_it_was(name, g->entries[i]) || !as_it_was(value, g->entries[i + 1])) return false;
     return true;
@@ -261,12 +270,60 @@ static bool holds(const guards *all, const guard *g) {
     }
 }
 
+/* ---- stamps.  CPython 3.11 and 3.12 give a dict a new number with each change (PEP 509), behind its size.  Later ones
+ * have none, and each guard is compared. */
+static uint64_t stamp_at(PyObject *dict) {
+    uint64_t stamp;
+    memcpy(&stamp, (const char *)dict + 24, sizeof stamp);
+    return stamp;
+}
+
+/* Is the number there, and does each kind of change change it? */
+static bool find_stamps(void) {
+    if (sizeof(void *) != 8 || Py_Version >= 0x030d0000) return false;
+    PyObject *dict = PyDict_New(), *name = PyUnicode_FromString("key"), *values[] = {Py_None, Py_True, Py_False};
+    uint64_t seen = dict ? stamp_at(dict) : 0;
+    bool ok = dict && name;
+    for (int i = 0; i < 4 && ok; i++) {
+        ok = (i < 3 ? PyDict_SetItem(dict, name, values[i]) : PyDict_DelItem(dict, name)) == 0 && stamp_at(dict) > seen;
+        seen = stamp_at(dict);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dict);
+    PyErr_Clear();
+    return ok;
+}
+
+static uint64_t stamp_of(PyObject *dict) {
+    static int found = -1;                          /* under the GIL */
+    if (found < 0) found = find_stamps();
+    return found ? stamp_at(dict) : 0;
+}
+
 /* The first guard that does not hold; -1: all do; their number: an object that they name has ended. */
-static Py_ssize_t first_failure(const guards *g) {
+static Py_ssize_t first_failure(guards *g) {
     if (g->retired) return g->n;
-    for (Py_ssize_t i = 0; i < g->n; i++)
-        if (!holds(g, &g->at[i])) return PyErr_Clear(), g->retired ? g->n : i;
+    for (Py_ssize_t i = 0; i < g->n;) {
+        guard *first = &g->at[i];
+        const uint64_t stamp = first->run ? stamp_of(first->of) : 0;
+        const Py_ssize_t end = i + (first->run ? first->run : 1);
+        if (stamp && stamp == first->stamp) { i = end; continue; }
+        for (; i < end; i++)
+            if (!holds(g, &g->at[i])) return PyErr_Clear(), g->retired ? g->n : i;
+        first->stamp = stamp;
+    }
     return -1;
+}
+
+/* Those of one dict stand together (_guards.py). */
+static void find_runs(guards *g) {
+    for (Py_ssize_t i = 0, end; i < g->n; i = end) {
+        guard *first = &g->at[i];
+        end = i + 1;
+        if (!PyDict_Check(first->of) || first->kind == G_VALUE || first->kind == G_TYPE) continue;
+        while (end < g->n && g->at[end].of == first->of && g->at[end].kind != G_VALUE && g->at[end].kind != G_TYPE) end++;
+        first->run = end - i;
+    }
 }
 
 static bool copy_entries(guard *g, PyObject *from) {
@@ -293,7 +350,7 @@ PyObject *api__guards(const arg *a) {
         if (to->kind == G_ENTRIES && !copy_entries(to, was)) break;
     }
     if (!capsule) free(g);
-    if (!PyErr_Occurred()) return capsule;
+    if (!PyErr_Occurred()) return find_runs(g), capsule;
     Py_XDECREF(capsule);
     return NULL;
 }
