@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
-from . import _core, _guards
+from . import _core, _guards, _trace
 from ._core import Tensor
 from .nn.module import Module
 
@@ -103,7 +103,7 @@ class _Plan:
     def __init__(self, kept: Any, picture: Any) -> None:
         self.kept = kept  # objects that the signature names by identity: they must not be freed
         self.picture = picture  # of the arguments and modes
-        self.trace = _guards.Trace()
+        self.trace = _trace.Trace()
         self.ready: tuple[_Ready, ...] = ()  # the latest first
         self.refused = ""
         self.tries = 0  # recordings that came too early
@@ -190,7 +190,7 @@ class Compiled:
         _guards.noted.entries.clear()
         try:
             before = _guards.Walk(found.trace, roots)
-        except _guards.Refused as e:
+        except _trace.Refused as e:
             self._refuse(found, f"[compile] {e}")
             return self.f(*args, **kwargs)
         known = len(found.trace.codes)
@@ -203,11 +203,11 @@ class Compiled:
             raise
         try:
             self._plan(found, roots, before, known, tensors, result)
-        except (_guards.Refused, RuntimeError) as e:
+        except (_trace.Refused, RuntimeError) as e:
             _core._record_cancel()
             found.tries += 1
             if not isinstance(e, _Early) and "run a step before" not in str(e) or found.tries == MOST_TRIES:
-                self._refuse(found, f"[compile] {e}" if isinstance(e, _guards.Refused) else str(e))
+                self._refuse(found, f"[compile] {e}" if isinstance(e, _trace.Refused) else str(e))
         return result
 
     def _plan(
@@ -215,7 +215,7 @@ class Compiled:
     ) -> None:
         """Keeps the plan of the step that this thread has recorded."""
         changed = before.changed()
-        early = any(origin != _guards.OWN for origin, _ in [*found.trace.codes.values()][known:])
+        early = any(origin != _trace.OWN for origin, _ in [*found.trace.codes.values()][known:])
         walk = _guards.Walk(found.trace, roots)
         places: dict[int, Any] = {id(x): _Kept(x) for x in walk.captured}
         places |= {id(x): _Given(i) for i, x in enumerate(given)}
@@ -227,15 +227,15 @@ class Compiled:
                 outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
                 kind = type(x).__name__
-                raise _guards.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
+                raise _trace.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
             return places[id(x)] if isinstance(x, Tensor) else x
 
         nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)
         if escaped := _core._plan_info(plan)[4]:
-            raise _guards.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
+            raise _trace.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
         if changed:
-            raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
+            raise _trace.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
         if early:
             raise _Early("the step runs other code than the call before")
         ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)

@@ -8,11 +8,8 @@ the rule."""
 
 from __future__ import annotations
 
-import dis
 import gc
-import os
 import sys
-import sysconfig
 import threading
 import types
 import weakref
@@ -20,31 +17,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from random import Random
 from typing import Any
 
 from . import _core
 from ._core import Device, Tensor
+from ._trace import INSTALLED, OWN, STANDARD, USER, Code, Refused, Trace, file_origin, origin_of
 
 ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # the kinds, as in python/src/plan.c
 MOST = 100_000  # guards of a step
 BYTES = 1 << 16  # of an array of another library
 PLAIN = {int, float, complex, str, bytes, bool, type(None), type(...), range, slice, _core.dtype, Device}
-OWN, STANDARD, INSTALLED, USER = range(4)  # where code comes from
-_FOLDERS = (
-    (os.path.dirname(os.path.abspath(__file__)) + os.sep, OWN),
-    (os.sep + "site-packages" + os.sep, INSTALLED),
-    (os.sep + "dist-packages" + os.sep, INSTALLED),
-    (sysconfig.get_paths()["stdlib"] + os.sep, STANDARD),
-    ("<frozen importlib", OWN),
-    ("<frozen ", STANDARD),
-)
-_ENVIRONMENT = type(os.environ).__getitem__.__code__
-_UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
-
-
-_NEVER = (id, input, globals, __import__)
-_OF_THE_MOMENT = {"data_ptr", "get_rng_state", "get_state", "initial_seed", "memory_stats", "untyped_storage"}
 # a special method -> those that Python would prefer to it
 _PREFERRED = {
     "__len__": ("__bool__",),
@@ -55,67 +37,6 @@ _PREFERRED = {
     "__str__": ("__format__",),
     "__getattr__": ("__getattribute__",),
 }
-
-
-class Refused(Exception):
-    """The step reads what a replay cannot compare."""
-
-
-def _origin(file: str) -> int:
-    return next((kind for folder, kind in _FOLDERS if folder in file), USER)
-
-
-class Trace:
-    """The code that a step runs: ``with trace`` notes what this thread calls."""
-
-    def __init__(self) -> None:
-        self.codes: dict[types.CodeType, tuple[int, dict[str, Any]]] = {}  # -> origin, globals
-        self.settings: set[Callable[[], Any]] = set()  # that it asks for
-        self.refused = ""
-
-    def __enter__(self) -> Trace:
-        self.outer = sys.getprofile()
-        sys.setprofile(self._note)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        sys.setprofile(self.outer)
-
-    def _note(self, frame: types.FrameType, event: str, function: Any) -> None:
-        code = frame.f_code
-        if event == "call":
-            if code not in self.codes:
-                self.codes[code] = _origin(code.co_filename), frame.f_globals
-                if code.co_name in _OF_THE_MOMENT and self.codes[code][0] == OWN:
-                    self._refuse(frame.f_back, f"{code.co_name}()")
-            if code is _ENVIRONMENT:
-                self._refuse(frame, "an environment variable")
-        elif event == "c_call":
-            origin = self.codes.get(code, (OWN,))[0]
-            if origin != OWN:
-                self._look(frame, origin, function)
-
-    def _look(self, frame: types.FrameType, origin: int, function: Any) -> None:
-        """Does a function written in C read what differs from call to call?"""
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, Random) or function is os.urandom or type(owner).__module__.startswith("numpy.random"):
-            self._refuse(frame, "random numbers that are not chainrule's")
-        elif origin == USER:
-            module = function.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
-            name = function.__name__
-            if function is _core.get_num_threads:
-                self.settings.add(function)
-            if (module in _UNREPEATABLE and name != "sleep") or function in _NEVER or name in _OF_THE_MOMENT:
-                self._refuse(frame, f"{name}()")
-
-    def _refuse(self, frame: types.FrameType | None, what: str) -> None:
-        while frame and _origin(frame.f_code.co_filename) != USER:
-            if _origin(frame.f_code.co_filename) == OWN:
-                return
-            frame = frame.f_back
-        if frame and not self.refused:
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            self.refused = f"the step reads {what} ({place}): pass the value as an argument"
 
 
 class _Noted(threading.local):
@@ -132,40 +53,6 @@ ABSENT = ...  # the value of an entry that a dict must not have
 def note(of: dict[Any, Any], key: Any) -> None:
     """The step that is recorded reads this entry."""
     noted.entries.append((of, key))
-
-
-_EMPTY = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"}  # instructions between those that belong together
-
-
-class _Code:
-    """What the instructions of a code object show."""
-
-    def __init__(self, code: types.CodeType) -> None:
-        self.globals: set[str] = set()  # names that it looks up there, or sets
-        self.modules: set[str] = set()  # that it imports
-        self.written: set[str] = set()  # names with ``append`` and its like behind them
-        self.read: set[str] = set()  # names with anything else behind them
-        self.every_name = "__dict__" in code.co_names  # it reads attributes by names that it does not show
-        steps = [step for step in dis.get_instructions(code) if step.opname not in _EMPTY]
-        for i, step in enumerate(steps):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-                self.globals.add(step.argval)
-            if step.opname == "IMPORT_NAME":
-                self.modules.add(step.argval)
-            if not step.opname.startswith("LOAD_") or not isinstance(step.argval, str):
-                continue
-            after = steps[i + 1]
-            adds = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in ("append", "add", "extend")
-            (self.written if adds else self.read).add(step.argval)
-            if step.opname == "LOAD_GLOBAL" and step.argval in ("getattr", "vars", "dir"):
-                self.every_name |= not self._shows_name(steps[i + 1 :])
-
-    @staticmethod
-    def _shows_name(steps: list[dis.Instruction]) -> bool:
-        """Is the attribute that ``getattr`` reads a text in the code?"""
-        call = next((i for i, step in enumerate(steps) if step.opname == "CALL"), 0)
-        name = call - 1 if steps[call].arg == 2 else call - 2
-        return steps[call].arg in (2, 3) and name >= 0 and steps[name].opname == "LOAD_CONST"
 
 
 def _identities(items: Iterable[Any]) -> str:
@@ -234,7 +121,7 @@ class Walk:
                 self.user_names.update(code.co_names, texts)
         self.names.update(code.co_name for code in self.codes if code.co_name.startswith("__"))  # what operators call
         self.user_names -= set(dir(Tensor))
-        shown = {code: _Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
+        shown = {code: Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
         self.every_name = any(code.every_name for code in shown.values())
         read = {name for code in shown.values() for name in code.read}
         self.logs = {name for code in shown.values() for name in code.written} - read
@@ -370,7 +257,7 @@ class Walk:
         elif isinstance(x, types.ModuleType):
             if x is sys and "modules" in self.user_names:
                 raise Refused("the step reads sys.modules: import what it needs")
-            if _origin(getattr(x, "__file__", None) or ("<frozen " if x.__spec__ else "")) == USER:
+            if file_origin(getattr(x, "__file__", None) or ("<frozen " if x.__spec__ else "")) == USER:
                 self._named(x.__dict__, path)
         elif isinstance(x, type):
             self._class(x, path)
@@ -387,7 +274,7 @@ class Walk:
             self.logged.append((path, x, _identities(x)))
         elif isinstance(x, list | tuple | dict | set | frozenset | deque):
             self._container(x, path)
-            if _origin_of(kind) == USER:
+            if origin_of(kind) == USER:
                 self._object(x, path)
         elif hasattr(kind, "__next__") or isinstance(x, types.CoroutineType):
             raise Refused(f"the step reads {path}, a {kind.__name__}, which changes as it is read: pass the next item")
@@ -438,7 +325,7 @@ class Walk:
             self._visit(value, f"{path}[{i}]")
 
     def _function(self, x: types.FunctionType, path: str) -> None:
-        if x.__dict__ or (self.optional and _origin(x.__code__.co_filename) == USER):
+        if x.__dict__ or (self.optional and file_origin(x.__code__.co_filename) == USER):
             self._named(x.__dict__, path)
         if x.__code__ not in self.codes:
             return
@@ -480,7 +367,7 @@ class Walk:
         """Attributes of a class by the names that the code has: where they are looked up, in which class they are, and
         their names.  A subclass of a user may get one that hides that of its base."""
         found: set[str] = set()
-        user = _origin_of(kind) == USER
+        user = origin_of(kind) == USER
         for owner in kind.__mro__[:-1]:
             mine = vars(owner)
             for name in self._of_one_class(owner, mine):
@@ -488,7 +375,7 @@ class Walk:
                 found.add(name)
 
     def _of_one_class(self, owner: type, mine: Mapping[str, Any]) -> Collection[str]:
-        if _origin_of(owner) != USER:
+        if origin_of(owner) != USER:
             return self.names.intersection(mine)
         if self.every_name:
             return [*mine]
@@ -501,7 +388,7 @@ class Walk:
         value = vars(owner)[name]
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
-            if _origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
+            if origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
                 self._found(at, owner, name, path)
             self._visit(inner.fget, path)
             return False
@@ -516,10 +403,10 @@ class Walk:
                 self._hidden(at.__mro__, other, path)
             return True
         if hasattr(type(inner), "__get__"):
-            if _origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
+            if origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
                 self._found(at, owner, name, path)
             return False
-        if _origin_of(owner) != USER and type(inner) not in PLAIN:
+        if origin_of(owner) != USER and type(inner) not in PLAIN:
             return False
         self._found(at, owner, name, path)
         self._visit(value, f"{path}.{name}")
@@ -533,7 +420,7 @@ class Walk:
 
     def _hidden(self, classes: Iterable[type], name: str, path: str) -> None:
         for kind in classes:
-            if _origin_of(kind) == USER:
+            if origin_of(kind) == USER:
                 self._guard(ITEM, _names_of(kind), name, vars(kind).get(name, ABSENT), f"{path}.{name}")
 
     def _object(self, x: Any, path: str) -> None:
@@ -544,7 +431,7 @@ class Walk:
             self._module_of(x, path)
         if mine is not None:
             self._named(mine, path)
-            if any("__getattr__" in vars(owner) for owner in type(x).__mro__ if _origin_of(owner) == USER):
+            if any("__getattr__" in vars(owner) for owner in type(x).__mro__ if origin_of(owner) == USER):
                 for name in self.user_names.difference(mine):  # may be given by __getattr__ now
                     self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
         self._found_in_class(x, mine, path)
@@ -554,7 +441,7 @@ class Walk:
         kind = type(x)
         self._guard(TYPE, x, None, kind, path)
         for at, owner, name in self._of_classes(kind):
-            if name[0] == "_" and name not in ("_hooked", "__call__") and _origin_of(owner) == OWN:
+            if name[0] == "_" and name not in ("_hooked", "__call__") and origin_of(owner) == OWN:
                 continue  # of the library, for itself
             if isinstance(vars(owner)[name], types.MemberDescriptorType):  # of __slots__
                 value = getattr(x, name, ABSENT)
@@ -594,12 +481,7 @@ class Walk:
             for name in ("params", "maximize"):
                 self._guard(ITEM, group, name, group.get(name, ABSENT), f"{at}[{name!r}]")
             self._visit(group["params"], f"{at}['params']")
-        if _origin_of(type(x)) == OWN:
+        if origin_of(type(x)) == OWN:
             self._found_in_class(x, mine, path)
         else:
             self._object(x, path)
-
-
-def _origin_of(kind: type) -> int:
-    module = sys.modules.get(kind.__module__)
-    return _origin(getattr(module, "__file__", None) or "<frozen " if module else "")
