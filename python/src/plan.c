@@ -315,13 +315,17 @@ static Py_ssize_t first_failure(guards *g) {
     return -1;
 }
 
+static bool looks_in_dict(const guard *g) {
+    return PyDict_Check(g->of) && (g->kind == G_ITEM || g->kind == G_SIZE || g->kind == G_ENTRIES);
+}
+
 /* Those of one dict stand together (_guards.py). */
 static void find_runs(guards *g) {
     for (Py_ssize_t i = 0, end; i < g->n; i = end) {
         guard *first = &g->at[i];
         end = i + 1;
-        if (!PyDict_Check(first->of) || first->kind == G_VALUE || first->kind == G_TYPE) continue;
-        while (end < g->n && g->at[end].of == first->of && g->at[end].kind != G_VALUE && g->at[end].kind != G_TYPE) end++;
+        if (!looks_in_dict(first)) continue;
+        while (end < g->n && g->at[end].of == first->of && looks_in_dict(&g->at[end])) end++;
         first->run = end - i;
     }
 }
