@@ -193,6 +193,7 @@ class Compiled:
         except _trace.Refused as e:
             self._refuse(found, f"[compile] {e}")
             return self.f(*args, **kwargs)
+        before.let_go()
         known = len(found.trace.codes)
         _core._record_begin(tensors)
         try:

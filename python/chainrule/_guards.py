@@ -200,13 +200,13 @@ class Walk:
         self._held = [*kept.values()]
         self._ends = [*ends.values()]
         self._seen = dict.fromkeys(self._seen)
-        self.entries, self.captured, self.logged, self._roots = [], [], [], []
+        self.entries, self.captured, self._roots = [], [], []
 
     def changed(self) -> str:
         """The first thing that is not as it was; empty: all is."""
         at = _core._guards_fail(self.capsule)
         if at == len(self.paths):
-            return "an object that the step reads"
+            return "whether an object lives"
         added = (path for path, x, items in self.logged if _identities(x) != items)
         return self.paths[at] if at >= 0 else next(added, "")
 
