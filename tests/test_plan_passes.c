@@ -64,6 +64,61 @@ TEST(dead_kernels) {
     OK(cr_switch_set("PLAN", NULL));
 }
 
+/* A kernel whose result nothing uses, and whose index may be out of range: given, or computed in the step. */
+static cr_tensor *with_index(const cr_tensor *i, bool computed) {
+    cr_scope_begin();
+    cr_tensor *x = cr_arange(0, 10, 1, CR_F32, cr_cpu()), *y;
+    cr_index_select(x, 0, computed ? cr_mul(i, i) : i);
+    y = cr_keep(cr_mul(cr_to(i, CR_F32, cr_cpu()), cr_to(i, CR_F32, cr_cpu())));
+    cr_scope_end();
+    return y;
+}
+
+TEST(bad_indices) {
+    cr_scope_begin();
+    for (int computed = 0; computed < 2; computed++) {
+        const int64_t good[] = {1, 2, 3}, bad[] = {1, 40, 3};
+        const cr_tensor *i = cr_from(good, CR_LIST(3), CR_I64, cr_cpu()),
+                        *wrong = cr_from(bad, CR_LIST(3), CR_I64, cr_cpu());
+        cr_tensor *y;
+        OK(cr_record_begin(1, &i));
+        y = with_index(i, computed);
+        cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+        OK(cr_plan_run(p, &i, &y));
+        CHECK(cr_plan_run(p, &wrong, &y) == CR_BAD_INDEX, "computed %d: %s", computed, cr_error());
+        cr_error_clear();
+        bool fit;
+        const cr_status status = cr_plan_try(p, &wrong, &y, &fit);
+        CHECK(status == CR_BAD_INDEX && fit == computed, "computed %d: fit %d", computed, fit);
+        cr_error_clear();
+        cr_plan_free(p);
+    }
+    cr_scope_end();
+}
+
+/* A plan without a graph does not fit where the step would have one. */
+TEST(graph_or_none) {
+    cr_scope_begin();
+    for (int off = 0; off < 2; off++) {
+        const cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), off),
+                        *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true);
+        const bool mode = cr_set_grad_enabled(!off);
+        OK(cr_record_begin(1, &x));
+        cr_tensor *y = cr_mul(x, x);
+        cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+        CHECK(cr_plan_fits(p, &x), "off %d: as recorded", off);
+        cr_set_grad_enabled(true);
+        CHECK(!cr_plan_fits(p, &leaf), "off %d: fits an input that requires a gradient", off);
+        cr_set_grad_enabled(false);
+        CHECK(cr_plan_fits(p, &leaf), "off %d: does not fit without the gradient mode", off);
+        cr_set_grad_enabled(mode);
+        cr_plan_retire(p);
+        CHECK(!cr_plan_fits(p, &x), "off %d: a retired plan fits", off);
+        cr_plan_free(p);
+    }
+    cr_scope_end();
+}
+
 /* An update of large parameters, one kernel for all of them, in front of a result in a graph. */
 TEST(update_before_graph) {
     enum { SIDE = 160 };

@@ -18,7 +18,7 @@ class PlanMutant:
 
 PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
-GRAPH, KERNELS = "src/plan/graph.c", "src/dev/kernels.def"
+GRAPH, KERNELS, INDICES = "src/plan/graph.c", "src/dev/kernels.def", "src/plan/indices.c"
 PLAN_MUTANTS = [
     # kernels whose results nothing reads
     PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
@@ -29,7 +29,9 @@ PLAN_MUTANTS = [
         "p->buffers[i].kind == CR_BUFFER_OUTPUT",
         "training",
     ),
-    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST»;", "false", "clipping host_steps"),
+    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
+    PlanMutant("unused", PLAN, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
+    PlanMutant("unused", INDICES, "(i < c->low || «i >= c->size»)", "false", "test_plan_passes bad_indices"),
     PlanMutant("unused", PLAN, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
     PlanMutant("unused", PLAN, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
     # kernels that compute what another one has

@@ -450,8 +450,6 @@ def stage_fuzz_compile() -> Total:
         return missing
     # continuous integration repeats the same programs; others look for new ones
     total, seed = Total(), "1" if os.environ.get("CI") else str(int(git("rev-parse", "HEAD")[:6] or "0", 16))
-    # one gradient of two parameters, a plan that keeps what a weak reference names, errors of results that nothing uses
-    known = ["--off", "grad shared,weak reference,reads weak reference,buffer of ints"]
     kinds: list[tuple[list[str], int, dict[str, str]]] = [
         ([], 300, {}),
         (["--threads"], 120, {}),
@@ -459,7 +457,7 @@ def stage_fuzz_compile() -> Total:
     ]
     for k, (words, seconds, environment) in enumerate(kinds):
         command = [sys.executable, "tests/python/fuzz_compile.py", "--seed", f"{seed}{k}", "--seconds", str(seconds)]
-        total.add(run(" ".join(["fuzz-compile", *words]), [*command, *words, *known], plain_environment(**environment)))
+        total.add(run(" ".join(["fuzz-compile", *words]), [*command, *words], plain_environment(**environment)))
     return total
 
 
@@ -645,7 +643,7 @@ STAGES: dict[str, Stage] = {
         stage_fuzz_compile,
         "random programs around compiled functions, eager and compiled, with new seeds in each commit",
         10,
-        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_compile\.py|nn/|optim/)|tests/python/fuzz_",
+        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_(compile|guards|trace)\.py|nn/|optim/)|tests/python/fuzz_",
     ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
     "cudasim-orders": Stage(

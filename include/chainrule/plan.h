@@ -65,6 +65,8 @@ void      cr_trial_free(cr_trial *t);
 void      cr_plan_wait(cr_plan *p); /* for the loops that the system's C compiler makes of fused
                                kernels, in the background from the 8th run on; starts it */
 void      cr_plan_free(cr_plan *p);         /* results and graphs of its runs stay valid */
+void      cr_plan_retire(cr_plan *p);       /* from now on it fits nothing, and tensors from outside
+                               may end.  While no run is under way */
 typedef struct cr_plan_info {
     int recorded;               /* kernels of the recorded step */
     int kernels, fused, calls;  /* of a run; fused: in groups that run tile by tile, a call each */

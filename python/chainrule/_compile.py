@@ -9,10 +9,11 @@ import copy
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
-from . import _core, _guards
+from . import _core, _guards, _trace
 from ._core import Tensor
 from ._noted import Planned, noted
 from .nn.module import Module
@@ -44,7 +45,7 @@ def _leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Any = ()) -> Any:
+def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Container[int] = ()) -> Any:
     """The nest x with ``leaf`` of each of its leaves.  kept: identities of containers that count as leaves."""
     if isinstance(x, list | tuple) and id(x) not in kept:
         parts = [_rebuild(part, leaf, kept) for part in x]
@@ -67,6 +68,10 @@ class _Given(int):
     """The same: of an argument that the step returns."""
 
 
+class _Kept(weakref.ref[Tensor]):
+    """The same: a tensor from outside, which may end."""
+
+
 class _Ready:
     """A plan, when it fits, and where its results go."""
 
@@ -74,6 +79,7 @@ class _Ready:
         self.plan, self.outputs, self.result, self.walk = plan, outputs, result, walk
         self.guards = walk.capsule
         _core._guards_plan(self.guards, plan, outputs)
+        walk.let_go()
         self.single = type(result) is _Made
         self.replayed = False
 
@@ -85,6 +91,8 @@ class _Ready:
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
+            if type(x) is _Kept:
+                return x()
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
 
         return _rebuild(self.result, leaf, self.walk.reached)
@@ -96,7 +104,7 @@ class _Plan:
     def __init__(self, kept: Any, picture: Any) -> None:
         self.kept = kept  # objects that the signature names by identity: they must not be freed
         self.picture = picture  # of the arguments and modes
-        self.trace = _guards.Trace()
+        self.trace = _trace.Trace()
         self.ready: tuple[_Ready, ...] = ()  # the latest first
         self.refused = ""
         self.tries = 0  # recordings that came too early
@@ -183,9 +191,10 @@ class Compiled(Planned):
         noted.entries.clear()
         try:
             before = _guards.Walk(found.trace, roots)
-        except _guards.Refused as e:
+        except _trace.Refused as e:
             self._refuse(found, f"[compile] {e}")
             return self.f(*args, **kwargs)
+        before.let_go()
         known = len(found.trace.codes)
         _core._record_begin(tensors)
         try:
@@ -196,11 +205,11 @@ class Compiled(Planned):
             raise
         try:
             self._plan(found, roots, before, known, tensors, result)
-        except (_guards.Refused, RuntimeError) as e:
+        except (_trace.Refused, RuntimeError) as e:
             _core._record_cancel()
             found.tries += 1
             if not isinstance(e, _Early) and "run a step before" not in str(e) or found.tries == MOST_TRIES:
-                self._refuse(found, f"[compile] {e}" if isinstance(e, _guards.Refused) else str(e))
+                self._refuse(found, f"[compile] {e}" if isinstance(e, _trace.Refused) else str(e))
         return result
 
     def _plan(
@@ -208,9 +217,9 @@ class Compiled(Planned):
     ) -> None:
         """Keeps the plan of the step that this thread has recorded."""
         changed = before.changed()
-        early = any(origin != _guards.OWN for origin, _ in [*found.trace.codes.values()][known:])
+        early = any(origin != _trace.OWN for origin, _ in [*found.trace.codes.values()][known:])
         walk = _guards.Walk(found.trace, roots)
-        places: dict[int, Any] = {id(x): x for x in walk.captured}
+        places: dict[int, Any] = {id(x): _Kept(x) for x in walk.captured}
         places |= {id(x): _Given(i) for i, x in enumerate(given)}
         outputs: list[Tensor] = []
 
@@ -220,18 +229,19 @@ class Compiled(Planned):
                 outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
                 kind = type(x).__name__
-                raise _guards.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
+                raise _trace.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
             return places[id(x)] if isinstance(x, Tensor) else x
 
         nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)
         if escaped := _core._plan_info(plan)[4]:
-            raise _guards.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
+            raise _trace.Refused(f"{escaped} tensors that {_name(self.f)} makes are kept outside: return them instead")
         if changed:
-            raise _guards.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
+            raise _trace.Refused(f"the step changes {changed}, which a replay would not: return the value instead")
         if early:
             raise _Early("the step runs other code than the call before")
-        found.ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)[:MOST_READY]
+        ready = (_Ready(plan, len(outputs), nest, walk), *found.ready)
+        found.ready = tuple(x for x in ready if not x.walk.retired)[:MOST_READY]
 
     def _refuse(self, found: _Plan, why: str) -> None:
         found.refused = why

@@ -8,133 +8,38 @@ the rule."""
 
 from __future__ import annotations
 
-import dis
-import os
+import gc
 import sys
-import sysconfig
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
-from operator import attrgetter, methodcaller
-from random import Random
+from operator import attrgetter
 from typing import Any
 
 from . import _core
 from ._core import Device, Tensor
 from ._noted import Planned, noted
+from ._trace import INSTALLED, OWN, STANDARD, USER, Code, Refused, Trace, file_origin, origin_of
 
 ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # the kinds, as in python/src/plan.c
 MOST = 100_000  # guards of a step
 BYTES = 1 << 16  # of an array of another library
 PLAIN = {int, float, complex, str, bytes, bool, type(None), type(...), range, slice, _core.dtype, Device}
-OWN, STANDARD, INSTALLED, USER = range(4)  # where code comes from
-_FOLDERS = (
-    (os.path.dirname(os.path.abspath(__file__)) + os.sep, OWN),
-    (os.sep + "site-packages" + os.sep, INSTALLED),
-    (os.sep + "dist-packages" + os.sep, INSTALLED),
-    (sysconfig.get_paths()["stdlib"] + os.sep, STANDARD),
-    ("<frozen importlib", OWN),
-    ("<frozen ", STANDARD),
-)
-_ENVIRONMENT = type(os.environ).__getitem__.__code__
-_UNREPEATABLE = {"_contextvars", "_datetime", "_io", "_random", "_socket", "io", "posix", "random", "select", "time"}
-
-
-_NEVER = (id, input, globals, __import__)
-
-
-class Refused(Exception):
-    """The step reads what a replay cannot compare."""
-
-
-def _origin(file: str) -> int:
-    return next((kind for folder, kind in _FOLDERS if folder in file), USER)
-
-
-class Trace:
-    """The code that a step runs: ``with trace`` notes what this thread calls."""
-
-    def __init__(self) -> None:
-        self.codes: dict[types.CodeType, tuple[int, dict[str, Any]]] = {}  # -> origin, globals
-        self.refused = ""
-
-    def __enter__(self) -> Trace:
-        self.outer = sys.getprofile()
-        sys.setprofile(self._note)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        sys.setprofile(self.outer)
-
-    def _note(self, frame: types.FrameType, event: str, function: Any) -> None:
-        code = frame.f_code
-        if event == "call":
-            if code not in self.codes:
-                self.codes[code] = _origin(code.co_filename), frame.f_globals
-            if code is _ENVIRONMENT:
-                self._refuse(frame, "an environment variable")
-        elif event == "c_call":
-            origin = self.codes.get(code, (OWN,))[0]
-            if origin != OWN:
-                self._look(frame, origin, function)
-
-    def _look(self, frame: types.FrameType, origin: int, function: Any) -> None:
-        """Does a function written in C read what differs from call to call?"""
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, Random) or function is os.urandom or type(owner).__module__.startswith("numpy.random"):
-            self._refuse(frame, "random numbers that are not chainrule's")
-        elif origin == USER:
-            module = function.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
-            if (module in _UNREPEATABLE and function.__name__ != "sleep") or function in _NEVER:
-                self._refuse(frame, f"{function.__name__}()")
-
-    def _refuse(self, frame: types.FrameType | None, what: str) -> None:
-        while frame and _origin(frame.f_code.co_filename) != USER:
-            if _origin(frame.f_code.co_filename) == OWN:
-                return
-            frame = frame.f_back
-        if frame and not self.refused:
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            self.refused = f"the step reads {what} ({place}): pass the value as an argument"
+# a special method -> those that Python would prefer to it
+_PREFERRED = {
+    "__len__": ("__bool__",),
+    "__getitem__": ("__iter__", "__contains__"),
+    "__iter__": ("__contains__",),
+    "__index__": ("__float__", "__int__", "__complex__"),
+    "__repr__": ("__str__", "__format__"),
+    "__str__": ("__format__",),
+    "__getattr__": ("__getattribute__",),
+}
 
 
 ABSENT = ...  # the value of an entry that a dict must not have
-
-
-_EMPTY = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"}  # instructions between those that belong together
-
-
-class _Code:
-    """What the instructions of a code object show."""
-
-    def __init__(self, code: types.CodeType) -> None:
-        self.globals: set[str] = set()  # names that it looks up there, or sets
-        self.modules: set[str] = set()  # that it imports
-        self.written: set[str] = set()  # names with ``append`` and its like behind them
-        self.read: set[str] = set()  # names with anything else behind them
-        self.every_name = "__dict__" in code.co_names  # it reads attributes by names that it does not show
-        steps = [step for step in dis.get_instructions(code) if step.opname not in _EMPTY]
-        for i, step in enumerate(steps):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-                self.globals.add(step.argval)
-            if step.opname == "IMPORT_NAME":
-                self.modules.add(step.argval)
-            if not step.opname.startswith("LOAD_") or not isinstance(step.argval, str):
-                continue
-            after = steps[i + 1]
-            adds = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in ("append", "add", "extend")
-            (self.written if adds else self.read).add(step.argval)
-            if step.opname == "LOAD_GLOBAL" and step.argval in ("getattr", "vars", "dir"):
-                self.every_name |= not self._shows_name(steps[i + 1 :])
-
-    @staticmethod
-    def _shows_name(steps: list[dis.Instruction]) -> bool:
-        """Is the attribute that ``getattr`` reads a text in the code?"""
-        call = next((i for i, step in enumerate(steps) if step.opname == "CALL"), 0)
-        name = call - 1 if steps[call].arg == 2 else call - 2
-        return steps[call].arg in (2, 3) and name >= 0 and steps[name].opname == "LOAD_CONST"
 
 
 def _identities(items: Iterable[Any]) -> str:
@@ -160,8 +65,25 @@ def _has_contents(x: Any) -> bool:
         return hasattr(type(x), "__array_interface__")
 
 
-def _alive(reference: Any) -> str:
-    return str(id(reference()))
+_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
+
+
+def _names_of(kind: type) -> dict[str, Any]:
+    """The dict of a class, of which ``vars`` is a view."""
+    names: dict[str, Any] = gc.get_referents(vars(kind))[0]
+    return names
+
+
+def _called(f: Callable[[], Any]) -> Any:
+    return f()
+
+
+def _behind(proxy: Any) -> Any:
+    """The object of a weak proxy; None: it has ended."""
+    try:
+        return proxy.__repr__.__self__
+    except ReferenceError:
+        return None
 
 
 class Walk:
@@ -175,6 +97,7 @@ class Walk:
         self.codes = trace.codes
         if trace.refused:
             raise Refused(trace.refused)
+        self.settings = trace.settings
         self.names: set[str] = set()
         self.user_names: set[str] = set()
         for code, (origin, _) in self.codes.items():
@@ -184,7 +107,7 @@ class Walk:
                 self.user_names.update(code.co_names, texts)
         self.names.update(code.co_name for code in self.codes if code.co_name.startswith("__"))  # what operators call
         self.user_names -= set(dir(Tensor))
-        shown = {code: _Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
+        shown = {code: Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
         self.every_name = any(code.every_name for code in shown.values())
         read = {name for code in shown.values() for name in code.read}
         self.logs = {name for code in shown.values() for name in code.written} - read
@@ -193,13 +116,17 @@ class Walk:
             self.optional.update(c for c in code.co_consts if type(c) is str and c.isidentifier())
             if code.co_exceptiontable:  # of ``try``
                 self.optional.update(code.co_names)
-        self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
+        if any("_version" in code.co_names for code in shown):
+            raise Refused("the step reads _version, which each write changes")
+        self.logged: list[tuple[str, Any, str]] = []  # containers that the step only adds to, with their items
         self._shown, self._roots = shown, [*roots]
         known = -1
         while len(self.names) > known:  # a walk may find more names
             known = len(self.names)
             self._walk()
+        self._put_together()
         self.capsule = _core._guards(self.entries)
+        self.retired = False  # an object that the guards name has ended
 
     def _walk(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
@@ -213,21 +140,61 @@ class Walk:
             self._globals(self._shown[code].globals if origin == USER else code.co_names, origin, names)
             for name in self._shown[code].modules if origin == USER else ():
                 self._visit(sys.modules.get(name), name)
+        for f in self.settings:
+            self._guard(VALUE, f, _called, f(), f"{f.__name__}()")
         for of, key in noted.entries:
             self._guard(ITEM, of, key, of.get(key, ABSENT), "the state of an optimizer")
             if isinstance(of.get(key), Tensor):
                 self._visit(of[key], "the state of an optimizer")
 
+    def _put_together(self) -> None:
+        """Guards of one dict follow each other: they are compared only where the dict has changed."""
+        first: dict[int, int] = {}
+        order = [first.setdefault(id(x[1]), i) if isinstance(x[1], dict) else i for i, x in enumerate(self.entries)]
+        places = sorted(range(len(order)), key=order.__getitem__)
+        self.entries[:] = [self.entries[i] for i in places]
+        self.paths[:] = [self.paths[i] for i in places]
+
     @property
-    def reached(self) -> dict[int, Any]:
-        """Objects from outside, by identity."""
+    def reached(self) -> Container[int]:
+        """Identities of objects from outside."""
         return self._seen
+
+    def let_go(self) -> None:
+        """From now on objects may end.  The guards of one that does are retired; what has no weak references stays."""
+        kept: dict[int, Any] = {}
+        ends: dict[int, weakref.ref[Any]] = {}
+
+        me, retire = weakref.ref(self), _core._guards_retire  # not by global names: the interpreter may be ending
+
+        def ended(_: Any) -> None:
+            walk = me()
+            if walk is not None:
+                walk.retired = True
+                if retire(walk.capsule):
+                    walk._held.clear()
+
+        for kind, of, key, was in self.entries:
+            kept[id(key)] = key
+            for x in (of, *(was if kind == ENTRIES else (was,))):
+                if id(x) in kept or id(x) in ends:
+                    continue
+                try:
+                    ends[id(x)] = weakref.ref(x, ended)
+                except TypeError:
+                    kept[id(x)] = x
+        self._held = [*kept.values()]
+        self._ends = [*ends.values()]
+        self._seen = dict.fromkeys(self._seen)
+        self.entries, self.captured, self._roots = [], [], []
 
     def changed(self) -> str:
         """The first thing that is not as it was; empty: all is."""
         at = _core._guards_fail(self.capsule)
-        kept = (path for path, x, n in self.logged if any(type(item) not in PLAIN for item in [*x][n:]))
-        return self.paths[at] if at >= 0 else next(kept, "")
+        if at == len(self.paths):
+            return "whether an object lives"
+        added = (path for path, x, items in self.logged if _identities(x) != items)
+        return self.paths[at] if at >= 0 else next(added, "")
 
     def _guard(self, kind: int, of: Any, key: Any, was: Any, path: str) -> None:
         at = kind, id(of), key if type(key) in PLAIN else id(key)
@@ -255,7 +222,9 @@ class Walk:
         if kind in PLAIN or id(x) in self._seen:
             return
         self._seen[id(x)] = x
-        if isinstance(x, Tensor):
+        if kind in _PROXIES:
+            self._visit(_behind(x), path)
+        elif isinstance(x, Tensor):
             self._tensor(x, path)
         elif isinstance(x, Planned):
             self._visit(x.f, path)
@@ -274,7 +243,7 @@ class Walk:
         elif isinstance(x, types.ModuleType):
             if x is sys and "modules" in self.user_names:
                 raise Refused("the step reads sys.modules: import what it needs")
-            if _origin(getattr(x, "__file__", None) or ("<frozen " if x.__spec__ else "")) == USER:
+            if file_origin(getattr(x, "__file__", None) or ("<frozen " if x.__spec__ else "")) == USER:
                 self._named(x.__dict__, path)
         elif isinstance(x, type):
             self._class(x, path)
@@ -286,13 +255,12 @@ class Walk:
             if not isinstance(x.__self__, types.ModuleType):
                 self._visit(x.__self__, path)
         elif isinstance(x, weakref.ref):
-            self._guard(VALUE, x, _alive, _alive(x), path)
             self._visit(x(), path)
         elif isinstance(x, list | set | deque) and path.rpartition(".")[2] in self.logs:
-            self.logged.append((path, x, len(x)))
+            self.logged.append((path, x, _identities(x)))
         elif isinstance(x, list | tuple | dict | set | frozenset | deque):
             self._container(x, path)
-            if _origin_of(kind) == USER:
+            if origin_of(kind) == USER:
                 self._object(x, path)
         elif hasattr(kind, "__next__") or isinstance(x, types.CoroutineType):
             raise Refused(f"the step reads {path}, a {kind.__name__}, which changes as it is read: pass the next item")
@@ -343,13 +311,14 @@ class Walk:
             self._visit(value, f"{path}[{i}]")
 
     def _function(self, x: types.FunctionType, path: str) -> None:
-        if x.__dict__ or (self.optional and _origin(x.__code__.co_filename) == USER):
+        if x.__dict__ or (self.optional and file_origin(x.__code__.co_filename) == USER):
             self._named(x.__dict__, path)
         if x.__code__ not in self.codes:
             return
+        own = self.codes[x.__code__][0] == OWN  # the library does not change its own functions
         if self.codes[x.__code__][0] == USER:
             self._guard(ATTRIBUTE, x, "__code__", x.__code__, path)
-        for name in ("__defaults__", "__kwdefaults__"):
+        for name in () if own else ("__defaults__", "__kwdefaults__"):
             if (value := getattr(x, name)) is not None:
                 self._guard(ATTRIBUTE, x, name, value, path)
         first = x.__code__.co_argcount - len(x.__defaults__ or ())
@@ -362,7 +331,8 @@ class Walk:
                 value = cell.cell_contents
             except ValueError:  # empty
                 continue
-            self._guard(ATTRIBUTE, cell, "cell_contents", value, name)
+            if not own:
+                self._guard(ATTRIBUTE, cell, "cell_contents", value, name)
             self._visit(value, name)
 
     def _named(self, names: dict[str, Any], path: str) -> None:
@@ -383,20 +353,29 @@ class Walk:
         """Attributes of a class by the names that the code has: where they are looked up, in which class they are, and
         their names.  A subclass of a user may get one that hides that of its base."""
         found: set[str] = set()
-        user = _origin_of(kind) == USER
+        user = origin_of(kind) == USER
         for owner in kind.__mro__[:-1]:
             mine = vars(owner)
-            for name in [*mine] if self.every_name and _origin_of(owner) == USER else self.names.intersection(mine):
+            for name in self._of_one_class(owner, mine):
                 yield kind if user and name not in found else owner, owner, name
                 found.add(name)
+
+    def _of_one_class(self, owner: type, mine: Mapping[str, Any]) -> Collection[str]:
+        if origin_of(owner) != USER:
+            return self.names.intersection(mine)
+        if self.every_name:
+            return [*mine]
+        # an operator may have another name than its code: ``__rmul__ = __mul__``
+        run = {name for name, x in mine.items() if getattr(x, "__code__", None) in self.codes}
+        return run | self.names.intersection(mine)
 
     def _of_class(self, at: type, owner: type, name: str, path: str) -> bool:
         """An attribute that instances find in their class.  Is it one that an attribute of theirs would hide?"""
         value = vars(owner)[name]
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
-            if _origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
-                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
+            if origin_of(owner) == USER or getattr(inner.fget, "__code__", None) in self.codes:
+                self._found(at, owner, name, path)
             self._visit(inner.fget, path)
             return False
         if isinstance(inner, types.FunctionType):
@@ -404,23 +383,31 @@ class Walk:
                 inner = inner.__wrapped__
             if inner.__code__ not in self.codes:
                 return False
-            if isinstance(value, classmethod):  # each look-up binds it anew
-                self._guard(VALUE, at, attrgetter(f"{name}.__func__"), getattr(at, name).__func__, f"{path}.{name}")
-            else:
-                self._guard(ATTRIBUTE, at, name, getattr(at, name), f"{path}.{name}")
+            self._found(at, owner, name, path)
             self._visit(value, f"{path}.{name}")
+            for other in _PREFERRED.get(name, ()):
+                self._hidden(at.__mro__, other, path)
             return True
         if hasattr(type(inner), "__get__"):
-            if _origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
-                for kind in {owner, at}:
-                    get = methodcaller("get", name)
-                    self._guard(VALUE, vars(kind), get, get(vars(kind)), f"{path}.{name}")
+            if origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
+                self._found(at, owner, name, path)
             return False
-        if _origin_of(owner) != USER and type(inner) not in PLAIN:
+        if origin_of(owner) != USER and type(inner) not in PLAIN:
             return False
-        self._guard(ATTRIBUTE, at, name, value, f"{path}.{name}")
+        self._found(at, owner, name, path)
         self._visit(value, f"{path}.{name}")
         return True
+
+    def _found(self, at: type, owner: type, name: str, path: str) -> None:
+        """The attribute of ``at`` is that of ``owner``, which no class in front of it hides."""
+        mro = at.__mro__
+        self._hidden(mro[: mro.index(owner)], name, path)
+        self._guard(ITEM, _names_of(owner), name, vars(owner)[name], f"{path}.{name}")
+
+    def _hidden(self, classes: Iterable[type], name: str, path: str) -> None:
+        for kind in classes:
+            if origin_of(kind) == USER:
+                self._guard(ITEM, _names_of(kind), name, vars(kind).get(name, ABSENT), f"{path}.{name}")
 
     def _object(self, x: Any, path: str) -> None:
         mine = getattr(x, "__dict__", None)
@@ -430,7 +417,7 @@ class Walk:
             self._module_of(x, path)
         if mine is not None:
             self._named(mine, path)
-            if any("__getattr__" in vars(owner) for owner in type(x).__mro__ if _origin_of(owner) == USER):
+            if any("__getattr__" in vars(owner) for owner in type(x).__mro__ if origin_of(owner) == USER):
                 for name in self.user_names.difference(mine):  # may be given by __getattr__ now
                     self._guard(ITEM, mine, name, ABSENT, f"{path}.{name}")
         self._found_in_class(x, mine, path)
@@ -440,7 +427,7 @@ class Walk:
         kind = type(x)
         self._guard(TYPE, x, None, kind, path)
         for at, owner, name in self._of_classes(kind):
-            if name[0] == "_" and name not in ("_hooked", "__call__") and _origin_of(owner) == OWN:
+            if name[0] == "_" and name not in ("_hooked", "__call__") and origin_of(owner) == OWN:
                 continue  # of the library, for itself
             if isinstance(vars(owner)[name], types.MemberDescriptorType):  # of __slots__
                 value = getattr(x, name, ABSENT)
@@ -480,12 +467,7 @@ class Walk:
             for name in ("params", "maximize"):
                 self._guard(ITEM, group, name, group.get(name, ABSENT), f"{at}[{name!r}]")
             self._visit(group["params"], f"{at}['params']")
-        if _origin_of(type(x)) == OWN:
+        if origin_of(type(x)) == OWN:
             self._found_in_class(x, mine, path)
         else:
             self._object(x, path)
-
-
-def _origin_of(kind: type) -> int:
-    module = sys.modules.get(kind.__module__)
-    return _origin(getattr(module, "__file__", None) or "<frozen " if module else "")

@@ -165,13 +165,24 @@ PyObject *api__signature(const arg *a) {
     return bytes;
 }
 
-/* ---- guards: what a step read from Python, and how that was (_guards.py).  The list that the entries come from owns
- * all objects, and the garbage collector sees them there; the capsule owns handles of tensors only. */
+/* ---- guards: what a step read from Python, and how that was (_guards.py).  Objects are borrowed: the walk that found
+ * them holds those without weak references, where the garbage collector sees them, and retires the guards when another
+ * one ends.  The capsule owns handles of tensors only. */
 enum { G_ITEM, G_INDEX, G_SIZE, G_ATTRIBUTE, G_TYPE, G_TENSOR, G_VALUE, G_ENTRIES };
                                                      /* as in _guards.py */
-typedef struct guard { int kind; PyObject *of, *key, *was; Py_ssize_t n; cr_tensor *t; } guard;
+typedef struct guard {
+    int kind;
+    PyObject *of, *key, *was;
+    Py_ssize_t n;
+    cr_tensor *t;
+    PyObject **entries;
+    Py_ssize_t run;                                 /* guards of one dict from here on; 0: of no dict */
+    uint64_t stamp;                                 /* of the dict when they held; 0: not yet */
+} guard;
 typedef struct guards {
     PyObject *plan; int outputs;                    /* whose guards they are, and how many results it has; owned */
+    int busy;                                       /* comparisons and runs under way; under the GIL */
+    bool retired;                                   /* an object has ended: nothing of `at` may be read */
     Py_ssize_t n;
     guard at[];
 } guards;
@@ -179,9 +190,37 @@ static const char guards_name[] = "chainrule.guards";
 
 static void free_guards(PyObject *capsule) {
     guards *g = PyCapsule_GetPointer(capsule, guards_name);
-    for (Py_ssize_t i = 0; i < g->n; i++) cr_drop(g->at[i].t);
+    for (Py_ssize_t i = 0; i < g->n; i++) {
+        cr_drop(g->at[i].t);
+        free(g->at[i].entries);
+    }
     Py_XDECREF(g->plan);
     free(g);
+}
+
+/* Lets go of the plan and of tensors once the guards are retired and nothing uses them. */
+static void done_with(guards *g) {
+    g->busy--;
+    if (!g->retired || g->busy) return;
+    PyObject *plan = g->plan;
+    g->plan = NULL;
+    for (Py_ssize_t i = 0; i < g->n; i++) {
+        cr_tensor *t = g->at[i].t;
+        g->at[i].t = NULL;
+        cr_drop(t);
+    }
+    if (plan) cr_plan_retire(plan_of(plan));
+    Py_XDECREF(plan);
+}
+
+PyObject *api__guards_retire(const arg *a) {
+    guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
+    if (!g) return NULL;
+    g->retired = true;
+    g->busy++;
+    const bool idle = g->busy == 1;
+    done_with(g);
+    return PyBool_FromLong(idle);
 }
 
 /* Numbers and texts are compared by their values, other objects by identity. */
@@ -197,55 +236,106 @@ static bool as_it_was(PyObject *now, PyObject *was) {
     return plain && PyObject_RichCompareBool(now, was, Py_EQ) == 1;
 }
 
-/* Has a container as many items as before, and a dict the same keys in their order? */
-static bool same_keys(const guard *g) {
-    PyObject *now, *value;
-    Py_ssize_t at = 0, i = 0;
-    if (PyObject_Size(g->of) != g->n) return false;
-    if (!PyTuple_Check(g->key)) return true;
-    while (PyDict_Next(g->of, &at, &now, &value))
-        if (now != PyTuple_GetItem(g->key, i++)) return false;
-    return true;
-}
-
-/* A value that is computed anew: an attribute, or the result of a function. */
-static bool computes(PyObject *now, PyObject *was) {
-    const bool ok = as_it_was(now, was);
+/* A value that is computed anew: an attribute, or the result of a function.  Its computation may end objects. */
+static bool computes(const guards *g, PyObject *now, PyObject *was) {
+    const bool ok = !g->retired && as_it_was(now, was);
     Py_XDECREF(now);
     if (PyErr_Occurred()) PyErr_Clear();
-    return ok;
+    return ok && !g->retired;
 }
 
-/* The entries of a dict, in its order: was has its keys and values in turn. */
-static bool same_entries(PyObject *dict, PyObject *was) {
+/* The entries of a dict, in its order: its keys and values in turn, n in all. */
+static bool same_entries(const guard *g) {
     PyObject *name, *value;
     Py_ssize_t at = 0, i = 0;
-    if (2 * PyDict_Size(dict) != PyTuple_Size(was)) return false;
-    for (; PyDict_Next(dict, &at, &name, &value); i += 2)
-        if (!as_it_was(name, PyTuple_GetItem(was, i)) || !as_it_was(value, PyTuple_GetItem(was, i + 1))) return false;
+    if (2 * PyDict_Size(g->of) != g->n) return false;
+    if (g->n == 0) return true;
+    for (; PyDict_Next(g->of, &at, &name, &value); i += 2)
+        if (!as_it_was(name, g->entries[i]) || !as_it_was(value, g->entries[i + 1])) return false;
     return true;
 }
 
-static bool holds(const guard *g) {
+static bool holds(const guards *all, const guard *g) {
     switch (g->kind) {
         case G_ITEM: return as_it_was(PyDict_GetItemWithError(g->of, g->key), g->was);
         case G_INDEX:
             if (PyTuple_Check(g->of)) return PyTuple_GetItem(g->of, g->n) == g->was;
             return g->n < PyList_Size(g->of) && as_it_was(PyList_GetItem(g->of, g->n), g->was);
-        case G_SIZE: return same_keys(g);
-        case G_ATTRIBUTE: return computes(PyObject_GetAttr(g->of, g->key), g->was);
+        case G_SIZE: return PyObject_Size(g->of) == g->n;
+        case G_ATTRIBUTE: return computes(all, PyObject_GetAttr(g->of, g->key), g->was);
         case G_TYPE: return Py_TYPE(g->of) == (PyTypeObject *)(void *)g->was;
-        case G_ENTRIES: return same_entries(g->of, g->was);
+        case G_ENTRIES: return same_entries(g);
         case G_TENSOR: return handle(g->of) == g->t;
-        default: return computes(PyObject_CallFunctionObjArgs(g->key, g->of, NULL), g->was);
+        default: return computes(all, PyObject_CallFunctionObjArgs(g->key, g->of, NULL), g->was);
     }
 }
 
-/* The first guard that does not hold; -1: all do. */
-static Py_ssize_t first_failure(const guards *g) {
-    for (Py_ssize_t i = 0; i < g->n; i++)
-        if (!holds(&g->at[i])) return PyErr_Clear(), i;
+/* ---- stamps.  CPython 3.11 and 3.12 give a dict a new number with each change (PEP 509), behind its size.  Later ones
+ * have none, and each guard is compared. */
+static uint64_t stamp_at(PyObject *dict) {
+    uint64_t stamp;
+    memcpy(&stamp, (const char *)dict + 24, sizeof stamp);
+    return stamp;
+}
+
+/* Is the number there, and does each kind of change change it? */
+static bool find_stamps(void) {
+    if (sizeof(void *) != 8 || Py_Version >= 0x030d0000) return false;
+    PyObject *dict = PyDict_New(), *name = PyUnicode_FromString("key"), *values[] = {Py_None, Py_True, Py_False};
+    uint64_t seen = dict ? stamp_at(dict) : 0;
+    bool ok = dict && name;
+    for (int i = 0; i < 4 && ok; i++) {
+        ok = (i < 3 ? PyDict_SetItem(dict, name, values[i]) : PyDict_DelItem(dict, name)) == 0 && stamp_at(dict) > seen;
+        seen = stamp_at(dict);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dict);
+    PyErr_Clear();
+    return ok;
+}
+
+static uint64_t stamp_of(PyObject *dict) {
+    static int found = -1;                          /* under the GIL */
+    if (found < 0) found = find_stamps();
+    return found ? stamp_at(dict) : 0;
+}
+
+/* The first guard that does not hold; -1: all do; their number: an object that they name has ended. */
+static Py_ssize_t first_failure(guards *g) {
+    if (g->retired) return g->n;
+    for (Py_ssize_t i = 0; i < g->n;) {
+        guard *first = &g->at[i];
+        const uint64_t stamp = first->run ? stamp_of(first->of) : 0;
+        const Py_ssize_t end = i + (first->run ? first->run : 1);
+        if (stamp && stamp == first->stamp) { i = end; continue; }
+        for (; i < end; i++)
+            if (!holds(g, &g->at[i])) return PyErr_Clear(), g->retired ? g->n : i;
+        first->stamp = stamp;
+    }
     return -1;
+}
+
+static bool looks_in_dict(const guard *g) {
+    return PyDict_Check(g->of) && (g->kind == G_ITEM || g->kind == G_SIZE || g->kind == G_ENTRIES);
+}
+
+/* Those of one dict stand together (_guards.py). */
+static void find_runs(guards *g) {
+    for (Py_ssize_t i = 0, end; i < g->n; i = end) {
+        guard *first = &g->at[i];
+        end = i + 1;
+        if (!looks_in_dict(first)) continue;
+        while (end < g->n && g->at[end].of == first->of && looks_in_dict(&g->at[end])) end++;
+        first->run = end - i;
+    }
+}
+
+static bool copy_entries(guard *g, PyObject *from) {
+    g->n = PyTuple_Size(from);
+    g->entries = malloc(sizeof(PyObject *) * (size_t)(g->n + 1));
+    for (Py_ssize_t i = 0; g->entries && i < g->n; i++) g->entries[i] = PyTuple_GetItem(from, i);
+    if (!g->entries) PyErr_NoMemory();
+    return g->entries;
 }
 
 PyObject *api__guards(const arg *a) {
@@ -261,9 +351,10 @@ PyObject *api__guards(const arg *a) {
         if (to->kind == G_SIZE) to->n = PyObject_Size(to->of);
         if (to->kind == G_INDEX) to->n = PyLong_AsSsize_t(to->key);
         if (to->kind == G_TENSOR) to->t = hold(to->of);
+        if (to->kind == G_ENTRIES && !copy_entries(to, was)) break;
     }
     if (!capsule) free(g);
-    if (!PyErr_Occurred()) return capsule;
+    if (!PyErr_Occurred()) return find_runs(g), capsule;
     Py_XDECREF(capsule);
     return NULL;
 }
@@ -276,28 +367,34 @@ PyObject *api__guards_plan(const arg *a) {
     Py_RETURN_NONE;
 }
 
-/* The plan where all its guards hold, else NULL; an exception is set if it has none. */
-static cr_plan *guarded(PyObject *capsule, int *outputs) {
-    const guards *g = PyCapsule_GetPointer(capsule, guards_name);
-    cr_plan *p = g && g->plan ? plan_of(g->plan) : NULL;
-    if (g && !g->plan) PyErr_SetString(PyExc_RuntimeError, "guards without a plan");
-    if (!p || first_failure(g) >= 0) return NULL;
-    *outputs = g->outputs;
-    return p;
+/* The guards, busy, where all hold, else NULL; an exception is set if they have no plan. */
+static guards *entered(PyObject *capsule) {
+    guards *g = PyCapsule_GetPointer(capsule, guards_name);
+    if (!g || g->retired) return NULL;
+    if (!g->plan) return PyErr_SetString(PyExc_RuntimeError, "guards without a plan"), NULL;
+    g->busy++;
+    if (first_failure(g) < 0) return g;
+    done_with(g);
+    return NULL;
 }
 
 PyObject *api__guards_fail(const arg *a) {
-    const guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
-    return g ? PyLong_FromSsize_t(first_failure(g)) : NULL;
+    guards *g = PyCapsule_GetPointer(a[0].o, guards_name);
+    if (!g) return NULL;
+    g->busy++;
+    const Py_ssize_t at = first_failure(g);
+    done_with(g);
+    return PyLong_FromSsize_t(at);
 }
 
 /* ---- plans */
 PyObject *api__plan_run(const arg *a) {
-    int n;
-    cr_plan *p = guarded(a[0].o, &n);
-    if (!p) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    guards *g = entered(a[0].o);
+    if (!g) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    cr_plan *const p = plan_of(g->plan);
+    const int n = g->outputs;
     cr_tensor **out = calloc((size_t)n + 1, sizeof *out);
-    if (!out) return PyErr_NoMemory();
+    if (!out) return done_with(g), PyErr_NoMemory();
     cr_status status;
     bool fit;
     misfit = false;
@@ -312,6 +409,7 @@ PyObject *api__plan_run(const arg *a) {
         else if (out[i]) cr_release(out[i]);
     }
     free(out);
+    done_with(g);
     if (!list && misfit && !PyErr_Occurred()) Py_RETURN_NONE;
     return list;
 }
@@ -322,13 +420,14 @@ static const char trial_name[] = "chainrule.trial";
 static void free_trial(PyObject *capsule) { cr_trial_free(PyCapsule_GetPointer(capsule, trial_name)); }
 
 PyObject *api__plan_trial(const arg *a) {
-    int n;
-    cr_plan *p = guarded(a[0].o, &n);
+    guards *g = entered(a[0].o);
     cr_trial *t;
     bool fit;
-    if (!p) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    if (!g) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    cr_plan *const p = plan_of(g->plan);
     misfit = false;
     WITHOUT_GIL(t = cr_plan_trial(p, a[1].list.v, &fit));
+    done_with(g);
     if (PyErr_Occurred()) return NULL;
     if (!fit || misfit) { cr_error_clear(); Py_RETURN_NONE; }
     PyObject *capsule = t ? PyCapsule_New(t, trial_name, free_trial) : raise_error();

@@ -18,6 +18,7 @@ typedef struct cr_watch {
     void (*seeded)(cr_generator *g);                                      /* or its state was set */
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
     void (*reads)(int n, const cr_tensor *const *in);                     /* its inputs */
+    void (*writes)(int n, cr_tensor *const *out);                         /* in place, and counts that */
     cr_status (*visits)(cr_node *n);                                      /* a backward pass: runs its hooks next */
     cr_status (*recomputes)(const char *op);                              /* a part of the step, in a backward pass */
     void (*reads_grad)(cr_tensor *leaf);                                  /* asks for its gradient */

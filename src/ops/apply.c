@@ -78,6 +78,8 @@ static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) 
     if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);
     if (status == CR_OK && p->saved) status = r->record(p->call, p->saved, p->out[0], p->in_place);
     if (p->in_place) {                              /* also after a failure: a part may be written */
+        const cr_watch *watch = cr_watching();
+        if (watch) watch->writes(p->n_out, p->out);
         for (int i = 0; i < p->n_out; i++) cr_count_write(out[i]);
     }
     if (status == CR_OK && p->call && cr_modes.anomaly && r) status = r->check(p->call, p->out[0]);

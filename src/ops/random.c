@@ -82,7 +82,11 @@ static bool fillable(const char *op, const cr_tensor *x, const cr_generator *g) 
 /* x = y, where y is not x itself. */
 static cr_tensor *filled(cr_tensor *x, cr_tensor *y, cr_status status) {
     if (!y || status != CR_OK) return NULL;
-    if (y == x) { cr_count_write(x); return x; }
+    if (y == x) {
+        cr_count_write(x);
+        if (cr_watching()) cr_watching()->writes(1, &x);
+        return x;
+    }
     return cr_copy_(x, y);
 }
 

@@ -95,7 +95,7 @@ void cr_plan_redirect(cr_plan *p, int from, int old, int new) {
             if (p->steps[i].operands[k].buffer == old) cr_operand_redirect(&p->steps[i], &p->steps[i].operands[k], new);
 }
 
-/* A step is needed if it writes what outlives the plan, or what a needed step reads later. */
+/* A step is needed if it writes what outlives the plan, or what a needed step reads later, or if it may fail. */
 cr_status cr_pass_unused(cr_plan *p) {
     bool *needed = calloc((size_t)p->n_buffers + 1, sizeof *needed);
     if (!needed) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
@@ -103,7 +103,7 @@ cr_status cr_pass_unused(cr_plan *p) {
     int kept = p->n_steps, split = p->split;
     for (int i = p->n_steps - 1; i >= 0; i--) {
         cr_step *s = &p->steps[i];
-        bool keep = s->kind == CR_STEP_HOST;
+        bool keep = s->kind == CR_STEP_HOST || s->may_fail;
         for (int k = 0; k < s->n_operands; k++) keep |= s->operands[k].use & CR_WRITES && needed[s->operands[k].buffer];
         if (!keep) {
             cr_step_free(s);
@@ -201,6 +201,7 @@ cr_status cr_plan_prepare(cr_plan *p) {
     cr_status status = CR_OK;
     if (p->split == 0 && !p->n_cotangents) p->split = p->n_steps;
     p->recorded = p->n_steps;
+    if ((status = cr_plan_find_indices(p)) != CR_OK) return status;
     if (cr_pass_on("unused")) status = cr_pass_unused(p);
     if (status == CR_OK && cr_pass_on("common")) status = cr_pass_common(p);
     if (status == CR_OK && cr_pass_on("fold")) status = cr_pass_fold(p);
@@ -212,22 +213,32 @@ cr_status cr_plan_prepare(cr_plan *p) {
     return status == CR_OK ? cr_plan_finish(p) : status;
 }
 
+/* What is freed may run a user's code, and come back here. */
+void cr_plan_retire(cr_plan *p) {
+    if (!p) return;
+    p->retired = true;
+    while (p->n_callbacks > 0) {
+        const cr_callback c = p->callbacks[--p->n_callbacks];
+        if (c.done) c.done(c.ctx);
+    }
+    while (p->n_reads > 0) cr_drop(p->reads[--p->n_reads].tensor);
+    while (p->n_leaves > 0) cr_drop(p->leaves[--p->n_leaves].tensor);
+    while (p->n_captured > 0) cr_drop(p->captured[--p->n_captured]);
+}
+
 void cr_plan_release(cr_plan *p) {
     if (!cr_unref(&p->refs)) return;
     cr_instances_free(p);
     cr_loop_job_release(p->loops);
-    for (int i = 0; i < p->n_callbacks; i++)
-        if (p->callbacks[i].done) p->callbacks[i].done(p->callbacks[i].ctx);
+    cr_plan_retire(p);
     for (int i = 0; i < p->n_steps; i++) cr_step_free(&p->steps[i]);
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *b = &p->buffers[i];
         if (b->kind == CR_BUFFER_OUTSIDE || b->kind == CR_BUFFER_CONSTANT) cr_storage_release(b->storage);
     }
     for (int i = 0; i < p->n_inputs; i++) cr_storage_release(p->inputs[i].array.storage);
-    for (int i = 0; i < p->n_reads; i++) cr_drop(p->reads[i].tensor);
     for (int i = 0; i < p->n_visited; i++) cr_node_release(p->visited[i]);
-    for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
-    for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
+    for (int i = 0; i < p->n_counters; i++) cr_counter_release(p->counters[i]);
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i].of);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
     free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs),
@@ -235,7 +246,7 @@ void cr_plan_release(cr_plan *p) {
     free(p->draws);
     free(p->callbacks), free(p->updates), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
-    free(p->grad_outputs);
+    free(p->grad_outputs), free(p->checks), free(p->counters);
     free(p);
 }
 

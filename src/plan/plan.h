@@ -26,7 +26,7 @@ typedef struct cr_buffer {
     size_t bytes;
     cr_storage *storage;                            /* owned where kept; else only while it lives in the recording */
     int first, last;                                /* the first and last step that use it; -1: none */
-    bool written;
+    bool written, counts;                           /* counts: its version rises, and not only that of some handles */
     size_t at; int device;                          /* temporaries of host devices: their place in the arena of
                                                      * plan->devices[device] */
 } cr_buffer;
@@ -75,6 +75,7 @@ typedef struct cr_step {
     int update;                                     /* recorded update whose params the walks read; -1: none */
     char *name;                                     /* of the op: "softmax", "backward of softmax"; NULL: none */
     bool begins;                                    /* a buffer of its own memory begins or ends here */
+    bool may_fail;                                  /* because of what tensors hold: it stays, used or not */
     struct cr_group *group;                         /* CR_STEP_GROUP */
 } cr_step;
 
@@ -117,10 +118,21 @@ typedef struct cr_result {                          /* an input, an output, or a
                                                      * the step uses other bytes of it too, and a run must give it the
                                                      * same memory */
     bool in_graph, absent;
+    bool counts;                                    /* inputs: the step writes by this handle */
     int first;                                      /* inputs: the first one that is the same tensor */
 } cr_result;
 /* A tensor from outside that an op of the step read, as it was: its memory, and does it require a gradient? */
-typedef struct cr_leaf_read { cr_tensor *tensor; cr_array was; bool graded, in_graph; } cr_leaf_read;
+typedef struct cr_leaf_read {
+    cr_tensor *tensor;
+    cr_array was;
+    bool graded, in_graph, by_op;                   /* by_op: not only by a name */
+} cr_leaf_read;
+/* An index from outside, as a kernel of the step reads it: low .. size - 1, or `ignore`. */
+typedef struct cr_index_check {
+    const char *op;
+    cr_array index;                                 /* storage: the buffer's number + 1 */
+    int64_t low, size, ignore; bool ignores;
+} cr_index_check;
 
 typedef struct cr_loop_job cr_loop_job;             /* loops.c */
 /* Arguments and memory of one run at a time. */
@@ -148,6 +160,8 @@ struct cr_plan {
     int n_outputs; cr_result *outputs;
     int n_leaves; cr_leaf *leaves;
     int n_reads; cr_leaf_read *reads;
+    int n_checks; cr_index_check *checks;
+    int n_counters; cr_counter **counters;          /* of handles from outside by which the step writes; owned */
     int n_visited; cr_node **visited;               /* nodes from outside whose hooks a run would leave out; retained */
     int n_draws; cr_draw *draws;
     int n_callbacks; cr_callback *callbacks;
@@ -166,6 +180,8 @@ struct cr_plan {
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
     bool writes_outside;
+    bool retired;                                   /* fits nothing any more */
+    bool no_grad;                                   /* recorded with the gradient mode off */
     _Atomic(cr_instance *) instances;
     atomic_int runs; _Atomic(cr_loop_job *) loops;  /* NULL: not begun */
 };
@@ -246,6 +262,10 @@ typedef struct cr_plan_inputs {
 } cr_plan_inputs;
 bool      cr_plan_gather(cr_plan_inputs *g, const cr_plan *p, const cr_tensor *const *given);
 void      cr_plan_let_go(cr_plan_inputs *g);
+
+/* ---- indices.c */
+cr_status cr_plan_find_indices(cr_plan *p);
+cr_status cr_indices_hold(const cr_plan *p, const cr_tensor *const *in);       /* all inputs, which fit */
 
 /* ---- loops.c */
 void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */

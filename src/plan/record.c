@@ -16,7 +16,7 @@ typedef struct recording {
     uint64_t since;                                 /* nodes of the step have larger numbers */
     cr_plan *plan;
     int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room,
-        visited_room;
+        visited_room, counter_room;
     cr_step *first; int n_first, first_room;        /* uploads that precede the step */
     cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
     char name[96];                                  /* of the op that runs */
@@ -373,13 +373,14 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
-static void note_read(recording *r, cr_tensor *t, bool graded) {
+static void note_read(recording *r, cr_tensor *t, bool graded, bool by_op) {
     cr_plan *p = r->plan;
     int k = p->n_reads;
     while (k > 0 && p->reads[k - 1].tensor != t) k--;
-    if (k > 0) p->reads[k - 1].graded |= graded;
+    if (k > 0) p->reads[k - 1].graded |= graded, p->reads[k - 1].by_op |= by_op;
     else if (!GROW(p->reads, p->n_reads, &r->read_room)) r->failed = true;
-    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded};
+    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded,
+                                                      .by_op = by_op};
 }
 
 /* Notes leaves from outside that ops read, but not inputs and what shares their memory. */
@@ -390,8 +391,29 @@ static void watch_reads(int n, const cr_tensor *const *in) {
         if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_is_leaf(t)) continue;
         const int k = known(r, t->storage);
         if (k >= 0 && r->plan->buffers[k].kind == CR_BUFFER_INPUT) continue;
-        note_read(r, t, cr_grad_enabled() && cr_dtype_is_float(t->dtype));
+        note_read(r, t, cr_grad_enabled() && cr_dtype_is_float(t->dtype), true);
     }
+}
+
+/* By which handles does the step write?  Those may have version counters of their own, as x.data has. */
+static void note_write(recording *r, const cr_tensor *t) {
+    cr_plan *p = r->plan;
+    const int k = t->storage && t->storage->born != r->id ? known(r, t->storage) : -1;
+    if (k < 0) return;
+    for (int i = 0; i < r->n_in; i++) {
+        if (p->inputs[i].buffer != k || r->in[i]->counter != t->counter) continue;
+        p->inputs[i].counts = true;
+        return;
+    }
+    if (!t->counter) { p->buffers[k].counts = true; return; }
+    for (int i = 0; i < p->n_counters; i++)
+        if (p->counters[i] == t->counter) return;
+    if (!GROW(p->counters, p->n_counters, &r->counter_room)) { r->failed = true; return; }
+    p->counters[p->n_counters++] = cr_counter_retain(t->counter);
+}
+
+static void watch_writes(int n, cr_tensor *const *out) {
+    for (int i = 0; i < n; i++) note_write(mine, out[i]);
 }
 
 static bool add_input(recording *r, const cr_tensor *t);
@@ -468,6 +490,7 @@ __attribute__((constructor)) static void own_table(void) {
     cr_watch_table = (cr_watch){
         .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
         .drew = watch_drew, .seeded = watch_seeded, .named = watch_named, .reads = watch_reads,
+        .writes = watch_writes,
         .visits = watch_visits, .recomputes = watch_recomputes, .reads_grad = watch_reads_grad,
         .collects = watch_collects, .sets_grad = watch_sets_grad,
         .calls_back = watch_calls_back, .ends = storage_ends, .elsewhere = elsewhere, .touches = touches,
@@ -550,7 +573,7 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
 void cr_record_captures(int n, const cr_tensor *const *tensors) {
     recording *r = mine;
     for (int k = 0; r && k < n; k++) {
-        note_read(r, (cr_tensor *)(uintptr_t)tensors[k], true);
+        note_read(r, (cr_tensor *)(uintptr_t)tensors[k], true, false);
         for (int i = 0; i < r->n_in; i++) {
             cr_result *input = &r->plan->inputs[i];
             if (tensors[k]->storage != r->in[i]->storage || input->array.storage) continue;
@@ -578,6 +601,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     atomic_init(&r->plan->refs, 1);
     r->id = atomic_fetch_add(&next_id, 1);
     r->last_update = -1;
+    r->plan->no_grad = !cr_grad_enabled();
     r->since = cr_graph_mark();
     snprintf(r->name, sizeof r->name, "record");
     if (add_inputs(r, n, inputs) != CR_OK) { discard(r); return cr_error_status(); }
@@ -660,7 +684,10 @@ static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, boo
     if (r) *noted = r->failed ? keep_context(r, w) : note_host(r, w, tensors);
     cr_status status = !r || *noted ? CR_OK : no_memory();
     if (status == CR_OK) status = cr_host_run(NULL, w);
-    for (int i = w->n; i < n; i++) cr_count_write(tensors[i]);
+    for (int i = w->n; i < n; i++) {
+        cr_count_write(tensors[i]);
+        if (r) note_write(r, tensors[i]);
+    }
     if (!r) return status;
     cr_modes.recording = r->id;
     r->failed |= status != CR_OK;
@@ -847,6 +874,15 @@ static void keep_result(recording *r, const cr_result *result) {
     keep_shared(r, &o);
 }
 
+/* Those of handles that the step itself has made and dropped are of no use. */
+static void end_counters(cr_plan *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_counters; i++)
+        if (atomic_load(&p->counters[i]->refs) > 1) p->counters[n++] = p->counters[i];
+        else cr_counter_release(p->counters[i]);
+    p->n_counters = n;
+}
+
 /* What leaves the step is new in each run.  Everything else that began in it must have ended. */
 static void mark_outputs(recording *r) {
     cr_plan *p = r->plan;
@@ -985,6 +1021,7 @@ cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
     stop(r);
     if (status == CR_OK) {
         mark_outputs(r);
+        end_counters(p);
         fix_draws(p);
         status = copy_constants(p);
         if (status == CR_OK) status = cr_plan_prepare(p);

@@ -245,6 +245,7 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_reads; i++) {
         const cr_leaf_read *r = &p->reads[i];
         if (r->graded && r->in_graph != cr_in_graph(r->tensor)) return false;
+        if (p->no_grad && cr_grad_enabled() && cr_in_graph(r->tensor)) return false;
         if (!cr_same_place(&r->was, &r->tensor->array)) return false;
     }
     for (int i = 0; i < p->n_visited; i++)
@@ -265,10 +266,13 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
 }
 
 static bool fits(const cr_plan *p, const cr_tensor *const *in) {
+    const bool grad = cr_grad_enabled();
+    if (p->retired) return false;
     for (int i = 0; i < p->n_inputs; i++) {
         if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
         if (!cr_same_layout(&p->inputs[i].array, &in[i]->array)) return false;
-        if (p->n_cotangents && cr_grad_enabled() && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
+        if (p->n_cotangents && grad && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
+        if (grad && (p->no_grad || !p->inputs[i].in_graph) && cr_in_graph(in[i])) return false;
     }
     return same_sharing(p, in) && leaves_fit(p, in);
 }
@@ -443,13 +447,21 @@ static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
         if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
         if (s->begins) end_buffers(p, x, i);
     }
-    for (int i = 0; i < p->n_buffers && p->writes_outside; i++) {          /* also after a failure */
-        const cr_buffer *b = &p->buffers[i];
-        if (!b->written || b->first >= to || b->last < from) continue;
-        if (b->kind == CR_BUFFER_OUTSIDE) atomic_fetch_add(&b->storage->version, 1);
-        else if (b->kind == CR_BUFFER_INPUT && x->bound[i]) atomic_fetch_add(&x->bound[i]->version, 1);
-    }
     return status;
+}
+
+/* The step's own writes count as in the step itself: x.data has another counter than x.  Also after a failure. */
+static void count_writes(const cr_plan *p, const cr_instance *x, const cr_tensor *const *in) {
+    for (int i = 0; i < p->n_buffers; i++) {
+        const cr_buffer *b = &p->buffers[i];
+        cr_storage *s = b->kind == CR_BUFFER_OUTSIDE ? b->storage : b->kind == CR_BUFFER_INPUT ? x->bound[i] : NULL;
+        if (!b->written || !s) continue;
+        if (b->counts) atomic_fetch_add(&s->version, 1);
+        else atomic_fetch_add(&s->aside, 1);
+    }
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].counts) cr_count_write(in[i]);
+    for (int i = 0; i < p->n_counters; i++) atomic_fetch_add(&p->counters[i]->version, 1);
 }
 
 /* A new handle for what a run left in a buffer. */
@@ -491,26 +503,50 @@ static cr_status give_gradients(cr_plan *p, const cr_instance *x, const cr_tenso
 }
 
 /* ---- the backward pass of a run */
-typedef struct pending { cr_plan *p; cr_instance *x; unsigned *versions; bool done; } pending;
+typedef struct saved { cr_storage *s; cr_counter *c; unsigned version; } saved;        /* c: owned, or NULL */
+typedef struct pending { cr_plan *p; cr_instance *x; int n; saved *saved; bool done; } pending;
 
 static void pending_end(void *ctx) {
     pending *b = ctx;
+    for (int i = 0; i < b->n; i++) cr_counter_release(b->saved[i].c);
     instance_give(b->p, b->x);
     cr_plan_release(b->p);
-    free(b->versions);
+    free(b->saved);
     free(b);
 }
 
-static cr_status versions_hold(const pending *b) {
+static bool crosses(const cr_plan *p, const cr_buffer *b) { return b->first < p->split && b->last >= p->split; }
+
+static void add_saved(pending *b, cr_storage *s, cr_counter *c) {
+    b->saved[b->n++] = (saved){s, cr_counter_retain(c), cr_version_of(s, c)};
+}
+
+/* What the backward pass needs, by the handles that the step read it by. */
+static bool save_versions(pending *b, const cr_tensor *const *in) {
     const cr_plan *p = b->p;
+    b->saved = malloc(sizeof *b->saved * (size_t)(p->n_buffers + p->n_reads + p->n_inputs + 1));
+    if (!b->saved) return no_memory(), false;
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *o = &p->buffers[i];
-        const cr_storage *s = o->kind == CR_BUFFER_OUTSIDE ? o->storage
-                              : o->kind == CR_BUFFER_INPUT || o->kind == CR_BUFFER_OUTPUT ? b->x->bound[i] : NULL;
-        if (s && o->first < p->split && o->last >= p->split && atomic_load(&s->version) != b->versions[i])
+        const int before = b->n;
+        if (!crosses(p, o)) continue;
+        if (o->kind == CR_BUFFER_OUTPUT) add_saved(b, b->x->bound[i], NULL);
+        for (int k = 0; o->kind == CR_BUFFER_INPUT && k < p->n_inputs; k++)
+            if (p->inputs[k].buffer == i) add_saved(b, in[k]->storage, in[k]->counter);
+        if (o->kind != CR_BUFFER_OUTSIDE) continue;
+        for (int k = 0; k < p->n_reads; k++)
+            if (p->reads[k].by_op && p->reads[k].tensor->storage == o->storage)
+                add_saved(b, o->storage, p->reads[k].tensor->counter);
+        if (b->n == before) add_saved(b, o->storage, NULL);
+    }
+    return true;
+}
+
+static cr_status versions_hold(const pending *b) {
+    for (int i = 0; i < b->n; i++)
+        if (cr_version_of(b->saved[i].s, b->saved[i].c) != b->saved[i].version)
             return cr_fail(CR_RUNTIME, "plan",
                            "a tensor that the backward pass needs was modified in place since the plan ran");
-    }
     return CR_OK;
 }
 
@@ -557,23 +593,17 @@ static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *co
     const cr_tensor **from = malloc(sizeof *from * n_in), **of = malloc(sizeof *of * n_out);
     cr_tensor **made = calloc(n_out, sizeof *made);
     pending *b = calloc(1, sizeof *b);
-    unsigned *versions = calloc((size_t)p->n_buffers + 1, sizeof *versions);
     cr_status status = CR_NO_MEMORY;
     int n = 0, m = 0;
-    if (!from || !of || !made || !b || !versions) {
+    if (b) *b = (pending){.p = p, .x = x};
+    if (!from || !of || !made || !b || !save_versions(b, in)) {
         no_memory();
         free(b);
-        free(versions);
         instance_give(p, x);
     } else {
         for (int i = 0; i < p->n_inputs; i++) if (cr_takes_gradient(p, i)) from[n++] = in[i];
         for (int i = 0; i < p->n_captured; i++) from[n++] = p->captured[i];
         for (int i = 0; i < p->n_outputs; i++) if (p->outputs[i].in_graph) of[m++] = out[i];
-        for (int i = 0; i < p->n_buffers; i++) {
-            const cr_storage *s = p->buffers[i].storage ? p->buffers[i].storage : x->bound[i];
-            if (s) versions[i] = atomic_load(&s->version);
-        }
-        *b = (pending){.p = p, .x = x, .versions = versions};
         atomic_fetch_add(&p->refs, 1);
         status = cr_function_record(&(cr_function_use){.name = "plan", .n_in = n, .in = from, .n_out = m, .out = of,
                                                        .backward = backward, .ctx = b, .done = pending_end}, made);
@@ -610,7 +640,10 @@ static cr_status run_instance(cr_plan *p, cr_instance *x, const cr_tensor *const
     for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
     draw(p, x);
     cr_status status = drop_gradients(p, in);
-    if (status == CR_OK) status = run_steps(p, x, 0, p->split);
+    if (status == CR_OK) {
+        status = run_steps(p, x, 0, p->split);
+        if (p->writes_outside) count_writes(p, x, in);
+    }
     if (status == CR_OK) status = make_results(p, x, out);
     if (status == CR_OK) status = give_gradients(p, x, in);
     if (atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed) == RUNS) cr_plan_start_loops(p);
@@ -643,6 +676,7 @@ cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out
     if (!cr_plan_gather(&g, p, given)) return cr_error() ? cr_error_status() : cr_fail_null("plan_run", "inputs");
     cr_status status = CR_OK;
     if (!(*fit = fits(p, g.in))) status = CR_OK;
+    else if (p->n_checks && (status = cr_indices_hold(p, g.in)) != CR_OK) *fit = false;
     else if (cr_is_unusual()) status = cr_pending_wait_all("plan_run");
     if (status == CR_OK && *fit) status = run(p, g.in, out);
     cr_plan_let_go(&g);
@@ -652,7 +686,7 @@ cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out
 cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     bool fit;
     const cr_status status = cr_plan_try(p, in, out, &fit);
-    return fit ? status
+    return fit || status != CR_OK ? status
                : cr_fail(CR_BAD_VALUE, "plan_run",
                          "the inputs or the gradients are not as in the recording: record the step again");
 }

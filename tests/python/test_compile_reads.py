@@ -23,7 +23,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import chainrule as cr
 import pytest
@@ -420,7 +420,28 @@ def closed_over() -> Any:
     return (lambda x: o(x)), change
 
 
+def operator_of(name: str, value: Any, read: Callable[[Any, cr.Tensor], Any]) -> Any:
+    """A class whose operators share one function, and one of them replaced."""
+
+    def times(o: Any, x: Any) -> Any:
+        return x * 3
+
+    kind = type("Operators", (), {"__module__": __name__, "__mul__": times, "__rmul__": times, "__radd__": times})
+    o = kind()
+    return (lambda x: read(o, x)), (lambda: setattr(kind, name, value))
+
+
+def threads() -> Any:
+    many = cr.get_num_threads()
+    return (lambda x: x * (cr.get_num_threads() > many)), (lambda: cr.set_num_threads(many + 1))
+
+
 NAMES: Names = {
+    "__mul__ of three names": lambda: operator_of("__mul__", lambda o, x: x * 5, lambda o, x: o * x),
+    "__rmul__ of three names": lambda: operator_of("__rmul__", lambda o, x: x * 5, lambda o, x: x * o),
+    "__radd__ of three names": lambda: operator_of("__radd__", lambda o, x: x * 5, lambda o, x: x + o),
+    "__bool__ in place of __len__": lambda: of_class("__bool__", lambda o: False, lambda o, x: x if o else x * 2),
+    "threads": threads,
     "an object without attributes": lambda: attribute(Plain()),
     "a class whose base has it": lambda: (lambda o: ((lambda x: x * o.scale), lambda: setattr(type(o), "scale", 7.0)))(
         fresh(Plain)()
@@ -734,7 +755,7 @@ def test_other_code_in_the_recorded_call() -> None:
 
 def test_two_optimizers_keep_their_plans_apart() -> None:
     """What one step notes while it is recorded is no guard of another's."""
-    calls: list[int] = []
+    calls: Any = queue.SimpleQueue()
 
     def make(k: int) -> Any:
         w = cr.nn.Parameter(cr.ones(3))
@@ -742,7 +763,7 @@ def test_two_optimizers_keep_their_plans_apart() -> None:
 
         @cr.compile
         def step() -> None:
-            calls.append(k)
+            calls.put(k)
             (w * 2).sum().backward()
             o.step()
             o.zero_grad()
@@ -753,11 +774,11 @@ def test_two_optimizers_keep_their_plans_apart() -> None:
     for step in (first, second):
         for _ in range(4):
             step()
-    recorded = len(calls)
+    recorded = calls.qsize()
     one.state.clear()
     for _ in range(3):
         second()
-    assert len(calls) == recorded
+    assert calls.qsize() == recorded
 
 
 def test_profiler_of_the_user_stays() -> None:
@@ -820,22 +841,22 @@ def test_exception_while_recording(kind: type[BaseException]) -> None:
 
 def test_unrelated_changes_keep_the_plan() -> None:
     """Attributes that the step does not read, and other modules, cost no recording."""
-    m, calls = Net().eval(), []
+    m, calls = Net().eval(), cast(Any, queue.SimpleQueue())
 
     @cr.compile
     def f(x: cr.Tensor) -> Any:
-        calls.append(1)
+        calls.put(1)
         return m(x)
 
     for k in range(6):
         m.note = k
         nn.Linear(2, 2).train(k % 2 == 0)
         f(cr.ones(2, 6))
-    assert len(calls) == 2
+    assert calls.qsize() == 2
     for k in range(6):  # two states in turn: a plan for each
         m.gain = (1.5, 0.5)[k % 2]
         f(cr.ones(2, 6))
-    assert len(calls) == 3
+    assert calls.qsize() == 3
 
 
 # ---- what a step may not read, or not change ----
@@ -878,6 +899,14 @@ def reads_back() -> Callable[[cr.Tensor], Any]:
     return f
 
 
+def adds(kept: Any) -> Callable[[cr.Tensor], Any]:
+    def f(x: cr.Tensor) -> cr.Tensor:
+        kept.append(len(x))
+        return x * 2
+
+    return f
+
+
 def generates(x: cr.Tensor) -> Any:
     yield x * 2
 
@@ -900,6 +929,11 @@ UNREPEATABLE: dict[str, tuple[Callable[[], Callable[[cr.Tensor], Any]], str]] = 
     "a module that keeps": (Keeps, "kept outside|the step changes"),
     "a list of tensors": (keeps, "the step changes kept"),
     "a list that it reads": (reads_back, "the step changes kept"),
+    "a list of numbers": (lambda: adds([]), "the step changes kept"),
+    "a deque that is full": (lambda: adds(deque([1, 2], 2)), "the step changes kept"),
+    "an address": (lambda: lambda x: x * (x.data_ptr() % 3), r"reads data_ptr\(\)"),
+    "a version": (lambda: lambda x: x * x._version, "reads _version"),
+    "a generator's state": (lambda: lambda x: x * cr.get_rng_state()[0].float(), r"reads get_rng_state\(\)"),
     "a generator": (lambda: generates, "returns a generator"),
     "a coroutine": (lambda: waits, "returns a coroutine"),
     "an object": (lambda: lambda x: types.SimpleNamespace(y=x * 2), "returns a SimpleNamespace"),
@@ -971,14 +1005,133 @@ def test_input_written_between_replay_and_backward() -> None:
             y.backward()
 
 
+# ---- writes: versions rise as in the step itself ----
+
+
+def no_grad(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def g(w: Any, x: Any) -> None:
+        with cr.no_grad():
+            f(w, x)
+
+    return g
+
+
+WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "a parameter": no_grad(lambda w, x: w.add_(1)),
+    "its data": lambda w, x: w.data.add_(1),
+    "its data and itself": no_grad(lambda w, x: (w.data.add_(1), w.mul_(2))),
+    "detached": lambda w, x: w.detach().add_(1),
+    "random numbers": no_grad(lambda w, x: w.normal_()),
+    "the argument": lambda w, x: x.add_(1),
+    "a part of it": lambda w, x: x[0].mul_(2),
+    "the argument's data": lambda w, x: x.data.add_(1),
+    "an output": lambda w, x: cr.mul(x, 2, out=x),
+    "nothing": lambda w, x: w * x,
+}
+
+
+@pytest.mark.parametrize("own", ["main counter", "own counter of w", "own counter of x"])
+@pytest.mark.parametrize("name", WRITES)
+def test_versions_rise(name: str, own: str) -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = nn.Parameter(cr.randn(3, 3)), []
+        if own.endswith("w"):
+            w.data = cr.randn(3, 3)
+        f, alias = compiler(lambda x: (WRITES[name](w, x), x * 1)[1]), w.data
+        for _ in range(6):
+            x = cr.randn(3, 3)
+            if own.endswith("x"):
+                x.data = cr.randn(3, 3)
+            all_of = (w, alias, x, x.data)
+            before = [t._version for t in all_of]
+            f(x)
+            seen.append([t._version > was for t, was in zip(all_of, before, strict=True)])
+        return seen
+
+    both(program)
+
+
+def test_writes_are_noticed_by_graphs_outside() -> None:
+    """Of a weight that was given other memory, which counts its writes by itself."""
+
+    def program(compiler: Compile) -> Any:
+        m, seen = nn.Linear(3, 3), []
+        m.double().float()
+        o = optim.SGD(m.parameters(), lr=0.1)
+        step = compiler(lambda x: (m(x).sum().backward(), o.step(), o.zero_grad())[0])
+        forward = compiler(lambda x: m(x))
+        for k in range(6):
+            x = cr.randn(2, 3, requires_grad=True)
+            y = m(x) if k % 2 else forward(x)
+            step(cr.ones(2, 3))
+            try:
+                y.square().sum().backward()
+            except RuntimeError as e:
+                seen.append("modified in place" in str(e))
+        return seen, m.weight
+
+    both(program)
+
+
+# ---- errors of what tensors hold: also where nothing uses the result ----
+
+INDEXED: dict[str, Callable[[Any, Any], Any]] = {
+    "a part": lambda t, i: t[i],
+    "of int32": lambda t, i: t[i.int()],
+    "computed": lambda t, i: t[i + 0],
+    "with strides": lambda t, i: t[cr.stack([i, i], 1)[:, 0]],
+    "gather": lambda t, i: t.gather(0, i),
+    "index_select": lambda t, i: t.index_select(0, i),
+    "two axes": lambda t, i: t.reshape(10, 1)[i, i % 1],
+    "index_put": lambda t, i: t.clone().index_put_((i,), cr.ones(3)),
+    "scatter": lambda t, i: t.clone().scatter_(0, i, cr.ones(3)),
+    "scatter_reduce": lambda t, i: t.scatter_reduce(0, i, cr.ones(3), "amax"),
+    "index_add": lambda t, i: t.index_add(0, i, cr.ones(3)),
+    "embedding": lambda t, i: F.embedding(i, t.reshape(10, 1)),
+    "cross_entropy": lambda t, i: F.cross_entropy(t.reshape(1, 10).expand(3, 10), i),
+    "a quotient": lambda t, i: 100 // (i - 5),
+    "a remainder": lambda t, i: 100 % (i - 5),
+}
+
+
+@pytest.mark.parametrize("used", [True, False])
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("name", INDEXED)
+def test_bad_indices(name: str, given: bool, used: bool) -> None:
+    """The step itself raises the error, with what it has done by then."""
+
+    def program(compiler: Compile) -> Any:
+        t, outside, w, seen = cr.arange(10.0), cr.tensor([1, 2, 3]), cr.ones(1, requires_grad=True), []
+
+        def step(x: cr.Tensor, i: Any = None) -> Any:
+            w.grad = None
+            found = INDEXED[name](t, outside if i is None else i)
+            (w * x.sum()).sum().backward()
+            return x * 2 + (found.sum() if used else 0)
+
+        f = compiler(step)
+        for k in range(10):
+            values = [1, 12 if k in (4, 5) else 5 if k == 7 else 2, -12 if k == 6 else 3]
+            outside.copy_(cr.tensor(values))
+            w.grad = cr.full((1,), 7.0)
+            try:
+                seen.append(f(cr.ones(2), outside.clone()) if given else f(cr.ones(2)))
+            except (IndexError, RuntimeError, ZeroDivisionError, ValueError) as e:
+                seen.append(str(e))
+            seen.append(plain(w.grad))
+        return seen
+
+    both(program)
+
+
 # ---- threads, forks, copies ----
 
 
 def test_threads_record_once() -> None:
-    runs, w = [], cr.randn(16, 16)
+    runs, w = cast(Any, queue.SimpleQueue()), cr.randn(16, 16)
 
     def step(x: cr.Tensor) -> cr.Tensor:
-        runs.append(1)
+        runs.put(1)
         time.sleep(0.003)
         return (x @ w).relu() + 1
 
@@ -995,8 +1148,8 @@ def test_threads_record_once() -> None:
         t.start()
     for t in threads:
         t.join()
-    before = len(runs)
-    assert f(x).tolist() == want and not wrong and len(runs) == before
+    before = runs.qsize()
+    assert f(x).tolist() == want and not wrong and runs.qsize() == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -1079,6 +1232,110 @@ def test_an_optimizer_is_freed() -> None:
     del c, f, step
     gc.collect()
     assert gone() is None
+
+
+class Named:
+    def __init__(self, k: float) -> None:
+        self.k, self.w = k, cr.full((3,), k)
+
+    def get(self) -> float:
+        return self.k
+
+
+def from_proxy(proxy: Any) -> float:
+    try:
+        k: float = proxy.k
+        return k
+    except ReferenceError:
+        return 7.0
+
+
+# what is kept of an object, and what a step reads of it
+WEAK: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "reference": (weakref.ref, lambda r: r().k if r() else 7.0),
+    "tensor behind one": (weakref.ref, lambda r: r().w if r() else 7.0),
+    "reference to a tensor": (lambda o: weakref.ref(o.w), lambda r: 7.0 if r() is None else r()),
+    "list of references": (lambda o: [weakref.ref(o)], lambda r: sum(x().k for x in r if x()) + 7.0),
+    "method": (lambda o: weakref.WeakMethod(o.get), lambda r: r()() if r() else 7.0),
+    "proxy": (weakref.proxy, from_proxy),
+    "values": (lambda o: weakref.WeakValueDictionary(a=o), lambda r: r["a"].k if "a" in r else 7.0),
+    "keys": (lambda o: weakref.WeakKeyDictionary({o: 2.0}), lambda r: sum(r.values()) + len(r)),
+    "set": (lambda o: weakref.WeakSet([o]), lambda r: sum(x.k for x in r) + 7.0),
+}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_weak_references(kind: str) -> None:
+    """A plan does not keep what they name alive, and sees that it has ended."""
+    make, read = WEAK[kind]
+
+    def program(compiler: Compile) -> Any:
+        owner, seen = [Named(2.0)], []
+        kept = make(owner[0])
+        f = compiler(lambda x: x * read(kept))
+        for k in range(9):
+            if k == 3:
+                owner[0].k = 3.0
+            if k == 6:
+                gone = weakref.ref(owner.pop())
+                gc.collect()
+                seen.append(gone() is None)
+            seen.append(plain(f(cr.ones(3))))
+        return seen
+
+    both(program)
+
+
+def test_a_replaced_parameter_ends() -> None:
+    """Also what a plan returns of it; and a backward pass behind the plan finds only what eager finds."""
+
+    def program(compiler: Compile) -> Any:
+        m, w, seen = nn.Linear(3, 3), cr.randn(3, 3, requires_grad=True), []
+        f = compiler(lambda x: (m(x) @ w, m.weight, [m.bias]))
+        for _ in range(3):
+            f(cr.ones(2, 3))[0].sum().backward()
+        m.weight.grad = w.grad  # one tensor for both
+        y = f(cr.ones(2, 3))[0]
+        gone = weakref.ref(m.weight)
+        m.weight = nn.Parameter(cr.ones(3, 3))
+        gc.collect()
+        seen.append(gone() is None)
+        y.square().sum().backward()
+        for _ in range(3):
+            f(cr.ones(2, 3))[0].sum().backward()
+        return seen, w.grad, m.weight.grad
+
+    both(program)
+
+
+def test_objects_end_while_they_are_compared() -> None:
+    """A guard that runs a user's code may end the object of a guard behind it."""
+    shared: dict[str, Any] = {"o": None}
+
+    class Drops:
+        def __getattribute__(self, name: str) -> Any:
+            if name == "k" and armed:
+                shared["o"] = None
+                gc.collect()
+            return object.__getattribute__(self, name)
+
+        __slots__ = ("k",)
+
+    armed: list[int] = []
+    for k in range(6):
+        drops, shared["o"], last = Drops(), Named(2.0), Named(3.0)
+        drops.k = 1.0
+        weak, behind = weakref.ref(shared["o"]), weakref.ref(last)
+
+        def step(x: Any, drops: Any = drops, weak: Any = weak, behind: Any = behind) -> Any:
+            return x * drops.k * (weak().k if weak() else 7.0) * behind().k
+
+        f = cr.compile(step)
+        for _ in range(3):
+            assert f(cr.ones(2)).tolist() == [6.0, 6.0]
+        armed.append(k)
+        assert f(cr.ones(2)).tolist() == [21.0, 21.0]
+        armed.clear()
 
 
 def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
