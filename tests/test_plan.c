@@ -816,6 +816,13 @@ static cr_tensor *twice_products(cr_tensor *const *in) {         /* 3 of 4, and 
     return kept(cr_add(cr_exp(cr_matmul(in[0], in[1])), y));
 }
 
+static cr_tensor *twice_parts(cr_tensor *const *in) {            /* parts of one shape, with other strides: all 3 */
+    cr_scope_begin();
+    cr_tensor *rows = cr_index(in[1], 2, (const cr_part[]){{0, 3, 1}, {0, 3, 1}}),
+              *others = cr_index(in[1], 2, (const cr_part[]){{0, 6, 2}, {0, 3, 1}});
+    return kept(cr_sub(cr_contiguous(rows), cr_contiguous(others)));
+}
+
 static cr_tensor *twice_rows(cr_tensor *const *in) {             /* other rows of one matrix, and a column: all 5 */
     cr_scope_begin();
     cr_tensor *a = cr_exp(cr_select(in[1], 0, 0)), *b = cr_exp(cr_select(in[1], 0, 2));
@@ -825,7 +832,7 @@ static cr_tensor *twice_rows(cr_tensor *const *in) {             /* other rows o
 TEST(common) {
     static const twice cases[] = {{"exp", twice_exp, 3}, {"read", twice_read, 3},
                                   {"numbers", twice_with_numbers, 4},
-                                  {"rows", twice_rows, 5},
+                                  {"rows", twice_rows, 5}, {"parts", twice_parts, 3},
                                   {"changed", twice_changed, 5}, {"written", twice_written, 4},
                                   {"drawn", twice_drawn, 3}, {"products", twice_products, 3}};
     const cr_device *const devices[] = {cr_cpu(), cr_ref()};
@@ -990,6 +997,9 @@ TEST(refused) {
           cr_item(cr_sum(cr_exp(x), CR_ALL, false)));
     CHECK(!cr_record_end(0, NULL) && !cr_recording(), "a failed recording ends without a plan");
     cr_error_clear();
+    OK(cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "the value of a tensor is read", cr_item(cr_select(w, 0, 1)));       /* not used before */
+    cr_record_cancel();
     OK(cr_record_begin(1, in));
     FAILS(CR_RUNTIME, "depends on values", cr_nonzero(x));
     cr_record_cancel();
