@@ -392,24 +392,26 @@ static int input_of(const recording *r, const cr_tensor *t) {
     return -1;
 }
 
-static void note_read(recording *r, cr_tensor *t, bool graded) {
+static void note_read(recording *r, cr_tensor *t) {
     cr_plan *p = r->plan;
     int k = p->n_reads;
     while (k > 0 && p->reads[k - 1].tensor != t) k--;
-    if (k > 0) p->reads[k - 1].graded |= graded;
-    else if (!GROW(p->reads, p->n_reads, &r->read_room)) r->failed = true;
-    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded};
+    if (k > 0) return;
+    if (!GROW(p->reads, p->n_reads, &r->read_room)) r->failed = true;
+    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t)};
 }
 
-/* Notes leaves from outside that ops read, but not inputs and what shares their memory. */
+/* Notes leaves from outside that ops read for a graph, but not inputs and what shares their memory. */
 static void watch_reads(int n, const cr_tensor *const *in) {
     recording *r = mine;
+    if (!cr_grad_enabled()) return;
     for (int i = 0; i < n; i++) {
         cr_tensor *t = (cr_tensor *)(uintptr_t)in[i];
         if (t == CR_NONE || !t->storage || t->storage->born == r->id || !cr_is_leaf(t)) continue;
+        if (!cr_dtype_is_float(t->dtype)) continue;
         const int k = known(r, t->storage);
         if (k >= 0 && r->plan->buffers[k].kind == CR_BUFFER_INPUT) continue;
-        note_read(r, t, cr_grad_enabled() && cr_dtype_is_float(t->dtype));
+        note_read(r, t);
     }
 }
 
@@ -504,7 +506,6 @@ static void in_child(void) {
         snprintf(mine->why_op, sizeof mine->why_op, "record");
         snprintf(mine->why, sizeof mine->why, "the process forks while a step is recorded");
     }
-    all_lock = 0;
 }
 __attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(in_child); }
 
@@ -569,7 +570,7 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
 void cr_record_captures(int n, const cr_tensor *const *tensors) {
     recording *r = mine;
     for (int k = 0; r && k < n; k++) {
-        note_read(r, (cr_tensor *)(uintptr_t)tensors[k], true);
+        note_read(r, (cr_tensor *)(uintptr_t)tensors[k]);
         for (int i = 0; i < r->n_in; i++) {
             cr_result *input = &r->plan->inputs[i];
             if (tensors[k]->storage != r->in[i]->storage || input->array.storage) continue;
@@ -886,7 +887,7 @@ static void mark_outputs(recording *r) {
     for (int i = 0; i < p->n_outputs; i++) keep_result(r, &p->outputs[i]);
     for (int i = 0; i < p->n_leaves; i++)
         keep_result(r, &(cr_result){.buffer = p->leaves[i].buffer, .array = p->leaves[i].grad});
-    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = p->reads[i].graded && cr_in_graph(p->reads[i].tensor);
+    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = cr_in_graph(p->reads[i].tensor);
     for (int i = 0; i < p->n_leaves; i++) {
         if (p->leaves[i].input < 0) continue;
         cr_drop(p->leaves[i].tensor);
@@ -969,22 +970,12 @@ static cr_status check_inner_backward(const recording *r) {
     return CR_OK;
 }
 
-static cr_status check_places(const recording *r) {
-    const cr_plan *p = r->plan;
-    for (int i = 0; i < p->n_reads; i++)
-        if (!cr_same_place(&p->reads[i].was, &p->reads[i].tensor->array))
-            return refuse("record", "a tensor from outside is given other memory or another shape",
-                          "do that before the step");
-    return CR_OK;
-}
-
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (r->failed) return cr_error() ? cr_error_status() : no_memory();
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
-    if (status == CR_OK) status = check_places(r);
     if (status == CR_OK) status = check_inner_backward(r);
     if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
     if (status == CR_OK) status = place_leaves(r);

@@ -199,15 +199,11 @@ static void instance_give(cr_plan *p, cr_instance *x) {
 }
 
 /* ---- does a plan fit? */
-bool cr_same_layout(const cr_array *a, const cr_array *b) {
+static bool same_layout(const cr_array *a, const cr_array *b) {
     if (a->dtype != b->dtype || a->dev != b->dev || a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)
         if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] > 1)) return false;
     return true;
-}
-
-bool cr_same_place(const cr_array *a, const cr_array *b) {
-    return a->storage == b->storage && a->offset == b->offset && cr_same_layout(a, b);
 }
 
 /* Bytes from where the recorded input began in its storage to where this one does. */
@@ -239,14 +235,11 @@ static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
     return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
 }
 
-/* Are tensors from outside where they were, and do they require gradients where they did?  Has no leaf to which the
- * step gives a gradient got a hook since? */
+/* Do tensors from outside require gradients where they did?  Has no leaf to which the step gives a gradient got a hook
+ * since? */
 static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
-    for (int i = 0; i < p->n_reads; i++) {
-        const cr_leaf_read *r = &p->reads[i];
-        if (r->graded && r->in_graph != cr_in_graph(r->tensor)) return false;
-        if (!cr_same_place(&r->was, &r->tensor->array)) return false;
-    }
+    for (int i = 0; i < p->n_reads; i++)
+        if (p->reads[i].in_graph != cr_in_graph(p->reads[i].tensor)) return false;
     for (int i = 0; i < p->n_visited; i++)
         if (atomic_load(&p->visited[i]->hooks)) return false;
     for (int i = 0; i < p->n_inputs; i++) {
@@ -267,7 +260,7 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
 static bool fits(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_inputs; i++) {
         if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
-        if (!cr_same_layout(&p->inputs[i].array, &in[i]->array)) return false;
+        if (!same_layout(&p->inputs[i].array, &in[i]->array)) return false;
         if (p->n_cotangents && cr_grad_enabled() && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
     }
     return same_sharing(p, in) && leaves_fit(p, in);

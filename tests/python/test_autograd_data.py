@@ -163,6 +163,14 @@ def test_versions() -> None:
         y.backward()
 
 
+def test_version_of_a_tensor_whose_data_is_replaced() -> None:
+    x = cr.ones(2).add_(1)
+    x.data = cr.zeros(3).add_(1).add_(1)
+    assert x._version == 1
+    x.add_(1)
+    assert x._version == 2
+
+
 def test_data_is_replaced_while_other_threads_read() -> None:
     """No thread sees half of the old tensor and half of the new one."""
     w, stop, wrong = cr.ones(300, 300, requires_grad=True), [False], []

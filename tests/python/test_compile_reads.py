@@ -944,6 +944,15 @@ def test_results_are_what_eager_gives() -> None:
     assert row.tolist() == [2.0, 3.0]
 
 
+def test_argument_that_is_captured_too() -> None:
+    """The argument is returned, also where it is another handle on that memory."""
+    w = cr.ones(2)
+    f = cr.compile(lambda x: (x, w * 2))
+    for k in range(6):
+        x = w if k < 3 else w.detach()
+        assert f(x)[0] is x
+
+
 def test_captured_tensor_that_is_an_argument_once() -> None:
     """It stays itself when other tensors are the argument."""
 
@@ -955,6 +964,67 @@ def test_captured_tensor_that_is_an_argument_once() -> None:
         return seen, w
 
     both(program, replays=False)
+
+
+def test_graphs_that_end_at_an_input() -> None:
+    """A parameter that the step reads, and from which its argument comes, too; results that retain their gradients."""
+
+    def program(compiler: Compile) -> Any:
+        w, v = cr.ones(3, requires_grad=True), cr.full((3,), 2.0, requires_grad=True)
+        h = v * 3
+        h.retain_grad()
+        f, g, seen = compiler(lambda x: (x * w).sum()), compiler(lambda x: (x * h).sum()), []
+        for k in range(6):
+            w.grad = v.grad = h.grad = None
+            f(w * k).backward()
+            y = g(w)
+            seen += [plain([w.grad, h.grad])]
+            y.backward(retain_graph=True)
+            seen += [plain([w.grad, v.grad, h.grad])]
+        return seen
+
+    both(program, replays=False)
+
+
+class Host(cr.autograd.Function):
+    """A gradient that the host makes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: cr.Tensor) -> cr.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
+        return cr.tensor([[1.0, 2.0, 3.0, 4.0]] * 2, dtype=cr.float64)
+
+
+def numbers() -> cr.Tensor:
+    return cr.tensor([[1.0, 2.0]] * 3, dtype=cr.float64)
+
+
+HOST: dict[str, Callable[[cr.Tensor], Any]] = {
+    "a gradient to which that of a norm is added": lambda x: (
+        F.layer_norm(h := x * 2, (4,)).pow(2).sum() + Host.apply(h).sum()
+    ),
+    "index_add_": lambda x: numbers().index_add_(0, cr.tensor([0, 2]), x[:, :2]),
+    "index_copy_": lambda x: numbers().index_copy_(0, cr.tensor([0, 2]), x[:, :2]),
+}
+
+
+@pytest.mark.parametrize("what", HOST)
+def test_numbers_of_the_host_that_a_kernel_changes(what: str) -> None:
+    """They begin as they were in each run."""
+
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> Any:
+            y = HOST[what](x)
+            return cr.autograd.grad(y, x)[0] if x.requires_grad else y
+
+        f, gradient = compiler(step), what.startswith("a gradient")
+        x = cr.arange(8.0, dtype=cr.float64).reshape(2, 4)
+        return [f((x.sin() * (k - 2)).requires_grad_(gradient)) for k in range(6)]
+
+    both(program)
 
 
 def test_input_written_between_replay_and_backward() -> None:
@@ -1120,6 +1190,26 @@ def test_check(monkeypatch: pytest.MonkeyPatch) -> None:
         items.put(1)
         with pytest.raises(RuntimeError, match="a replay differs from the step itself: gradient 0"):
             f(cr.ones(3))
+
+
+CHECKED: dict[str, Callable[[Any, cr.Tensor, cr.Tensor], Any]] = {
+    "result 0": lambda n, w, x: x * n(),
+    "written tensor 0": lambda n, w, x: (w.add_(n()), None)[1],
+    "generator 0": lambda n, w, x: (cr.rand(100 * n()), x * 2)[1],
+}
+
+
+@pytest.mark.parametrize("what", CHECKED)
+def test_check_of_what_a_step_leaves(what: str) -> None:
+    items: Any = queue.SimpleQueue()
+    items.put(1)
+    w = cr.ones(3)
+    f = cr.compile(lambda x: CHECKED[what](items.qsize, w, x), check=True)
+    for _ in range(4):
+        f(cr.ones(3))
+    items.put(1)
+    with pytest.raises(RuntimeError, match=f"a replay differs from the step itself: {what}"):
+        f(cr.ones(3))
 
 
 def test_check_of_a_training() -> None:
