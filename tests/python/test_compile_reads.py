@@ -4,6 +4,7 @@ Each case runs a program twice, as it is and compiled, and compares everything t
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import copy
 import ctypes
@@ -21,7 +22,7 @@ import time
 import types
 import warnings
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -953,6 +954,146 @@ def test_argument_that_is_captured_too() -> None:
         assert f(x)[0] is x
 
 
+Pair = namedtuple("Pair", "first second")
+
+
+def test_named_tuple_and_gradient_that_stay_what_they_are() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+
+        def halve(x: cr.Tensor) -> Pair:
+            assert w.grad is not None
+            w.grad.mul_(0.5)
+            return Pair(x * 2, w.grad * 1)
+
+        f = compiler(halve)
+        for k in range(6):
+            if k % 3 == 0:
+                w.grad = cr.full((2,), float(k))
+            g = w.grad
+            pair = f(cr.ones(2))
+            seen.append([type(pair).__name__, plain(pair.first), plain(pair.second), w.grad is g])
+        return seen
+
+    both(program)
+
+
+MODES: dict[str, Callable[[], Any]] = {
+    "no graph": cr.no_grad,
+    "inference": cr.inference_mode,
+    "autocast": lambda: cr.autocast("cpu", dtype=cr.bfloat16),
+    "autocast to another dtype": lambda: cr.autocast("cpu", dtype=cr.float16),
+}
+
+
+@pytest.mark.parametrize("first", MODES)
+def test_modes_between_calls(first: str) -> None:
+    """Of a step without arguments."""
+
+    def program(compiler: Compile) -> Any:
+        x, w = cr.arange(16.0).reshape(4, 4) / 7, cr.full((4, 4), 0.3, requires_grad=True)
+        f, seen = compiler(lambda: x @ w), []
+        for second in (contextlib.nullcontext, *MODES.values(), contextlib.nullcontext):
+            for mode in (MODES[first], second):
+                for _ in range(3):
+                    with mode():
+                        y = f()
+                    seen.append([str(y.dtype), plain(y.float())])
+        return seen
+
+    both(program)
+
+
+def test_names_of_arguments() -> None:
+    def program(compiler: Compile) -> Any:
+        f, seen = compiler(lambda a, b: a - 2 * b), []
+        for k in range(8):
+            x, y = cr.full((2,), float(k)), cr.ones(2)
+            seen.append(f(a=x, b=y) if k < 4 else f(b=x, a=y))
+        return seen
+
+    both(program)
+
+
+def test_leaf_or_result_as_an_argument() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+        f = compiler(lambda x: x * 2 if x.is_leaf else x * 3)
+        for k in range(12):
+            seen.append(f(w if k % 8 < 4 else w * 1))
+        return seen
+
+    both(program)
+
+
+def test_layouts_in_turn() -> None:
+    """Each has a plan of its own."""
+    calls, x = [], cr.arange(64.0).reshape(4, 4, 4)
+
+    @cr.compile
+    def f(x: cr.Tensor) -> cr.Tensor:
+        calls.append(1)
+        return x * 2
+
+    for _ in range(6):
+        for axes in ((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
+            assert f(x.permute(axes)).tolist() == (x * 2).permute(axes).tolist()
+    assert len(calls) == 8
+
+
+def test_other_code_in_each_call() -> None:
+    """A step that never stays the same is given up."""
+    k = 0
+    f = cr.compile(lambda x: x * eval(f"lambda: {k}")())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(40):
+            assert f(cr.ones(2)).tolist() == [k, k]
+    assert re.search("other code than the call before", f._compiled.lacks())
+
+
+class Interrupts:
+    def __float__(self) -> float:
+        raise KeyboardInterrupt
+
+
+def two_optimizers(compiler: Callable[[Any], Any], lr: Any, make: Any = optim.AdamW) -> Any:
+    """Eight calls; the option of the second optimizer fails in the sixth one."""
+    w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
+    one, two = make([w], lr=0.1), make([v], lr=0.1)
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        (w * v * x).sum().backward()
+        for o in (one, two):
+            o.step()
+            o.zero_grad()
+        return w.detach() * 1
+
+    f = compiler(step)
+    for k in range(8):
+        two.param_groups[0]["lr"] = lr if k == 5 else 0.1
+        try:
+            if lr or k != 5:
+                seen.append(plain(f(cr.full((3,), 0.5))))
+        except (TypeError, ValueError, KeyboardInterrupt) as e:
+            seen.append(type(e).__name__)
+            w.grad = v.grad = None
+    return seen, w, v
+
+
+@pytest.mark.parametrize("make", [optim.AdamW, optim.Adafactor])
+def test_option_that_fails(make: Any) -> None:
+    """The step itself raises the error, at its place."""
+    both(lambda compiler: two_optimizers(compiler, "no number", make), replays=False)
+
+
+def test_interrupt_before_a_replay() -> None:
+    """What optimizers have counted for it is taken back."""
+    seen, *parameters = two_optimizers(cr.compile, Interrupts())
+    assert seen.pop(5) == "KeyboardInterrupt"
+    assert plain([seen, *parameters]) == plain([*two_optimizers(lambda f: f, None)])
+
+
 def test_captured_tensor_that_is_an_argument_once() -> None:
     """It stays itself when other tensors are the argument."""
 
@@ -1166,6 +1307,25 @@ def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
         gc.collect()
         in_use.append(cr.memory_stats("cpu")[0])
     assert reads._compiled.last.ready and in_use[-1] == in_use[9]
+
+
+def test_memory_of_graphs_from_outside_is_freed() -> None:
+    """A leaf and the result of an op that a graph goes on to, and an argument that is captured too."""
+
+    def use() -> None:
+        w, x = cr.ones(800, requires_grad=True), cr.ones(800)
+        h = (w * 1).exp()
+        f = cr.compile(lambda y: (h * w * x * y).sum())
+        for _ in range(4):
+            f(x).backward(retain_graph=True)
+        assert f._compiled.last.ready
+
+    in_use = []
+    for _ in range(3):
+        use()
+        gc.collect()
+        in_use.append(cr.memory_stats("cpu")[0])
+    assert in_use[1] == in_use[2]
 
 
 # ---- check ----
