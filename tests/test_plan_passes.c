@@ -141,6 +141,8 @@ TEST(inputs_that_do_not_fit) {
     const cr_tensor *const turned = cr_transpose(x, 0, 1);
     CHECK(cr_plan_fits(p, (const cr_tensor *const *)&x), "the input of the recording");
     CHECK(!cr_plan_fits(p, &turned), "other strides");
+    const cr_tensor *const whole = cr_to(x, CR_I32, cr_cpu()), *const longer = cr_ones(CR_LIST(65, 64), CR_F32, cr_cpu());
+    CHECK(!cr_plan_fits(p, &whole) && !cr_plan_fits(p, &longer), "another dtype, or shape");
     FAILS(CR_BAD_VALUE, "not as in the recording", cr_plan_run(p, &turned, &y));
     cr_requires_grad_(x, true);
     CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "an input that is in a graph now");
@@ -190,22 +192,31 @@ static cr_tensor *written_by_a_kernel(const cr_tensor *x) {
     return cr_mul_scalar(outside, 3);
 }
 
+/* Behind a transfer that reads it. */
+static cr_tensor *written_behind_a_transfer(const cr_tensor *x) {
+    const cr_tensor *before = cr_exp(cr_detach(cr_narrow(x, 0, 32, 32)));
+    cr_tensor *half = cr_narrow(outside, 0, 32, 32);
+    const cr_tensor *there = cr_to(half, CR_F32, cr_ref());
+    cr_mul_(half, before);
+    return cr_to(there, CR_F32, cr_cpu());
+}
+
 TEST(written_outside) {
-    const step steps[] = {written_by_the_host, written_by_a_kernel};
-    for (int i = 0; i < 2; i++) {
+    const step steps[] = {written_by_the_host, written_by_a_kernel, written_behind_a_transfer};
+    for (int i = 0; i < 3; i++) {
         cr_scope_begin();
-        outside = cr_zeros(CR_LIST(64, 32), CR_F32, cr_cpu());
-        cr_tensor *other = outside, *own = cr_zeros(CR_LIST(64, 32), CR_F32, cr_cpu()), *y;
+        outside = cr_ones(CR_LIST(64, 32), CR_F32, cr_cpu());
+        cr_tensor *other = outside, *own = cr_ones(CR_LIST(64, 32), CR_F32, cr_cpu()), *y;
         cr_plan *p = recorded(steps[i], input(0));
         for (int run = 1; run < 4; run++) {
             const cr_tensor *x = input(run);
             outside = own;
             const cr_tensor *want = steps[i](x);
-            cr_fill_(other, 0);
+            cr_fill_(other, 1);
             OK(cr_plan_run(p, &x, &y));
             CHECK(same_bits(y, want), "step %d: the result of run %d differs", i, run);
             CHECK(same_bits(other, own), "step %d: what run %d wrote differs", i, run);
-            cr_fill_(own, 0);
+            cr_fill_(own, 1);
         }
         cr_plan_free(p);
         cr_scope_end();
@@ -226,6 +237,33 @@ static cr_tensor *exp_by_hand(const cr_tensor *x) {
     OK(cr_function_record(&(cr_function_use){.name = "exp", .n_in = 1, .in = &x, .n_out = 1, .out = &y, .n_saved = 1,
                                              .saved = &x, .backward = exp_grad}, &result));
     return result;
+}
+
+/* Its trial must not write what was there before the step. */
+static cr_status write_outside(const cr_function_call *c, cr_tensor **dx) {
+    const cr_status status = *(const bool *)c->ctx ? cr_write(outside, CR_F32, &(float){2}, sizeof(float))
+                             : cr_add_(outside, cr_scalar(1)) ? CR_OK : cr_error_status();
+    if (status != CR_OK) return status;
+    dx[0] = cr_mul_scalar(c->grads[0], 2);
+    return CR_OK;
+}
+
+TEST(backward_pass_that_writes_outside) {
+    for (int k = 0; k < 2; k++) {
+        cr_scope_begin();
+        outside = cr_ones(CR_LIST(1), CR_F32, cr_cpu());
+        bool host = k;
+        const cr_tensor *x = input(0);
+        cr_tensor *result;
+        OK(cr_record_begin(1, &x));
+        const cr_tensor *y = cr_mul_scalar(cr_detach(x), 2);
+        OK(cr_function_record(&(cr_function_use){.name = "twice", .n_in = 1, .in = &x, .n_out = 1, .out = &y,
+                                                 .backward = write_outside, .ctx = &host}, &result));
+        FAILS(CR_RUNTIME, "a backward pass that has not begun would write a tensor from outside",
+              cr_record_end(1, (const cr_tensor *const *)&result));
+        CHECK(cr_item(outside) == 1, "%g was written", cr_item(outside));
+        cr_scope_end();
+    }
 }
 
 TEST(input_read_again_backwards) {

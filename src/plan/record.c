@@ -292,6 +292,18 @@ static bool **done_of(int kernel, const void *args) {
     return NULL;
 }
 
+/* The trial of a backward pass must leave what was there before it: the pass itself may never begin. */
+static cr_status check_trial(const recording *r) {
+    const cr_step *s = &r->plan->steps[r->plan->n_steps - 1];
+    for (int i = 0; r->tries_backward && i < s->n_operands; i++) {
+        const cr_buffer_kind kind = r->plan->buffers[s->operands[i].buffer].kind;
+        if (s->operands[i].use & CR_WRITES && (kind == CR_BUFFER_OUTSIDE || kind == CR_BUFFER_INPUT))
+            return refuse(r->name, "a backward pass that has not begun would write a tensor from outside",
+                          "compile the step with its backward pass");
+    }
+    return CR_OK;
+}
+
 static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const void *args) {
     cr_plan *p = r->plan;
     if (kernel == CR_KERNEL_nonzero)
@@ -304,7 +316,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
         return no_memory();
     bool **done = done_of(kernel, s->args);
     if (done) *done = &static_done;
-    if (find_draw(r, s)) return CR_OK;
+    if (find_draw(r, s)) return check_trial(r);
     return refuse(r->name, "random numbers are drawn with a seed that is set", "seed the generator before the step");
 }
 
@@ -326,12 +338,14 @@ static cr_status watch_upload(const cr_device *d, cr_storage *dst, size_t at, co
     recording *r = mine;
     cr_modes.recording = 0;
     int i = known(r, dst);
-    bool ok = true;
+    bool ok;
+    cr_status noted = CR_OK;
     if (i >= 0 || dst->born != r->id) {             /* else a constant, if it is read first */
         i = number(r, dst, CR_WRITES);
         ok = i >= 0 && note_upload(r, false, i, at, src, bytes);
+        noted = ok ? check_trial(r) : no_memory();
     }
-    cr_status status = ok ? d->upload(d, dst, at, src, bytes) : no_memory();
+    cr_status status = noted == CR_OK ? d->upload(d, dst, at, src, bytes) : noted;
     cr_modes.recording = r->id;
     return status;
 }
@@ -463,7 +477,7 @@ static cr_status watch_visits(cr_node *n) {
 
 static cr_status watch_recomputes(const char *op) {
     if (!mine->tries_backward) return CR_OK;
-    return refuse(op, "a part of the step would be computed again, for a backward pass that has not begun",
+    return refuse(op, "the user's code would run for a backward pass that has not begun",
                   "compile the step with its backward pass");
 }
 

@@ -436,9 +436,10 @@ static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
         if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
         if (s->begins) end_buffers(p, x, i);
     }
-    for (int i = 0; i < p->n_buffers && p->writes_outside; i++) {          /* also after a failure */
+    /* also after a failure; the backward pass of a run writes nothing outside */
+    for (int i = 0; i < p->n_buffers && p->writes_outside && !from; i++) {
         const cr_buffer *b = &p->buffers[i];
-        if (!b->written || b->first >= to || b->last < from) continue;
+        if (!b->written) continue;
         if (b->kind == CR_BUFFER_OUTSIDE) atomic_fetch_add(&b->storage->version, 1);
         else if (b->kind == CR_BUFFER_INPUT && x->bound[i]) atomic_fetch_add(&x->bound[i]->version, 1);
     }

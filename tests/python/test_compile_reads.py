@@ -11,6 +11,7 @@ import ctypes
 import functools
 import gc
 import itertools
+import operator
 import os
 import queue
 import random
@@ -304,6 +305,10 @@ class Plain:
     def half(cls) -> float:
         return cls.scale / 2
 
+    @cr.no_grad()
+    def third(self, x: cr.Tensor) -> cr.Tensor:
+        return x / 3
+
     def __mul__(self, x: cr.Tensor) -> cr.Tensor:
         return x * 3
 
@@ -314,6 +319,14 @@ class Plain:
 class Own(Plain):
     def __init__(self) -> None:
         self.gain = 1.0
+
+    def scaled(self, x: cr.Tensor) -> cr.Tensor:
+        return x * self.gain
+
+
+class Gives:
+    def __getattr__(self, name: str) -> float:
+        return 2.0
 
 
 class Slots:
@@ -345,6 +358,24 @@ def named_later(x: cr.Tensor) -> cr.Tensor:
         return x
 
 
+def imports(x: cr.Tensor) -> cr.Tensor:
+    import user_settings  # type: ignore[import-not-found]
+
+    return x * user_settings.scale  # type: ignore[no-any-return]
+
+
+def setting() -> Any:
+    module: Any = types.ModuleType("user_settings")
+    sys.modules["user_settings"] = with_attributes(module, __file__="/home/user_settings.py", scale=2.0)
+    return imports, (lambda: setattr(module, "scale", 7.0))
+
+
+def installed() -> Any:
+    names: dict[str, Any] = {"scale": 2.0}
+    exec(compile("def f(x): return x * scale", "/usr/lib/site-packages/other.py", "exec"), names)
+    return (lambda x, f=names["f"]: f(x)), (lambda: names.update(scale=7.0))
+
+
 def with_default(x: cr.Tensor, *, scale: float = 2.0) -> cr.Tensor:
     return x * scale
 
@@ -362,6 +393,10 @@ def set_it(x: cr.Tensor) -> cr.Tensor:
 
 
 sets_last = cr.compile(set_it)
+
+
+def changed(o: Any, f: Callable[[cr.Tensor], Any], **values: Any) -> Any:
+    return f, (lambda: set_attributes(o, **values))
 
 
 def attribute(o: Any, name: str = "scale") -> Any:
@@ -427,6 +462,27 @@ NAMES: Names = {
         fresh(Plain)()
     ),
     "a name that is a variable": lambda: attribute(Own(), "".join(["ga", "in"])),
+    "a variable, or a default": lambda: (lambda o, name: changed(o, lambda x: x * getattr(o, name, 1.0), gain=7.0))(
+        Own(), "".join(["ga", "in"])
+    ),
+    "an attribute that is added": lambda: (lambda o: changed(o, lambda x: x * len(vars(o)), more=7.0))(Own()),
+    "the object of a method": lambda: (lambda o: changed(o, o.scaled, gain=7.0))(Own()),
+    "the dict of a method": lambda: (lambda d, get: ((lambda x: x * get("a")), lambda: d.update(a=7.0)))(
+        *(lambda d: (d, d.get))({"a": 2.0})
+    ),
+    "a wrapped method": lambda: of_class(
+        "third", cr.no_grad()(lambda self, x: x * 7), lambda o, x: type(o).third.__wrapped__(o, x)
+    ),
+    "what __getattr__ gave": lambda: (lambda o: changed(o, lambda x: x * o.gift, gift=7.0))(Gives()),
+    "a module that it imports": setting,
+    "a number of an installed package": installed,
+    "a read-only view of a dict": lambda: (lambda d, view: ((lambda x: x * view["a"]), lambda: d.update(a=7.0)))(
+        *(lambda d: (d, types.MappingProxyType(d)))({"a": 2.0})
+    ),
+    "an attribute by attrgetter": lambda: (lambda a, get: changed(a, lambda x: x * get(a), gain=7.0))(
+        Own(), operator.attrgetter("gain")
+    ),
+    "an object in a dict": lambda: (lambda d: changed(d["o"], lambda x: x * d["o"].gain, gain=7.0))({"o": Own()}),
     "getattr: an object": lambda: maybe(Plain()),
     "getattr: an object with others": lambda: maybe(Own()),
     "getattr: a tensor": lambda: maybe(cr.ones(2)),
@@ -475,6 +531,7 @@ def test_names(what: str) -> None:
                     change()
                 seen.append(g(cr.arange(3.0)))
         finally:
+            sys.modules.pop("user_settings", None)
             for name in ("max", "not_there_yet"):
                 globals().pop(name, None)
             with_default.__kwdefaults__ = {"scale": 2.0}
@@ -514,10 +571,13 @@ def test_constant_gradient_is_of_its_call() -> None:
     both(program)
 
 
-def test_captured_tensor_written_before_backward() -> None:
+@pytest.mark.parametrize(
+    "write", [lambda w, x: w.add_(x), lambda w, x: w.index_add_(0, cr.tensor([0, 2, 1]), x)], ids=["add", "index_add"]
+)
+def test_captured_tensor_written_before_backward(write: Any) -> None:
     """A replay counts what it writes outside, as the step does."""
     w = cr.ones(3)
-    f = cr.compile(lambda x: w.add_(x))
+    f = cr.compile(lambda x: write(w, x))
     for _ in range(5):
         v = cr.ones(3, requires_grad=True)
         y = (v * w).sum()
@@ -669,7 +729,8 @@ def test_object_by_keyword() -> None:
     both(program)
 
 
-def test_group_of_parameters_that_have_gradients() -> None:
+@pytest.mark.parametrize("none", [False, True])
+def test_group_of_parameters_that_have_gradients(none: bool) -> None:
     def program(compiler: Compile) -> Any:
         w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
         o = optim.SGD([w], lr=0.1)
@@ -683,7 +744,8 @@ def test_group_of_parameters_that_have_gradients() -> None:
         f = compiler(step)
         for k in range(8):
             if k == 4:
-                v.grad = None
+                if none:
+                    v.grad = None
                 o.add_param_group({"params": [v]})
             seen.append(f(cr.full((3,), 0.5)))
         return seen, w, v
@@ -710,6 +772,31 @@ def test_hooks_of_an_optimizer() -> None:
         return seen, w
 
     both(program, replays=False)
+
+
+@pytest.mark.parametrize("where", ["the module", "all modules"])
+@pytest.mark.parametrize("kind", ["forward", "forward_pre"])
+def test_hooks_beside_other_hooks(kind: str, where: str) -> None:
+    """Of another module there is one already."""
+
+    def program(compiler: Compile) -> Any:
+        m, other, seen = nn.Linear(2, 2), nn.Linear(2, 2), []
+        handles = [other.register_forward_hook(lambda *_: None), m.register_full_backward_hook(lambda *_: None)]
+        f = compiler(cr.no_grad()(lambda x: m(x)))
+        double = (lambda m, x, y: y * 2) if kind == "forward" else (lambda m, x: (x[0] * 2,))
+        try:
+            for k in range(8):
+                if k == 4:
+                    of: Any = m if where == "the module" else sys.modules["chainrule.nn.module"]
+                    add = f"register_{kind}_hook" if where == "the module" else f"register_module_{kind}_hook"
+                    handles.append(getattr(of, add)(double))
+                seen.append(f(cr.ones(1, 2)))
+        finally:
+            for handle in handles:
+                handle.remove()
+        return seen
+
+    both(program)
 
 
 def test_other_code_in_the_recorded_call() -> None:
@@ -932,14 +1019,20 @@ def test_refused_with_a_reason(what: str) -> None:
 
 def test_results_are_what_eager_gives() -> None:
     """Arguments and captured tensors themselves, one object twice, parts of arguments."""
-    base, w = cr.arange(6.0).reshape(3, 2), cr.nn.Parameter(cr.ones(2))
+    base, w, names = cr.arange(6.0).reshape(3, 2), cr.nn.Parameter(cr.ones(2)), ["a", "b"]
     row = base[1]
-    f = cr.compile(lambda x: {"x": x, "w": w, "row": row, "twice": [y := x * 2, y], "part": x[:1], "none": None})
+    f = cr.compile(
+        lambda x: {"x": x, "w": w, "row": row, "twice": [y := x * 2, y], "part": x[:1], "none": None, "names": names}
+    )
     for k in range(6):
         x = base[0] if k < 3 else cr.full((2,), float(k))
         got = f(x)
         assert got["x"] is x and got["w"] is w and got["row"] is row and got["none"] is None
-        assert got["twice"][0] is got["twice"][1] and got["twice"][0].tolist() == (x * 2).tolist()
+        assert (
+            got["names"] is names
+            and got["twice"][0] is got["twice"][1]
+            and got["twice"][0].tolist() == (x * 2).tolist()
+        )
         got["part"].fill_(-1.0)
         assert x[0].item() == -1
     assert row.tolist() == [2.0, 3.0]
@@ -1057,8 +1150,8 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
-def two_optimizers(compiler: Callable[[Any], Any], lr: Any, make: Any = optim.AdamW) -> Any:
-    """Eight calls; the option of the second optimizer fails in the sixth one."""
+def two_optimizers(compiler: Callable[[Any], Any], lr: Any, make: Any = optim.AdamW, which: int = 1) -> Any:
+    """Eight calls; an option of one of two optimizers fails in the sixth one."""
     w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
     one, two = make([w], lr=0.1), make([v], lr=0.1)
 
@@ -1071,7 +1164,7 @@ def two_optimizers(compiler: Callable[[Any], Any], lr: Any, make: Any = optim.Ad
 
     f = compiler(step)
     for k in range(8):
-        two.param_groups[0]["lr"] = lr if k == 5 else 0.1
+        (one, two)[which].param_groups[0]["lr"] = lr if k == 5 else 0.1
         try:
             if lr or k != 5:
                 seen.append(plain(f(cr.full((3,), 0.5))))
@@ -1087,9 +1180,10 @@ def test_option_that_fails(make: Any) -> None:
     both(lambda compiler: two_optimizers(compiler, "no number", make), replays=False)
 
 
-def test_interrupt_before_a_replay() -> None:
+@pytest.mark.parametrize("which", [0, 1])
+def test_interrupt_before_a_replay(which: int) -> None:
     """What optimizers have counted for it is taken back."""
-    seen, *parameters = two_optimizers(cr.compile, Interrupts())
+    seen, *parameters = two_optimizers(cr.compile, Interrupts(), which=which)
     assert seen.pop(5) == "KeyboardInterrupt"
     assert plain([seen, *parameters]) == plain([*two_optimizers(lambda f: f, None)])
 
@@ -1125,6 +1219,51 @@ def test_graphs_that_end_at_an_input() -> None:
         return seen
 
     both(program, replays=False)
+
+
+class Scaled(cr.autograd.Function):
+    """Its gradient reads a number, and changes a tensor."""
+
+    scale = 2.0
+    calls = cr.zeros(1)
+
+    @staticmethod
+    def forward(ctx: Any, x: cr.Tensor) -> cr.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
+        Scaled.calls.add_(1)
+        return g * Scaled.scale
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradient_of_a_function_of_the_user(inside: bool) -> None:
+    """With its backward pass inside the step there is a plan; a forward pass alone runs as it is."""
+
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+        Scaled.scale, Scaled.calls = 2.0, cr.zeros(1)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y: cr.Tensor = Scaled.apply(x * w).sum() * Scaled.calls
+            if inside:
+                y.backward()
+            return y.detach() if inside else y
+
+        f = compiler(step)
+        for k in range(8):
+            Scaled.scale = 7.0 if k > 3 else 2.0
+            w.grad = None
+            y = f(cr.full((2,), float(k)))
+            if not inside:
+                y.backward()
+            seen.append(plain([y.detach(), w.grad, Scaled.calls]))
+        if f in compiler.made:
+            assert inside or "backward pass that has not begun" in f._compiled.lacks()
+        return seen
+
+    both(program, replays=inside)
 
 
 class Host(cr.autograd.Function):
@@ -1172,7 +1311,7 @@ def test_input_written_between_replay_and_backward() -> None:
     w = cr.ones(3, requires_grad=True)
     f = cr.compile(lambda x: (x * w).exp().sum())
     for k in range(4):
-        x = cr.full((3,), 1.0)
+        x = cr.full((3,), 1.0).mul_(2)
         y = f(x)
         if k == 3:
             x.add_(1)
