@@ -854,6 +854,11 @@ static cr_tensor *twice_of_other_lengths(cr_tensor *const *in) { /* all 5 */
     return kept(cr_add(cr_sum(a, CR_ALL, false), cr_sum(b, CR_ALL, false)));
 }
 
+static cr_tensor *other_ops(cr_tensor *const *in) {              /* of one input: all 3 */
+    cr_scope_begin();
+    return kept(cr_sub(cr_exp(in[0]), cr_sin(in[0])));
+}
+
 static cr_tensor *twice_written(cr_tensor *const *in) {          /* one of both changes later: all 4 */
     cr_scope_begin();
     cr_tensor *a = cr_exp(in[0]), *b = cr_exp(in[0]);
@@ -891,7 +896,7 @@ TEST(common) {
     static const twice cases[] = {{"exp", twice_exp, 3}, {"read", twice_read, 3},
                                   {"numbers", twice_with_numbers, 4},
                                   {"rows", twice_rows, 5}, {"parts", twice_parts, 3},
-                                  {"lengths", twice_of_other_lengths, 5},
+                                  {"lengths", twice_of_other_lengths, 5}, {"other ops", other_ops, 3},
                                   {"changed in part", twice_changed_in_part, 5},
                                   {"changed", twice_changed, 5}, {"written", twice_written, 4},
                                   {"drawn", twice_drawn, 3}, {"products", twice_products, 3}};
