@@ -370,8 +370,8 @@ TEST(host_steps) {
         const unsigned version = cr_tensor_version(out);
         if (recorded) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
         cr_tensor *total = cr_sum(x, CR_ALL, false), *most = cr_max(x, CR_ALL, false);
-        OK(cr_record_host(2, (const cr_tensor *const[]){total, most}, 2, (cr_tensor *const[]){out, other}, double_it, &c,
-                          count_end));
+        cr_tensor *const outs[] = {out, other};
+        OK(cr_record_host(2, (const cr_tensor *const[]){total, most}, 2, outs, double_it, &c, count_end));
         CHECK(cr_tensor_version(out) > version, "the host writes version %u", cr_tensor_version(out));
         y = cr_exp(cr_mul_scalar(out, 0.1));
         CHECK(value_now(y) == exp(1.5), "exp(0.1 (2 6 + 3)) is %.17g", value_now(y));

@@ -141,7 +141,8 @@ TEST(inputs_that_do_not_fit) {
     const cr_tensor *const turned = cr_transpose(x, 0, 1);
     CHECK(cr_plan_fits(p, (const cr_tensor *const *)&x), "the input of the recording");
     CHECK(!cr_plan_fits(p, &turned), "other strides");
-    const cr_tensor *const whole = cr_to(x, CR_I32, cr_cpu()), *const longer = cr_ones(CR_LIST(65, 64), CR_F32, cr_cpu());
+    const cr_tensor *const whole = cr_to(x, CR_I32, cr_cpu()),
+                    *const longer = cr_ones(CR_LIST(65, 64), CR_F32, cr_cpu());
     CHECK(!cr_plan_fits(p, &whole) && !cr_plan_fits(p, &longer), "another dtype, or shape");
     FAILS(CR_BAD_VALUE, "not as in the recording", cr_plan_run(p, &turned, &y));
     cr_requires_grad_(x, true);

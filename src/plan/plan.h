@@ -118,7 +118,7 @@ typedef struct cr_result {                          /* an input, an output, or a
     bool in_graph, absent;
     int first;                                      /* inputs: the first one that is the same tensor */
 } cr_result;
-/* A tensor from outside that an op of the step read: does it require a gradient?  Its memory and layout never change. */
+/* A tensor from outside that an op of the step read: does it require a gradient?  Its memory never changes. */
 typedef struct cr_leaf_read { cr_tensor *tensor; bool in_graph; } cr_leaf_read;
 
 typedef struct cr_loop_job cr_loop_job;             /* loops.c */
