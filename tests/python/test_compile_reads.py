@@ -586,6 +586,17 @@ def test_captured_tensor_written_before_backward(write: Any) -> None:
             y.backward()
 
 
+def test_backward_of_a_replay_writes_nothing() -> None:
+    """What the replay wrote, and another graph saved since, stays as it is."""
+    w, x, v = cr.ones(3), cr.ones(3, requires_grad=True), cr.ones(3, requires_grad=True)
+    f = cr.compile(lambda x: w.add_(1) * x)
+    for k in range(5):
+        y, z = f(x).sum(), (v * w).sum()
+        y.backward()
+        z.backward()
+        assert v.grad is not None and v.grad.tolist() == [sum(range(2, k + 3))] * 3
+
+
 def test_input_written_by_a_replay_before_backward() -> None:
     f = cr.compile(lambda x: x.add_(1))
     for _ in range(5):
