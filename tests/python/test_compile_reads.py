@@ -627,6 +627,25 @@ def test_random_numbers_in_tiles(dtype: cr.dtype) -> None:
     both(program)
 
 
+DRAWS: dict[str, Callable[[cr.Tensor], cr.Tensor]] = {
+    "rand": lambda x: cr.rand(5) + x,
+    "randint": lambda x: cr.randint(0, 100, (5,)) + x,
+    "randperm": lambda x: cr.randperm(5) + x,
+    "multinomial": lambda x: cr.multinomial(x.abs() + 1, 3),
+    "bernoulli": lambda x: cr.bernoulli(x.abs() + 0.5),
+    "dropout": lambda x: F.dropout(x + 1, 0.5),
+}
+
+
+@pytest.mark.parametrize("what", DRAWS)
+def test_each_run_draws(what: str) -> None:
+    def program(compiler: Compile) -> Any:
+        f = compiler(DRAWS[what])
+        return [f(cr.zeros(5)) for _ in range(6)], cr.rand(1)
+
+    both(program)
+
+
 def test_global_that_is_only_set() -> None:
     for k in range(6):
         globals()["last"] = None if k != 3 else 1
@@ -1230,6 +1249,19 @@ def test_graphs_that_end_at_an_input() -> None:
         return seen
 
     both(program, replays=False)
+
+
+def test_input_whose_graph_was_freed() -> None:
+    def program(compiler: Compile) -> Any:
+        w, v = cr.ones(3, requires_grad=True), cr.full((3,), 2.0, requires_grad=True)
+        f, seen = compiler(lambda x: (x * v).sum()), []
+        for k in range(6):
+            x = w * w * k
+            x.sum().backward()
+            seen.append(cr.autograd.grad(f(x), v)[0])
+        return seen
+
+    both(program)
 
 
 class Scaled(cr.autograd.Function):
