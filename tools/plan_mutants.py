@@ -134,6 +134,13 @@ PLAN_MUTANTS = [
     PlanMutant("chain", CHAIN, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
     PlanMutant("chain", CHAIN, "|| «a->offset != b->offset») return false;", "false", "tiles"),
     PlanMutant("chain", CHAIN, "w->ndim == c->ndim || «w->ndim == 1») return;", "true", "tiles"),
+    PlanMutant(
+        "chain",
+        CHAIN,
+        "if (s->op == CR_OP_SUB && k) «a = instruction(c, CR_OP_NEG, a, NONE, NONE)»;",
+        "other = instruction(c, CR_OP_NEG, other, NONE, NONE)",
+        "test_cuda_plan chain",
+    ),
     # loops of the system's compiler
     PlanMutant(
         "loops",
