@@ -734,6 +734,19 @@ def test_rows_that_read_the_row_behind() -> None:
     both(program)
 
 
+def test_rows_that_read_every_second_row() -> None:
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y = cr.zeros(2048, 64)
+            y[:1024].copy_(x.exp().softmax(1))
+            return y[::2] * 3
+
+        f = compiler(step)
+        return [f(cr.arange(1024.0 * 64).reshape(1024, 64).sin() * k) for k in range(4)]
+
+    both(program)
+
+
 def test_result_in_a_tensor_from_outside() -> None:
     def program(compiler: Compile) -> Any:
         w = cr.ones(2048)
