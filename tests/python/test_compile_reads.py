@@ -370,6 +370,18 @@ def setting() -> Any:
     return imports, (lambda: setattr(module, "scale", 7.0))
 
 
+def entry_by_a_method() -> Any:
+    d = {"a": 2.0}
+    get = d.get
+    return (lambda x: x * get("a")), (lambda: d.update(a=7.0))
+
+
+def entry_by_a_view() -> Any:
+    d = {"a": 2.0}
+    view = types.MappingProxyType(d)
+    return (lambda x: x * view["a"]), (lambda: d.update(a=7.0))
+
+
 def installed() -> Any:
     names: dict[str, Any] = {"scale": 2.0}
     exec(compile("def f(x): return x * scale", "/usr/lib/site-packages/other.py", "exec"), names)
@@ -467,18 +479,14 @@ NAMES: Names = {
     ),
     "an attribute that is added": lambda: (lambda o: changed(o, lambda x: x * len(vars(o)), more=7.0))(Own()),
     "the object of a method": lambda: (lambda o: changed(o, o.scaled, gain=7.0))(Own()),
-    "the dict of a method": lambda: (lambda d, get: ((lambda x: x * get("a")), lambda: d.update(a=7.0)))(
-        *(lambda d: (d, d.get))({"a": 2.0})
-    ),
+    "the dict of a method": entry_by_a_method,
     "a wrapped method": lambda: of_class(
         "third", cr.no_grad()(lambda self, x: x * 7), lambda o, x: type(o).third.__wrapped__(o, x)
     ),
     "what __getattr__ gave": lambda: (lambda o: changed(o, lambda x: x * o.gift, gift=7.0))(Gives()),
     "a module that it imports": setting,
     "a number of an installed package": installed,
-    "a read-only view of a dict": lambda: (lambda d, view: ((lambda x: x * view["a"]), lambda: d.update(a=7.0)))(
-        *(lambda d: (d, types.MappingProxyType(d)))({"a": 2.0})
-    ),
+    "a read-only view of a dict": entry_by_a_view,
     "an attribute by attrgetter": lambda: (lambda a, get: changed(a, lambda x: x * get(a), gain=7.0))(
         Own(), operator.attrgetter("gain")
     ),
