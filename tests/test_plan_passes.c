@@ -145,6 +145,9 @@ TEST(inputs_that_do_not_fit) {
                     *const longer = cr_ones(CR_LIST(65, 64), CR_F32, cr_cpu());
     CHECK(!cr_plan_fits(p, &whole) && !cr_plan_fits(p, &longer), "another dtype, or shape");
     FAILS(CR_BAD_VALUE, "not as in the recording", cr_plan_run(p, &turned, &y));
+    cr_requires_grad_(outside, false);
+    CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "a tensor from outside that is frozen now");
+    cr_requires_grad_(outside, true);
     cr_requires_grad_(x, true);
     CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "an input that is in a graph now");
     cr_plan_free(p);
