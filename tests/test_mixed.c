@@ -78,6 +78,24 @@ static void add_to(cr_tensor *w, double v) {
     cr_set_grad_enabled(mode);
 }
 
+/* The second run of a checkpoint casts as the first did, outside of the region. */
+static cr_tensor *checkpointed(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n, (void)ctx;
+    return cr_matmul(in[0], in[0]);
+}
+
+TEST(checkpoint_of_a_region) {
+    cr_scope_begin();
+    cr_tensor *w = parameter(2, 2);
+    OK(cr_autocast_begin(cr_cpu(), CR_BF16, true));
+    const cr_tensor *y = cr_checkpoint(checkpointed, NULL, 1, (const cr_tensor *const *)&w);
+    OK(cr_autocast_end());
+    REQUIRE(y && cr_dtype_of(y) == CR_BF16, "no cast in the first run");
+    OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+    CHECK(!cr_autocasting() && !cr_is_none(cr_grad(w)), "a region goes on, or there is no gradient");
+    cr_scope_end();
+}
+
 /* The copy of an optimizer is the cast; writes by others are seen; the gradient comes back in f32. */
 TEST(kept_copies) {
     cr_scope_begin();

@@ -196,9 +196,162 @@ TEST(inputs_that_do_not_fit) {
     const cr_tensor *const turned = cr_transpose(x, 0, 1);
     CHECK(cr_plan_fits(p, (const cr_tensor *const *)&x), "the input of the recording");
     CHECK(!cr_plan_fits(p, &turned), "other strides");
+    const cr_tensor *const whole = cr_to(x, CR_I32, cr_cpu()),
+                    *const longer = cr_ones(CR_LIST(65, 64), CR_F32, cr_cpu());
+    CHECK(!cr_plan_fits(p, &whole) && !cr_plan_fits(p, &longer), "another dtype, or shape");
     FAILS(CR_BAD_VALUE, "not as in the recording", cr_plan_run(p, &turned, &y));
+    cr_requires_grad_(outside, false);
+    CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "a tensor from outside that is frozen now");
+    cr_requires_grad_(outside, true);
     cr_requires_grad_(x, true);
     CHECK(!cr_plan_fits(p, (const cr_tensor *const *)&x), "an input that is in a graph now");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* A result, or a gradient that the step sets, beside an input in its memory: each run gets that memory, or does not
+ * fit. */
+TEST(results_beside_an_input) {
+    cr_tensor *w = cr_requires_grad_(cr_zeros(CR_LIST(4), CR_F32, cr_cpu()), true);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        cr_scope_begin();
+        const cr_tensor *base = cr_ones(CR_LIST(2, 4), CR_F32, cr_cpu()), *x = cr_select(base, 0, 0),
+                        *other = cr_select(cr_zeros(CR_LIST(2, 4), CR_F32, cr_cpu()), 0, 0);
+        OK(cr_record_begin(1, &x));
+        const cr_tensor *y[] = {cr_mul_scalar(x, 2), cr_select(base, 0, 1)};
+        if (gradient) OK(cr_set_grad(w, y[1]));
+        cr_plan *p = cr_record_end(gradient ? 1 : 2, y);
+        REQUIRE(p, "%s", cr_error());
+        CHECK(cr_plan_fits(p, &x), "the input of the recording");
+        CHECK(!cr_plan_fits(p, &other), "%s beside another input", gradient ? "the gradient" : "the result");
+        cr_plan_free(p);
+        OK(cr_set_grad(w, CR_NONE));
+        cr_scope_end();
+    }
+    cr_release(w);
+}
+
+/* ---- what the host writes into a tensor from outside that the step had not used.  Each run writes it too, before the
+ * kernels behind, which could join those in front. */
+static cr_tensor *written_by_the_host(const cr_tensor *x) {
+    static float numbers[1024];
+    for (int i = 0; i < 1024; i++) numbers[i] = (float)i;
+    const cr_tensor *before = cr_exp(cr_narrow(x, 0, 32, 32));
+    cr_tensor *half = cr_narrow(outside, 0, 32, 32);
+    OK(cr_write(half, CR_F32, numbers, sizeof numbers));
+    return cr_mul(before, half);
+}
+
+/* By a kernel: only the kernel behind it reads what it wrote. */
+static cr_tensor *written_by_a_kernel(const cr_tensor *x) {
+    cr_program *twice = cr_program_new("twice", "x", "", "x * 2");
+    const cr_tensor *from = cr_detach(x);
+    OK(cr_program_update(twice, 1, &outside, &from, NULL));
+    cr_program_free(twice);
+    return cr_mul_scalar(outside, 3);
+}
+
+/* Behind a transfer that reads it. */
+static cr_tensor *written_behind_a_transfer(const cr_tensor *x) {
+    const cr_tensor *before = cr_exp(cr_detach(cr_narrow(x, 0, 32, 32)));
+    cr_tensor *half = cr_narrow(outside, 0, 32, 32);
+    const cr_tensor *there = cr_to(half, CR_F32, cr_ref());
+    cr_mul_(half, before);
+    return cr_to(there, CR_F32, cr_cpu());
+}
+
+TEST(written_outside) {
+    const step steps[] = {written_by_the_host, written_by_a_kernel, written_behind_a_transfer};
+    for (int i = 0; i < 3; i++) {
+        cr_scope_begin();
+        outside = cr_ones(CR_LIST(64, 32), CR_F32, cr_cpu());
+        cr_tensor *other = outside, *own = cr_ones(CR_LIST(64, 32), CR_F32, cr_cpu()), *y;
+        cr_plan *p = recorded(steps[i], input(0));
+        for (int run = 1; run < 4; run++) {
+            const cr_tensor *x = input(run);
+            outside = own;
+            const cr_tensor *want = steps[i](x);
+            cr_fill_(other, 1);
+            OK(cr_plan_run(p, &x, &y));
+            CHECK(same_bits(y, want), "step %d: the result of run %d differs", i, run);
+            CHECK(same_bits(other, own), "step %d: what run %d wrote differs", i, run);
+            cr_fill_(own, 1);
+        }
+        cr_plan_free(p);
+        cr_scope_end();
+    }
+}
+
+/* A backward pass that computes what the forward pass has: it reads the input, which may have changed meanwhile. */
+static cr_status exp_grad(const cr_function_call *c, cr_tensor **dx) {
+    dx[0] = cr_mul(c->grads[0], cr_exp(c->saved[0]));
+    return CR_OK;
+}
+
+static cr_tensor *exp_by_hand(const cr_tensor *x) {
+    const bool mode = cr_set_grad_enabled(false);
+    const cr_tensor *y = cr_mul_scalar(cr_exp(x), 2);
+    cr_tensor *result = NULL;
+    cr_set_grad_enabled(mode);
+    OK(cr_function_record(&(cr_function_use){.name = "exp", .n_in = 1, .in = &x, .n_out = 1, .out = &y, .n_saved = 1,
+                                             .saved = &x, .backward = exp_grad}, &result));
+    return result;
+}
+
+/* Its trial must not write what was there before the step. */
+static cr_status write_outside(const cr_function_call *c, cr_tensor **dx) {
+    const cr_status status = *(const bool *)c->ctx ? cr_write(outside, CR_F32, &(float){2}, sizeof(float))
+                             : cr_add_(outside, cr_scalar(1)) ? CR_OK : cr_error_status();
+    if (status != CR_OK) return status;
+    dx[0] = cr_mul_scalar(c->grads[0], 2);
+    return CR_OK;
+}
+
+TEST(backward_pass_that_writes_outside) {
+    for (int k = 0; k < 2; k++) {
+        cr_scope_begin();
+        outside = cr_ones(CR_LIST(1), CR_F32, cr_cpu());
+        bool host = k;
+        const cr_tensor *x = input(0);
+        cr_tensor *result;
+        OK(cr_record_begin(1, &x));
+        const cr_tensor *y = cr_mul_scalar(cr_detach(x), 2);
+        OK(cr_function_record(&(cr_function_use){.name = "twice", .n_in = 1, .in = &x, .n_out = 1, .out = &y,
+                                                 .backward = write_outside, .ctx = &host}, &result));
+        FAILS(CR_RUNTIME, "a backward pass that has not begun would write a tensor from outside",
+              cr_record_end(1, (const cr_tensor *const *)&result));
+        CHECK(cr_item(outside) == 1, "%g was written", cr_item(outside));
+        cr_scope_end();
+    }
+}
+
+TEST(input_read_again_backwards) {
+    cr_scope_begin();
+    cr_plan *p = recorded(exp_by_hand, input(0));
+    runs_alike(p, exp_by_hand, "a function");
+    const cr_tensor *x = input(1);
+    cr_tensor *y, *dx;
+    OK(cr_plan_run(p, &x, &y));
+    cr_set_grad_enabled(false);
+    cr_mul_((cr_tensor *)(uintptr_t)x, cr_scalar(2));
+    cr_set_grad_enabled(true);
+    const cr_tensor *sum = cr_sum(y, CR_ALL, false);
+    FAILS(CR_RUNTIME, "modified in place", cr_gradients(1, &sum, NULL, 1, &x, &dx, NULL));
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* Numbers of the host that the step changes, in front of a backward pass. */
+static cr_tensor *changed_numbers(const cr_tensor *x) {
+    cr_tensor *c = cr_from((float[]){1, 2}, CR_LIST(2), CR_F32, cr_cpu());
+    cr_add_(c, cr_scalar(0.25));
+    return cr_mul(cr_sigmoid(x), cr_select(c, 0, 1));
+}
+
+TEST(changed_numbers) {
+    cr_scope_begin();
+    cr_plan *p = recorded(changed_numbers, input(0));
+    runs_alike(p, changed_numbers, "numbers of the host that change");
     cr_plan_free(p);
     cr_scope_end();
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PlanMutant:
-    kind: str  # the pass
+    kind: str  # the pass, or another part
     path: str
     text: str
     other: str
@@ -19,7 +19,31 @@ class PlanMutant:
 PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
 GRAPH, KERNELS, INDICES = "src/plan/graph.c", "src/dev/kernels.def", "src/plan/indices.c"
+RECORD, RUN = "src/plan/record.c", "src/plan/run.c"
 PLAN_MUTANTS = [
+    # the recording
+    PlanMutant("record", RECORD, "if («i >= 0 || dst->born != r->id»)", "i >= 0", "test_plan_passes written_outside"),
+    PlanMutant("record", RECORD, ".high = (int64_t)(«at + bytes»)});", "bytes", "test_plan_passes written_outside"),
+    PlanMutant("record", RECORD, ": «src->born == mine->id») return CR_OK;", "true", "refused"),
+    PlanMutant("record", RECORD, "p->split += «r->n_first»;", "0", "test_plan_passes changed_numbers"),
+    PlanMutant("record", RECORD, "for (int i = «w->n»; i < n; i++) cr_count_write", "n", "host_steps"),
+    PlanMutant(
+        "record",
+        RECORD,
+        "for (int i = 0; «r->tries_backward» && i < s->n_operands",
+        "false",
+        "test_plan_passes backward_pass_that_writes_outside",
+    ),
+    PlanMutant("record", RECORD, "«whole.low <= o->low && o->high <= whole.high»;", "true", "test_plan_passes beside"),
+    # a run
+    PlanMutant(
+        "run", RUN, "if («!cr_same_layout(&p->inputs[i].array, &in[i]->array)»)", "false", "test_plan_passes do_not_fit"
+    ),
+    PlanMutant(
+        "run", RUN, "&& «o->last >= p->split» &&", "o->last > p->split", "test_plan_passes input_read_again_backwards"
+    ),
+    PlanMutant("run", RUN, "results[«i»]);", "0", "host_steps"),
+    PlanMutant("run", RUN, "if («!inner») status = check_kernel", "true", "anomalies_of_replays"),
     # kernels whose results nothing reads
     PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
     PlanMutant(
@@ -45,6 +69,19 @@ PLAN_MUTANTS = [
     ),
     PlanMutant("common", COMMON, "const bool same = x && y && !«memcmp(x, y, a->bytes)»", "0", "common"),
     PlanMutant("common", COMMON, "(x->use == CR_READS && «x->buffer != y->buffer»)", "false", "common"),
+    PlanMutant("common", COMMON, "if («a->program != b->program» ||", "false", "common"),
+    PlanMutant(
+        "common", COMMON, "if («memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim)»)", "0", "common"
+    ),
+    PlanMutant("common", COMMON, "x->buffer == y->buffer && «x->low < y->high»", "x->low <= y->low", "common"),
+    PlanMutant("common", COMMON, "if («cr_live_params(p, s)»)", "false", "changing_params"),
+    PlanMutant(
+        "common",
+        COMMON,
+        "= «i >= p->split && p->n_cotangents ? p->split : 0»;",
+        "0",
+        "test_plan_passes input_read_again_backwards",
+    ),
     # kernels that run once
     PlanMutant("fold", FOLD, "return kind && «s->draw < 0» &&", "true", "fold"),
     PlanMutant("fold", FOLD, "s->draw < 0 && «!cr_live_params(p, s)»;", "true", "fold changing_params"),
@@ -87,12 +124,26 @@ PLAN_MUTANTS = [
     PlanMutant("chain", CHAIN, "|| «!may_write(&next, &at)») return false;", "false", "tiles"),
     PlanMutant("chain", CHAIN, "*ok &= «!clash»;", "true", "tiles"),
     PlanMutant("chain", CHAIN, "&& «c->total[b] == inside»;", "true", "tiles"),
+    PlanMutant(
+        "chain",
+        CHAIN,
+        "return «c->p->buffers[b].kind == CR_BUFFER_TEMPORARY» &&",
+        "c->p->buffers[b].kind != CR_BUFFER_OUTPUT",
+        "test_plan_passes written_outside",
+    ),
     PlanMutant("chain", CHAIN, "if («at->dtype == c->compute») return v;", "true", "tiles"),
     PlanMutant("chain", CHAIN, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
     PlanMutant("chain", CHAIN, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
     PlanMutant("chain", CHAIN, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
     PlanMutant("chain", CHAIN, "|| «a->offset != b->offset») return false;", "false", "tiles"),
     PlanMutant("chain", CHAIN, "w->ndim == c->ndim || «w->ndim == 1») return;", "true", "tiles"),
+    PlanMutant(
+        "chain",
+        CHAIN,
+        "if (s->op == CR_OP_SUB && k) «a = instruction(c, CR_OP_NEG, a, NONE, NONE)»;",
+        "other = instruction(c, CR_OP_NEG, other, NONE, NONE)",
+        "test_cuda_plan chain",
+    ),
     # loops of the system's compiler
     PlanMutant(
         "loops",

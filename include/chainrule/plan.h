@@ -40,7 +40,7 @@ cr_status cr_record_refuse(const char *op, const char *why);
                                CR_OK where nothing is recorded or the recording is lenient */
 
 cr_status cr_record_recomputes(const char *op);
-                            /* a caller's gradient is about to compute a part of the step again: a
+                            /* a caller's gradient is about to run code that a plan would not: a
                                failure where the backward pass is a trial of cr_record_end */
 
 /* ---- replaying */

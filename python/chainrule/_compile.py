@@ -341,7 +341,8 @@ def compile(  # noqa: A001, PyTorch's name
 
     A replay reads parameters, gradients and moments as they are at the call. A change of anything else that the
     function reads by a name (numbers, attributes, containers, hooks, other tensors) makes it record again. A function
-    that reads a clock, a file or an iterator, or changes what it reads, runs as it is, with a warning. A result that
+    that reads a clock, a file or an iterator, or changes what it reads, runs as it is, with a warning; so does one
+    with an ``autograd.Function`` of the user whose backward pass is outside. A result that
     the loss does not use has a gradient of zeros: NaN where its derivative is infinite.
 
     check, or CHAINRULE_COMPILE_CHECK=1 in the environment: each replay is taken back, the function itself runs, and

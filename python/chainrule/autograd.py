@@ -355,6 +355,8 @@ class Function:
         """Where forward takes no ctx: called after it, to save the tensors that backward needs."""
         raise NotImplementedError("setup_context is not implemented.")
 
+    _pure = False  # does backward read nothing but ctx and its arguments?
+
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """The gradients of the arguments, from those of the results."""
@@ -411,6 +413,8 @@ class Function:
         def walk(
             grads: tuple[Tensor | None, ...], needs: tuple[bool, ...], found: tuple[Tensor, ...], frees: bool
         ) -> list[Any]:
+            if not cls._pure:
+                _core._record_recomputes(cls.__name__)
             each: list[Any] = [None] * len(kinds)
             for k, g in zip(mine, grads, strict=True):
                 each[k] = g

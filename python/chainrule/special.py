@@ -152,6 +152,8 @@ def _log_mass(a: Tensor, x: Tensor) -> Tensor:
 class _GammaInc(Function):
     """P(a, x), or 1 - P(a, x) where ``upper`` is set; gradients for both."""
 
+    _pure = True
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor, upper: bool) -> Tensor:
         ctx.save_for_backward(a, x)

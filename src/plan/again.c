@@ -5,15 +5,13 @@
 
 #include <stdlib.h>
 
-/* The temporary that the step writes from other buffers, if it can be repeated; -1. */
+/* The temporary that the step writes, if it can be repeated; -1. */
 static int result_of(const cr_plan *p, const cr_step *s) {
     int result = -1;
     if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise || cr_step_walks(s)->count != 1) return -1;
     if (cr_step_walks(s)->walks->n_out != 1 || cr_live_params(p, s)) return -1;
     for (int i = 0; i < s->n_operands; i++)
         if (s->operands[i].use & CR_WRITES) result = s->operands[i].buffer;
-    for (int i = 0; i < s->n_operands; i++)
-        if (s->operands[i].use == CR_READS && s->operands[i].buffer == result) return -1;
     const cr_buffer *b = &p->buffers[result];
     return b->kind == CR_BUFFER_TEMPORARY && b->bytes >= CR_LARGE_VALUE ? result : -1;
 }

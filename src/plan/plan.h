@@ -121,11 +121,10 @@ typedef struct cr_result {                          /* an input, an output, or a
     bool counts;                                    /* inputs: the step writes by this handle */
     int first;                                      /* inputs: the first one that is the same tensor */
 } cr_result;
-/* A tensor from outside that an op of the step read, as it was: its memory, and does it require a gradient? */
+/* A tensor from outside that an op of the step read: does it require a gradient?  Its memory never changes. */
 typedef struct cr_leaf_read {
     cr_tensor *tensor;
-    cr_array was;
-    bool graded, in_graph, by_op;                   /* by_op: not only by a name */
+    bool graded, in_graph, by_op;                   /* graded: read for a graph; by_op: not only by a name */
 } cr_leaf_read;
 /* An index from outside, as a kernel of the step reads it: low .. size - 1, or `ignore`. */
 typedef struct cr_index_check {
@@ -191,8 +190,6 @@ static inline bool cr_takes_gradient(const cr_plan *p, int input) {
     return p->inputs[input].in_graph && p->inputs[input].first == input;
 }
 
-bool      cr_same_layout(const cr_array *a, const cr_array *b);
-bool      cr_same_place(const cr_array *a, const cr_array *b);         /* and the same memory */
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */

@@ -272,6 +272,17 @@ static bool own_params(recording *r, cr_step *s) {
     return true;
 }
 
+/* The trial of a backward pass must leave what was there before it: the pass itself may never begin. */
+static cr_status check_trial(const recording *r) {
+    const cr_step *s = &r->plan->steps[r->plan->n_steps - 1];
+    for (int i = 0; r->tries_backward && i < s->n_operands; i++) {
+        const cr_buffer_kind kind = r->plan->buffers[s->operands[i].buffer].kind;
+        if (s->operands[i].use & CR_WRITES && (kind == CR_BUFFER_OUTSIDE || kind == CR_BUFFER_INPUT))
+            return refuse(r->name, "a backward pass that has not begun would write a tensor from outside",
+                          "compile the step with its backward pass");
+    }
+    return CR_OK;
+}
 
 static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const void *args) {
     cr_plan *p = r->plan;
@@ -285,7 +296,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
         return no_memory();
     bool **done = cr_kernel_done(kernel, s->args);
     if (done) *done = NULL;
-    if (find_draw(r, s)) return CR_OK;
+    if (find_draw(r, s)) return check_trial(r);
     return refuse(r->name, "random numbers are drawn with a seed that is set", "seed the generator before the step");
 }
 
@@ -307,12 +318,14 @@ static cr_status watch_upload(const cr_device *d, cr_storage *dst, size_t at, co
     recording *r = mine;
     cr_modes.recording = 0;
     int i = known(r, dst);
-    bool ok = true;
+    bool ok;
+    cr_status noted = CR_OK;
     if (i >= 0 || dst->born != r->id) {             /* else a constant, if it is read first */
         i = number(r, dst, CR_WRITES);
         ok = i >= 0 && note_upload(r, false, i, at, src, bytes);
+        noted = ok ? check_trial(r) : no_memory();
     }
-    cr_status status = ok ? d->upload(d, dst, at, src, bytes) : no_memory();
+    cr_status status = noted == CR_OK ? d->upload(d, dst, at, src, bytes) : noted;
     cr_modes.recording = r->id;
     return status;
 }
@@ -379,8 +392,7 @@ static void note_read(recording *r, cr_tensor *t, bool graded, bool by_op) {
     while (k > 0 && p->reads[k - 1].tensor != t) k--;
     if (k > 0) p->reads[k - 1].graded |= graded, p->reads[k - 1].by_op |= by_op;
     else if (!GROW(p->reads, p->n_reads, &r->read_room)) r->failed = true;
-    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .was = t->array, .graded = graded,
-                                                      .by_op = by_op};
+    else p->reads[p->n_reads++] = (cr_leaf_read){.tensor = cr_retain(t), .graded = graded, .by_op = by_op};
 }
 
 /* Notes leaves from outside that ops read, but not inputs and what shares their memory. */
@@ -464,7 +476,7 @@ static cr_status watch_visits(cr_node *n) {
 
 static cr_status watch_recomputes(const char *op) {
     if (!mine->tries_backward) return CR_OK;
-    return refuse(op, "a part of the step would be computed again, for a backward pass that has not begun",
+    return refuse(op, "the user's code would run for a backward pass that has not begun",
                   "compile the step with its backward pass");
 }
 
@@ -508,7 +520,6 @@ static void in_child(void) {
         snprintf(mine->why_op, sizeof mine->why_op, "record");
         snprintf(mine->why, sizeof mine->why, "the process forks while a step is recorded");
     }
-    all_lock = 0;
 }
 __attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(in_child); }
 
@@ -903,7 +914,7 @@ static void mark_outputs(recording *r) {
     for (int i = 0; i < p->n_outputs; i++) keep_result(r, &p->outputs[i]);
     for (int i = 0; i < p->n_leaves; i++)
         keep_result(r, &(cr_result){.buffer = p->leaves[i].buffer, .array = p->leaves[i].grad});
-    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = p->reads[i].graded && cr_in_graph(p->reads[i].tensor);
+    for (int i = 0; i < p->n_reads; i++) p->reads[i].in_graph = cr_in_graph(p->reads[i].tensor);
     for (int i = 0; i < p->n_leaves; i++) {
         if (p->leaves[i].input < 0) continue;
         cr_drop(p->leaves[i].tensor);
@@ -986,22 +997,12 @@ static cr_status check_inner_backward(const recording *r) {
     return CR_OK;
 }
 
-static cr_status check_places(const recording *r) {
-    const cr_plan *p = r->plan;
-    for (int i = 0; i < p->n_reads; i++)
-        if (!cr_same_place(&p->reads[i].was, &p->reads[i].tensor->array))
-            return refuse("record", "a tensor from outside is given other memory or another shape",
-                          "do that before the step");
-    return CR_OK;
-}
-
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (r->failed) return cr_error() ? cr_error_status() : no_memory();
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
-    if (status == CR_OK) status = check_places(r);
     if (status == CR_OK) status = check_inner_backward(r);
     if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
     if (status == CR_OK) status = place_leaves(r);

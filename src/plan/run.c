@@ -239,14 +239,13 @@ static cr_tensor *leaf_of(const cr_leaf *leaf, const cr_tensor *const *in) {
     return leaf->tensor ? leaf->tensor : (cr_tensor *)(uintptr_t)in[leaf->input];
 }
 
-/* Are tensors from outside where they were, and do they require gradients where they did?  Has no leaf to which the
- * step gives a gradient got a hook since? */
+/* Do tensors from outside require gradients where they did?  Has no leaf to which the step gives a gradient got a hook
+ * since? */
 static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
     for (int i = 0; i < p->n_reads; i++) {
         const cr_leaf_read *r = &p->reads[i];
         if (r->graded && r->in_graph != cr_in_graph(r->tensor)) return false;
         if (p->no_grad && cr_grad_enabled() && cr_in_graph(r->tensor)) return false;
-        if (!cr_same_place(&r->was, &r->tensor->array)) return false;
     }
     for (int i = 0; i < p->n_visited; i++)
         if (atomic_load(&p->visited[i]->hooks)) return false;

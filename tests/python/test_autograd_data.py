@@ -27,11 +27,8 @@ class DropIn:
 torch: Any = DropIn()
 
 
-
 def checkpoint(*args: Any, **kwargs: Any) -> Any:
     return torch.utils.checkpoint.checkpoint(*args, **kwargs)
-
-
 
 
 def leaf(*values: float) -> cr.Tensor:
@@ -161,6 +158,38 @@ def test_versions() -> None:
     assert x._version == plain._version == view._version == 2
     with pytest.raises(RuntimeError, match="modified in place"):
         y.backward()
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_cotangent_of_the_user_stays_apart(shape: tuple[int, ...]) -> None:
+    w, g = leaf(1.0, 2.0, 3.0, 4.0), cr.ones(*shape, dtype=cr.float64)
+    (w if len(shape) == 1 else w.view(2, 2)).backward(g)
+    g.fill_(7)
+    assert gradient(w) == [1.0] * 4
+
+
+def test_leaf_that_is_frozen_between_the_passes() -> None:
+    w, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = (w * v).sum()
+    w.requires_grad_(False)
+    y.backward()
+    assert w.grad is None and gradient(v) == [1.0, 2.0]
+
+
+def test_retained_gradient_behind_asked_ones() -> None:
+    w = leaf(1.0, 2.0)
+    h = w * 2
+    h.retain_grad()
+    assert grads((h * h).sum(), w)[0].tolist() == [8.0, 16.0]
+    assert gradient(h) == [4.0, 8.0] and w.grad is None
+
+
+def test_version_of_a_tensor_whose_data_is_replaced() -> None:
+    x = cr.ones(2).add_(1)
+    x.data = cr.zeros(3).add_(1).add_(1)
+    assert x._version == 1
+    x.add_(1)
+    assert x._version == 2
 
 
 def test_data_is_replaced_while_other_threads_read() -> None:

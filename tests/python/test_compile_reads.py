@@ -4,12 +4,14 @@ Each case runs a program twice, as it is and compiled, and compares everything t
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import copy
 import ctypes
 import functools
 import gc
 import itertools
+import operator
 import os
 import queue
 import random
@@ -21,7 +23,7 @@ import time
 import types
 import warnings
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -303,6 +305,10 @@ class Plain:
     def half(cls) -> float:
         return cls.scale / 2
 
+    @cr.no_grad()
+    def third(self, x: cr.Tensor) -> cr.Tensor:
+        return x / 3
+
     def __mul__(self, x: cr.Tensor) -> cr.Tensor:
         return x * 3
 
@@ -313,6 +319,14 @@ class Plain:
 class Own(Plain):
     def __init__(self) -> None:
         self.gain = 1.0
+
+    def scaled(self, x: cr.Tensor) -> cr.Tensor:
+        return x * self.gain
+
+
+class Gives:
+    def __getattr__(self, name: str) -> float:
+        return 2.0
 
 
 class Slots:
@@ -344,6 +358,36 @@ def named_later(x: cr.Tensor) -> cr.Tensor:
         return x
 
 
+def imports(x: cr.Tensor) -> cr.Tensor:
+    import user_settings  # type: ignore[import-not-found]
+
+    return x * user_settings.scale  # type: ignore[no-any-return]
+
+
+def setting() -> Any:
+    module: Any = types.ModuleType("user_settings")
+    sys.modules["user_settings"] = with_attributes(module, __file__="/home/user_settings.py", scale=2.0)
+    return imports, (lambda: setattr(module, "scale", 7.0))
+
+
+def entry_by_a_method() -> Any:
+    d = {"a": 2.0}
+    get = d.get
+    return (lambda x: x * get("a")), (lambda: d.update(a=7.0))
+
+
+def entry_by_a_view() -> Any:
+    d = {"a": 2.0}
+    view = types.MappingProxyType(d)
+    return (lambda x: x * view["a"]), (lambda: d.update(a=7.0))
+
+
+def installed() -> Any:
+    names: dict[str, Any] = {"scale": 2.0}
+    exec(compile("def f(x): return x * scale", "/usr/lib/site-packages/other.py", "exec"), names)
+    return (lambda x, f=names["f"]: f(x)), (lambda: names.update(scale=7.0))
+
+
 def with_default(x: cr.Tensor, *, scale: float = 2.0) -> cr.Tensor:
     return x * scale
 
@@ -361,6 +405,10 @@ def set_it(x: cr.Tensor) -> cr.Tensor:
 
 
 sets_last = cr.compile(set_it)
+
+
+def changed(o: Any, f: Callable[[cr.Tensor], Any], **values: Any) -> Any:
+    return f, (lambda: set_attributes(o, **values))
 
 
 def attribute(o: Any, name: str = "scale") -> Any:
@@ -447,6 +495,23 @@ NAMES: Names = {
         fresh(Plain)()
     ),
     "a name that is a variable": lambda: attribute(Own(), "".join(["ga", "in"])),
+    "a variable, or a default": lambda: (lambda o, name: changed(o, lambda x: x * getattr(o, name, 1.0), gain=7.0))(
+        Own(), "".join(["ga", "in"])
+    ),
+    "an attribute that is added": lambda: (lambda o: changed(o, lambda x: x * len(vars(o)), more=7.0))(Own()),
+    "the object of a method": lambda: (lambda o: changed(o, o.scaled, gain=7.0))(Own()),
+    "the dict of a method": entry_by_a_method,
+    "a wrapped method": lambda: of_class(
+        "third", cr.no_grad()(lambda self, x: x * 7), lambda o, x: type(o).third.__wrapped__(o, x)
+    ),
+    "what __getattr__ gave": lambda: (lambda o: changed(o, lambda x: x * o.gift, gift=7.0))(Gives()),
+    "a module that it imports": setting,
+    "a number of an installed package": installed,
+    "a read-only view of a dict": entry_by_a_view,
+    "an attribute by attrgetter": lambda: (lambda a, get: changed(a, lambda x: x * get(a), gain=7.0))(
+        Own(), operator.attrgetter("gain")
+    ),
+    "an object in a dict": lambda: (lambda d: changed(d["o"], lambda x: x * d["o"].gain, gain=7.0))({"o": Own()}),
     "getattr: an object": lambda: maybe(Plain()),
     "getattr: an object with others": lambda: maybe(Own()),
     "getattr: a tensor": lambda: maybe(cr.ones(2)),
@@ -495,6 +560,7 @@ def test_names(what: str) -> None:
                     change()
                 seen.append(g(cr.arange(3.0)))
         finally:
+            sys.modules.pop("user_settings", None)
             for name in ("max", "not_there_yet"):
                 globals().pop(name, None)
             with_default.__kwdefaults__ = {"scale": 2.0}
@@ -534,16 +600,30 @@ def test_constant_gradient_is_of_its_call() -> None:
     both(program)
 
 
-def test_captured_tensor_written_before_backward() -> None:
+@pytest.mark.parametrize(
+    "write", [lambda w, x: w.add_(x), lambda w, x: w.index_add_(0, cr.tensor([0, 2, 1]), x)], ids=["add", "index_add"]
+)
+def test_captured_tensor_written_before_backward(write: Any) -> None:
     """A replay counts what it writes outside, as the step does."""
     w = cr.ones(3)
-    f = cr.compile(lambda x: w.add_(x))
+    f = cr.compile(lambda x: write(w, x))
     for _ in range(5):
         v = cr.ones(3, requires_grad=True)
         y = (v * w).sum()
         f(cr.ones(3))
         with pytest.raises(RuntimeError, match="modified|in place"):
             y.backward()
+
+
+def test_backward_of_a_replay_writes_nothing() -> None:
+    """What the replay wrote, and another graph saved since, stays as it is."""
+    w, x, v = cr.ones(3), cr.ones(3, requires_grad=True), cr.ones(3, requires_grad=True)
+    f = cr.compile(lambda x: w.add_(1) * x)
+    for k in range(5):
+        y, z = f(x).sum(), (v * w).sum()
+        y.backward()
+        z.backward()
+        assert v.grad is not None and v.grad.tolist() == [sum(range(2, k + 3))] * 3
 
 
 def test_input_written_by_a_replay_before_backward() -> None:
@@ -572,6 +652,25 @@ def test_random_numbers_in_tiles(dtype: cr.dtype) -> None:
     def program(compiler: Compile) -> Any:
         f = compiler(lambda x: (cr.rand(64, 4096, dtype=dtype) * x).softmax(-1).sum(-1))
         return [f(cr.ones(64, 4096, dtype=dtype)) for _ in range(4)]
+
+    both(program)
+
+
+DRAWS: dict[str, Callable[[cr.Tensor], cr.Tensor]] = {
+    "rand": lambda x: cr.rand(5) + x,
+    "randint": lambda x: cr.randint(0, 100, (5,)) + x,
+    "randperm": lambda x: cr.randperm(5) + x,
+    "multinomial": lambda x: cr.multinomial(x.abs() + 1, 3),
+    "bernoulli": lambda x: cr.bernoulli(x.abs() + 0.5),
+    "dropout": lambda x: F.dropout(x + 1, 0.5),
+}
+
+
+@pytest.mark.parametrize("what", DRAWS)
+def test_each_run_draws(what: str) -> None:
+    def program(compiler: Compile) -> Any:
+        f = compiler(DRAWS[what])
+        return [f(cr.zeros(5)) for _ in range(6)], cr.rand(1)
 
     both(program)
 
@@ -664,6 +763,19 @@ def test_rows_that_read_the_row_behind() -> None:
     both(program)
 
 
+def test_rows_that_read_every_second_row() -> None:
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y = cr.zeros(2048, 64)
+            y[:1024].copy_(x.exp().softmax(1))
+            return y[::2] * 3
+
+        f = compiler(step)
+        return [f(cr.arange(1024.0 * 64).reshape(1024, 64).sin() * k) for k in range(4)]
+
+    both(program)
+
+
 def test_result_in_a_tensor_from_outside() -> None:
     def program(compiler: Compile) -> Any:
         w = cr.ones(2048)
@@ -689,7 +801,8 @@ def test_object_by_keyword() -> None:
     both(program)
 
 
-def test_group_of_parameters_that_have_gradients() -> None:
+@pytest.mark.parametrize("none", [False, True])
+def test_group_of_parameters_that_have_gradients(none: bool) -> None:
     def program(compiler: Compile) -> Any:
         w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
         o = optim.SGD([w], lr=0.1)
@@ -703,7 +816,8 @@ def test_group_of_parameters_that_have_gradients() -> None:
         f = compiler(step)
         for k in range(8):
             if k == 4:
-                v.grad = None
+                if none:
+                    v.grad = None
                 o.add_param_group({"params": [v]})
             seen.append(f(cr.full((3,), 0.5)))
         return seen, w, v
@@ -730,6 +844,31 @@ def test_hooks_of_an_optimizer() -> None:
         return seen, w
 
     both(program, replays=False)
+
+
+@pytest.mark.parametrize("where", ["the module", "all modules"])
+@pytest.mark.parametrize("kind", ["forward", "forward_pre"])
+def test_hooks_beside_other_hooks(kind: str, where: str) -> None:
+    """Of another module there is one already."""
+
+    def program(compiler: Compile) -> Any:
+        m, other, seen = nn.Linear(2, 2), nn.Linear(2, 2), []
+        handles = [other.register_forward_hook(lambda *_: None), m.register_full_backward_hook(lambda *_: None)]
+        f = compiler(cr.no_grad()(lambda x: m(x)))
+        double = (lambda m, x, y: y * 2) if kind == "forward" else (lambda m, x: (x[0] * 2,))
+        try:
+            for k in range(8):
+                if k == 4:
+                    of: Any = m if where == "the module" else sys.modules["chainrule.nn.module"]
+                    add = f"register_{kind}_hook" if where == "the module" else f"register_module_{kind}_hook"
+                    handles.append(getattr(of, add)(double))
+                seen.append(f(cr.ones(1, 2)))
+        finally:
+            for handle in handles:
+                handle.remove()
+        return seen
+
+    both(program)
 
 
 def test_other_code_in_the_recorded_call() -> None:
@@ -965,17 +1104,173 @@ def test_refused_with_a_reason(what: str) -> None:
 
 def test_results_are_what_eager_gives() -> None:
     """Arguments and captured tensors themselves, one object twice, parts of arguments."""
-    base, w = cr.arange(6.0).reshape(3, 2), cr.nn.Parameter(cr.ones(2))
+    base, w, names = cr.arange(6.0).reshape(3, 2), cr.nn.Parameter(cr.ones(2)), ["a", "b"]
     row = base[1]
-    f = cr.compile(lambda x: {"x": x, "w": w, "row": row, "twice": [y := x * 2, y], "part": x[:1], "none": None})
+    f = cr.compile(
+        lambda x: {"x": x, "w": w, "row": row, "twice": [y := x * 2, y], "part": x[:1], "none": None, "names": names}
+    )
     for k in range(6):
         x = base[0] if k < 3 else cr.full((2,), float(k))
         got = f(x)
         assert got["x"] is x and got["w"] is w and got["row"] is row and got["none"] is None
-        assert got["twice"][0] is got["twice"][1] and got["twice"][0].tolist() == (x * 2).tolist()
+        assert (
+            got["names"] is names
+            and got["twice"][0] is got["twice"][1]
+            and got["twice"][0].tolist() == (x * 2).tolist()
+        )
         got["part"].fill_(-1.0)
         assert x[0].item() == -1
     assert row.tolist() == [2.0, 3.0]
+
+
+def test_argument_that_is_captured_too() -> None:
+    """The argument is returned, also where it is another handle on that memory."""
+    w = cr.ones(2)
+    f = cr.compile(lambda x: (x, w * 2))
+    for k in range(6):
+        x = w if k < 3 else w.detach()
+        assert f(x)[0] is x
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def test_named_tuple_and_gradient_that_stay_what_they_are() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+
+        def halve(x: cr.Tensor) -> Pair:
+            assert w.grad is not None
+            w.grad.mul_(0.5)
+            return Pair(x * 2, w.grad * 1)
+
+        f = compiler(halve)
+        for k in range(6):
+            if k % 3 == 0:
+                w.grad = cr.full((2,), float(k))
+            g = w.grad
+            pair = f(cr.ones(2))
+            seen.append([type(pair).__name__, plain(pair.first), plain(pair.second), w.grad is g])
+        return seen
+
+    both(program)
+
+
+MODES: dict[str, Callable[[], Any]] = {
+    "no graph": cr.no_grad,
+    "inference": cr.inference_mode,
+    "autocast": lambda: cr.autocast("cpu", dtype=cr.bfloat16),
+    "autocast to another dtype": lambda: cr.autocast("cpu", dtype=cr.float16),
+}
+
+
+@pytest.mark.parametrize("first", MODES)
+def test_modes_between_calls(first: str) -> None:
+    """Of a step without arguments."""
+
+    def program(compiler: Compile) -> Any:
+        x, w = cr.arange(16.0).reshape(4, 4) / 7, cr.full((4, 4), 0.3, requires_grad=True)
+        f, seen = compiler(lambda: x @ w), []
+        for second in (contextlib.nullcontext, *MODES.values(), contextlib.nullcontext):
+            for mode in (MODES[first], second):
+                for _ in range(3):
+                    with mode():
+                        y = f()
+                    seen.append([str(y.dtype), plain(y.float())])
+        return seen
+
+    both(program)
+
+
+def test_names_of_arguments() -> None:
+    def program(compiler: Compile) -> Any:
+        f, seen = compiler(lambda a, b: a - 2 * b), []
+        for k in range(8):
+            x, y = cr.full((2,), float(k)), cr.ones(2)
+            seen.append(f(a=x, b=y) if k < 4 else f(b=x, a=y))
+        return seen
+
+    both(program)
+
+
+def test_leaf_or_result_as_an_argument() -> None:
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+        f = compiler(lambda x: x * 2 if x.is_leaf else x * 3)
+        for k in range(12):
+            seen.append(f(w if k % 8 < 4 else w * 1))
+        return seen
+
+    both(program)
+
+
+def test_layouts_in_turn() -> None:
+    """Each has a plan of its own."""
+    calls, x = [], cr.arange(64.0).reshape(4, 4, 4)
+
+    @cr.compile
+    def f(x: cr.Tensor) -> cr.Tensor:
+        calls.append(1)
+        return x * 2
+
+    for _ in range(6):
+        for axes in ((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
+            assert f(x.permute(axes)).tolist() == (x * 2).permute(axes).tolist()
+    assert len(calls) == 8
+
+
+def test_other_code_in_each_call() -> None:
+    """A step that never stays the same is given up."""
+    k = 0
+    f = cr.compile(lambda x: x * eval(f"lambda: {k}")())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(40):
+            assert f(cr.ones(2)).tolist() == [k, k]
+    assert re.search("other code than the call before", f._compiled.lacks())
+
+
+class Interrupts:
+    def __float__(self) -> float:
+        raise KeyboardInterrupt
+
+
+def two_optimizers(compiler: Callable[[Any], Any], lr: Any, make: Any = optim.AdamW, which: int = 1) -> Any:
+    """Eight calls; an option of one of two optimizers fails in the sixth one."""
+    w, v, seen = cr.nn.Parameter(cr.ones(3)), cr.nn.Parameter(cr.ones(3)), []
+    one, two = make([w], lr=0.1), make([v], lr=0.1)
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        (w * v * x).sum().backward()
+        for o in (one, two):
+            o.step()
+            o.zero_grad()
+        return w.detach() * 1
+
+    f = compiler(step)
+    for k in range(8):
+        (one, two)[which].param_groups[0]["lr"] = lr if k == 5 else 0.1
+        try:
+            if lr or k != 5:
+                seen.append(plain(f(cr.full((3,), 0.5))))
+        except (TypeError, ValueError, KeyboardInterrupt) as e:
+            seen.append(type(e).__name__)
+            w.grad = v.grad = None
+    return seen, w, v
+
+
+@pytest.mark.parametrize("make", [optim.AdamW, optim.Adafactor])
+def test_option_that_fails(make: Any) -> None:
+    """The step itself raises the error, at its place."""
+    both(lambda compiler: two_optimizers(compiler, "no number", make), replays=False)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_interrupt_before_a_replay(which: int) -> None:
+    """What optimizers have counted for it is taken back."""
+    seen, *parameters = two_optimizers(cr.compile, Interrupts(), which=which)
+    assert seen.pop(5) == "KeyboardInterrupt"
+    assert plain([seen, *parameters]) == plain([*two_optimizers(lambda f: f, None)])
 
 
 def test_captured_tensor_that_is_an_argument_once() -> None:
@@ -991,11 +1286,130 @@ def test_captured_tensor_that_is_an_argument_once() -> None:
     both(program, replays=False)
 
 
+def test_graphs_that_end_at_an_input() -> None:
+    """A parameter that the step reads, and from which its argument comes, too; results that retain their gradients."""
+
+    def program(compiler: Compile) -> Any:
+        w, v = cr.ones(3, requires_grad=True), cr.full((3,), 2.0, requires_grad=True)
+        h = v * 3
+        h.retain_grad()
+        f, g, seen = compiler(lambda x: (x * w).sum()), compiler(lambda x: (x * h).sum()), []
+        for k in range(6):
+            w.grad = v.grad = h.grad = None
+            f(w * k).backward()
+            y = g(w)
+            seen += [plain([w.grad, h.grad])]
+            y.backward(retain_graph=True)
+            seen += [plain([w.grad, v.grad, h.grad])]
+        return seen
+
+    both(program, replays=False)
+
+
+def test_input_whose_graph_was_freed() -> None:
+    def program(compiler: Compile) -> Any:
+        w, v = cr.ones(3, requires_grad=True), cr.full((3,), 2.0, requires_grad=True)
+        f, seen = compiler(lambda x: (x * v).sum()), []
+        for k in range(6):
+            x = w * w * k
+            x.sum().backward()
+            seen.append(cr.autograd.grad(f(x), v)[0])
+        return seen
+
+    both(program)
+
+
+class Scaled(cr.autograd.Function):
+    """Its gradient reads a number, and changes a tensor."""
+
+    scale = 2.0
+    calls = cr.zeros(1)
+
+    @staticmethod
+    def forward(ctx: Any, x: cr.Tensor) -> cr.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
+        Scaled.calls.add_(1)
+        return g * Scaled.scale
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradient_of_a_function_of_the_user(inside: bool) -> None:
+    """With its backward pass inside the step there is a plan; a forward pass alone runs as it is."""
+
+    def program(compiler: Compile) -> Any:
+        w, seen = cr.ones(2, requires_grad=True), []
+        Scaled.scale, Scaled.calls = 2.0, cr.zeros(1)
+
+        def step(x: cr.Tensor) -> cr.Tensor:
+            y: cr.Tensor = Scaled.apply(x * w).sum() * Scaled.calls
+            if inside:
+                y.backward()
+            return y.detach() if inside else y
+
+        f = compiler(step)
+        for k in range(8):
+            Scaled.scale = 7.0 if k > 3 else 2.0
+            w.grad = None
+            y = f(cr.full((2,), float(k)))
+            if not inside:
+                y.backward()
+            seen.append(plain([y.detach(), w.grad, Scaled.calls]))
+        if f in compiler.made:
+            assert inside or "backward pass that has not begun" in f._compiled.lacks()
+        return seen
+
+    both(program, replays=inside)
+
+
+class Host(cr.autograd.Function):
+    """A gradient that the host makes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: cr.Tensor) -> cr.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
+        return cr.tensor([[1.0, 2.0, 3.0, 4.0]] * 2, dtype=cr.float64)
+
+
+def numbers() -> cr.Tensor:
+    return cr.tensor([[1.0, 2.0]] * 3, dtype=cr.float64)
+
+
+HOST: dict[str, Callable[[cr.Tensor], Any]] = {
+    "a gradient to which that of a norm is added": lambda x: (
+        F.layer_norm(h := x * 2, (4,)).pow(2).sum() + Host.apply(h).sum()
+    ),
+    "index_add_": lambda x: numbers().index_add_(0, cr.tensor([0, 2]), x[:, :2]),
+    "index_copy_": lambda x: numbers().index_copy_(0, cr.tensor([0, 2]), x[:, :2]),
+}
+
+
+@pytest.mark.parametrize("what", HOST)
+def test_numbers_of_the_host_that_a_kernel_changes(what: str) -> None:
+    """They begin as they were in each run."""
+
+    def program(compiler: Compile) -> Any:
+        def step(x: cr.Tensor) -> Any:
+            y = HOST[what](x)
+            return cr.autograd.grad(y, x)[0] if x.requires_grad else y
+
+        f, gradient = compiler(step), what.startswith("a gradient")
+        x = cr.arange(8.0, dtype=cr.float64).reshape(2, 4)
+        return [f((x.sin() * (k - 2)).requires_grad_(gradient)) for k in range(6)]
+
+    both(program)
+
+
 def test_input_written_between_replay_and_backward() -> None:
     w = cr.ones(3, requires_grad=True)
     f = cr.compile(lambda x: (x * w).exp().sum())
     for k in range(4):
-        x = cr.full((3,), 1.0)
+        x = cr.full((3,), 1.0).mul_(2)
         y = f(x)
         if k == 3:
             x.add_(1)
@@ -1355,6 +1769,25 @@ def test_memory_of_gradients_and_captured_tensors_is_freed() -> None:
     assert reads._compiled.last.ready and in_use[-1] == in_use[9]
 
 
+def test_memory_of_graphs_from_outside_is_freed() -> None:
+    """A leaf and the result of an op that a graph goes on to, and an argument that is captured too."""
+
+    def use() -> None:
+        w, x = cr.ones(800, requires_grad=True), cr.ones(800)
+        h = (w * 1).exp()
+        f = cr.compile(lambda y: (h * w * x * y).sum())
+        for _ in range(4):
+            f(x).backward(retain_graph=True)
+        assert f._compiled.last.ready
+
+    in_use = []
+    for _ in range(3):
+        use()
+        gc.collect()
+        in_use.append(cr.memory_stats("cpu")[0])
+    assert in_use[1] == in_use[2]
+
+
 # ---- check ----
 
 
@@ -1377,6 +1810,26 @@ def test_check(monkeypatch: pytest.MonkeyPatch) -> None:
         items.put(1)
         with pytest.raises(RuntimeError, match="a replay differs from the step itself: gradient 0"):
             f(cr.ones(3))
+
+
+CHECKED: dict[str, Callable[[Any, cr.Tensor, cr.Tensor], Any]] = {
+    "result 0": lambda n, w, x: x * n(),
+    "written tensor 0": lambda n, w, x: (w.add_(n()), None)[1],
+    "generator 0": lambda n, w, x: (cr.rand(100 * n()), x * 2)[1],
+}
+
+
+@pytest.mark.parametrize("what", CHECKED)
+def test_check_of_what_a_step_leaves(what: str) -> None:
+    items: Any = queue.SimpleQueue()
+    items.put(1)
+    w = cr.ones(3)
+    f = cr.compile(lambda x: CHECKED[what](items.qsize, w, x), check=True)
+    for _ in range(4):
+        f(cr.ones(3))
+    items.put(1)
+    with pytest.raises(RuntimeError, match=f"a replay differs from the step itself: {what}"):
+        f(cr.ones(3))
 
 
 def test_check_of_a_training() -> None:

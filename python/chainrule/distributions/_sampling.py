@@ -59,6 +59,8 @@ def _wide(x: Tensor) -> Tensor:
 class _StandardGamma(Function):
     """Gamma samples of rate 1, or their logarithms; the gradient moves a sample along its distribution function."""
 
+    _pure = True
+
     @staticmethod
     def forward(ctx: Any, shape: Tensor, log: bool, generator: Generator | None) -> Tensor:
         wide = _wide(shape)

@@ -57,6 +57,8 @@ class IncompatibleKeys(NamedTuple):
 class _Gradients(Function):
     """The tensors themselves; ``hook`` maps their gradients."""
 
+    _pure = True  # the hook refuses a recording itself
+
     @staticmethod
     def forward(ctx: Any, hook: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.hook = hook

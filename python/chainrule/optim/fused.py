@@ -175,21 +175,24 @@ class Fused(Optimizer):
         """Before a recorded update runs again: counts its step, and gives it the options of the moment.  False: the
         update is another one by now, or its parameters step apart.  members: those with a state, or one; before: their
         states before the step, whose numbers come back where plan is None, after a run that failed."""
-        if plan is not None:
-            if members[0][1]:
-                before[:] = [state.copy() for _, state in members]
-            try:
+        fits = False
+        try:
+            if plan is not None:
+                if members[0][1]:
+                    before[:] = [state.copy() for _, state in members]
                 keys = {self._key(group, p, state) for p, state in members}
                 rule, _, options = self._rule_of(group, keys.pop())
                 if not keys and rule == name:
                     options["scale"] = self._scale
                     _core._plan_set_params(plan, number, name, options, group)
-                    return True
-            except Exception:  # the step itself raises it at its place, or does not
-                pass
-        for (_, state), old in zip(members, before, strict=False):
-            state.update(old)
-        return False
+                    fits = True
+        except Exception:  # the step itself raises it at its place, or does not
+            pass
+        finally:  # also behind an interrupt
+            if not fits:
+                for (_, state), old in zip(members, before, strict=False):
+                    state.update(old)
+        return fits
 
     # ---- state dicts ----
 

@@ -130,6 +130,8 @@ class _BinaryCrossEntropy(Function):
     x)) with at least 1e-12 below, where the logarithms are cut off as well: a prediction that is
     sure and wrong goes back."""
 
+    _pure = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
