@@ -651,6 +651,8 @@ TEST(chat_templates) {
     FAILS(CR_BAD_VALUE, "not 'tool'", cr_chat_text("chatml", 1, &(cr_message){"tool", "x"}, true));
     FAILS(CR_BAD_VALUE, "must take turns, not 'assistant'", cr_chat_text("mistral", 1, &talk[2], true));
     FAILS(CR_BAD_VALUE, "needs a message of the user", cr_chat_text("llama2", 1, talk, true));
+    FAILS(CR_BAD_VALUE, "message 1: only the first may be of the system",
+          cr_chat_text("llama2", 3, (cr_message[]){talk[1], talk[0], talk[2]}, true));
     FAILS(CR_BAD_VALUE, "NULL", cr_chat_text("llama2", 1, &(cr_message){"user", NULL}, true));
     const char *dir = folder_path("chat"), *file = folder_path("chat/tokenizer_config.json");
     CHECK(cr_os_make_directory(dir), "no folder");
@@ -665,6 +667,17 @@ TEST(chat_templates) {
     }
     file_put(folder_path("chat/chat_template.jinja"), "<|im_start|>", 12);
     CHECK(!strcmp(cr_chat_format(dir, NULL), "chatml"), "the file with the template comes first");
+    static const char *const signs[] = {"<<SYS>>", "[INST]"};       /* tokens, where no file has a template */
+    for (int n = 1; n < 3; n++) {
+        char text[300];
+        snprintf(text, sizeof text, "{\"added_tokens\":[{\"id\":1,\"content\":\"%s\"},{\"id\":2,\"content\":\"%s\"}],"
+                 "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", signs[0], signs[n - 1]);
+        file_put(file, text, strlen(text));
+        cr_tokenizer *t = cr_tokenizer_load(file);
+        const char *name = cr_chat_format("no folder", t);
+        CHECK(t && (n == 2 ? name && !strcmp(name, "mistral") : !name), "%d signs: %s", n, name);
+        cr_tokenizer_free(t);
+    }
     CHECK(!strcmp(cr_chat_end("llama3"), "<|eot_id|>"), "its end");
     FAILS(CR_BAD_VALUE, "not 'x'", cr_chat_end("x"));
     (void)cr_os_remove_folder(dir);
