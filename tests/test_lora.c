@@ -213,7 +213,9 @@ static void train(cr_lm *m, int steps, double *first, double *last) {
     cr_optim *opt = cr_optim_new(cr_lm_adapter(m), &o);
     for (int i = 0; i < steps; i++) {
         cr_scope_begin();
+        cr_tensor *still = cr_lm_logits(m, tokens(9));
         cr_tensor *loss = cr_mean(cr_lm_losses(m, &(cr_samples){ids, ids + 1, 2, lengths}, true), CR_ALL, false);
+        CHECK(apart(still, cr_lm_logits(m, tokens(9))) == 0, "logits after a loss in training: dropout stayed on");
         *last = cr_item(loss);
         if (!i) *first = *last;
         OK(cr_backward(loss, CR_NONE, NULL));

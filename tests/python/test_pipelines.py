@@ -310,6 +310,9 @@ def test_added_tokens_hide_and_stand_alone(tmp_path: Path) -> None:
     greedy = token(" ", 5, lstrip=True, rstrip=True)
     assert ids("a  b", greedy) == [0, 5, 1]  # the first one took both spaces
     lower = {"type": "Lowercase"}
+    said = {"id": 20, "content": "AB", "special": False}
+    assert ids("ab", said, normalizer=lower) == [20]  # without "normalized": as "special" is not
+    assert ids("ab", said | {"special": True}, special=True, normalizer=lower) == [0, 1]
     twins = token("AB", 20, normalized=True), token("ab", 21, normalized=True, special=True)
     assert ids("ab", *twins, special=True, normalizer=lower) == [21] and ids("ab", *twins, normalizer=lower) == [0, 1]
 

@@ -65,6 +65,7 @@ def test_training_is_greedy_and_deterministic(small: Tokenizer) -> None:
     t = Tokenizer.train_bpe("abab abab cd cd", 259)
     assert [t.id_to_token(i) for i in range(256, 259)] == ["ab", "cd", "Ġcd"]
     assert len(Tokenizer.train_bpe("aaaa bb", 400, min_frequency=2)) == 257
+    assert [len(Tokenizer.train_bpe("ab,ab,cd", 400, min_frequency=n)) for n in (2, 3)] == [257, 256]
     assert len(Tokenizer.train_bpe("", 256)) == 256
     words = Tokenizer.train_bpe("ab, ab, ab,", 300, split=r"[^,]+|,")
     assert words.token_to_id("ab") is not None and words.token_to_id("b,") is None
