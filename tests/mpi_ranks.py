@@ -677,6 +677,9 @@ def mistakes(folder: Path) -> None:
         output = run(folder, engine, 2, *train, fails=True)
         assert output.count("2 processes were started together: --microbatches") == 1, output
         both = [*train, "--microbatches", 4]
+        size = "PMI_SIZE" if engine == "mpich" else "OMPI_COMM_WORLD_SIZE"
+        output = run(folder, engine, 2, "env", f"{size}=3", *both, fails=True)
+        assert "the launcher started 3 processes, but" in output or "PMI" in output, output
         output = run(folder, engine, 2, *both, ":", *ENGINES[engine], "-n", 1, *both, "--lr", 0.5, fails=True)
         assert "rank 0 and rank 2 were given another --lr" in output, output
         for name, value in (("--dtype", "bf16"), ("--weights", "bf16"), ("--seed", 2), ("--optimizer", "muon")):
@@ -788,6 +791,7 @@ def killed(folder: Path) -> None:
             assert took < 11, f"{name}: {took:.1f} s\n{output}"
             ours = re.search(rf"rank {rank} on \S+ was lost after step \d+: (silent|its connection ended)", output)
             assert ours, f"{name}: {output}"
+            assert not re.search(rf"rank (?!{rank} )\d on \S+ was lost", output), f"{name}: another one too: {output}"
             last = json.loads((folder / name / "checkpoint" / "state.json").read_text())["step"]
             last += 4  # a save that was cut off may be complete: two steps more
             output = run(folder, engine, 2, PROGRAM, "train", "--resume", name, "--stop-at", last)
@@ -1047,6 +1051,27 @@ def cluster_files(folder: Path) -> None:
             assert f"--{name}" in help_text, f"{path.name}: chainrule train has no --{name}"
 
 
+def paused(folder: Path) -> None:
+    """All ranks stop for longer than the patience, as on a machine that sleeps: nobody is lost.  Without beats
+    (CHAINRULE_PATIENCE=off) also one of them may."""
+    for patience, ranks, seconds in (("1", (0, 1, 2), 2.5), ("off", (1,), 10.0)):
+        name = f"run-{patience}"
+        train = [PROGRAM, *LONG, "--microbatches", 3, "--out", name]
+        with started(folder, "mpich", 3, *train, CHAINRULE_PATIENCE=patience) as process:
+            state = folder / name / "checkpoint" / "state.json"
+            await_file(folder, process, state)
+            ids = [int((folder / f"pid.{r}").read_text()) for r in ranks]
+            for number, then in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.5)):
+                for one in ids:
+                    os.kill(one, number)
+                time.sleep(then)
+            step = json.loads(state.read_text())["step"]
+            limit = time.monotonic() + 60
+            while json.loads(state.read_text())["step"] < step + 4:
+                assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                time.sleep(0.05)
+
+
 def interrupted(folder: Path) -> None:
     """Ctrl-C under MPICH, whose mpirun passes it on: all ranks stop after one step, and the run goes on from there."""
     train = launch("mpich", 3, PROGRAM, *LONG, "--microbatches", 3, "--out", "run")
@@ -1099,6 +1124,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     disk_full,
     cluster_files,
     interrupted,
+    paused,
 )
 
 

@@ -86,6 +86,8 @@ TEST(collectives) {
     REQUIRE(open_world(), "%s", cr_error());
     const int r = cr_world_rank(world), n = cr_world_size(world);
     CHECK(cr_world_host(world)[0] && cr_world_engine(world)[0], "no host or engine");
+    CHECK(!strstr(cr_world_engine(world), "no beats"), "%s", cr_world_engine(world));
+    CHECK(cr_world_local(world) == r, "rank %d of one host is its number %d", r, cr_world_local(world));
     cr_scope_begin();
     OK(cr_barrier(world));
     cr_tensor *x = cr_full(CR_LIST(1013), r + 1, CR_F32, cr_cpu());
@@ -140,8 +142,12 @@ TEST(collectives_in_place) {
         int64_t j = 0;
         while (j < each && fabsf(y[j] - (float)n * (float)(r + j)) <= 1e-6F * y[j]) j++;
         CHECK(j == each, "case %d: element %d of the sum is %g", k, (int)j, y[j]);
+        cr_tensor *v = cr_requires_grad_(cr_ones(CR_LIST(each), CR_F32, cr_cpu()), true);
+        loss = cr_sum(cr_mul(cr_reshape(cr_detach(sum), CR_LIST(each)), v), CR_ALL, false);
         OK(cr_broadcast_from(world, sum, n - 1));
-        CHECK(y[3] == (float)n * (float)(n - 1 + 3), "case %d: broadcast %g", k, y[3]);
+        for (j = 0; j < each && fabsf(y[j] - (float)n * (float)(n - 1 + j)) <= 1e-6F * y[j]; j++) {}
+        CHECK(j == each, "case %d: element %d of the broadcast is %g", k, (int)j, y[j]);
+        if (n > 1) FAILS(CR_RUNTIME, "was modified in place", cr_backward(loss, CR_NONE, NULL));
         cr_scope_end();
     }
 }
@@ -159,6 +165,12 @@ TEST(block_squares) {
         OK(cr_block_squares(cr_clone(cr_slice(x, 0, from, to, 1)), &parts[i]));
         CHECK(parts[i] == whole[i] && fabs(whole[i] / (double)(to - from) - 1) < 0.1, "block %d: %.17g, whole %.17g", i,
               parts[i], whole[i]);
+    }
+    for (int k = 1; k < 20; k++) {                  /* lengths that 8 does not divide */
+        double want = 0, one;
+        for (int i = 0; i < k; i++) want += (double)((const float *)cr_data(x))[i] * ((const float *)cr_data(x))[i];
+        OK(cr_block_squares(cr_slice(x, 0, 0, k, 1), &one));
+        CHECK(fabs(one - want) <= 1e-12 * want, "%d elements: %.17g, not %.17g", k, one, want);
     }
     FAILS(CR_BAD_TYPE, "[block_squares] x must be contiguous float32",
           cr_block_squares(cr_zeros(CR_LIST(2), CR_F64, cr_cpu()), whole));
@@ -200,6 +212,10 @@ TEST(bad_collectives) {
     FAILS(CR_BAD_TYPE, "[all_reduce] x is int64: only floats can be added", cr_all_reduce(world, i));
     FAILS(CR_BAD_VALUE, "[all_reduce] x is not contiguous", cr_all_reduce(world, cr_transpose(x, 0, 1)));
     FAILS(CR_BAD_INDEX, "[broadcast_from] root -1 is not a rank of 0 ..", cr_broadcast_from(world, x, -1));
+    FAILS(CR_BAD_INDEX, "is not a rank of 0 ..", cr_broadcast_from(world, x, cr_world_size(world)));
+    cr_tensor *part = cr_zeros(CR_LIST(4), CR_I64, cr_cpu()),
+              *whole = cr_zeros(CR_LIST(4 * cr_world_size(world)), CR_I64, cr_cpu());
+    FAILS(CR_BAD_TYPE, "[reduce_scatter] x is int64: only floats", cr_reduce_scatter(world, whole, part));
     FAILS(CR_BAD_VALUE, "[all_gather] out has 4 elements: 24 x", cr_all_gather(world, x, cr_zeros(CR_LIST(4), CR_F32,
           cr_cpu())));
     FAILS(CR_BAD_TYPE, "[all_gather] x is float32, but out is int64", cr_all_gather(world, x, i));
@@ -270,6 +286,8 @@ static void drop(objects *o) {
 /* Sharded, a rank sends its gradients but for its own shard, and its shard of the weights to all others. */
 static void check_bytes(const cr_parallel_stats *s, int64_t M, int64_t bytes, bool shard, bool muon) {
     const int64_t n = cr_world_size(world);
+    if (!shard && !muon && n == 2 && M == 6)        /* 2 nodes of a rank for the other's half, and then its own */
+        CHECK(s->sent == 2 * bytes / 2 + bytes / 2, "sent %lld of %lld", (long long)s->sent, (long long)bytes);
     if ((n & (n - 1)) || M % n || ((M / n) & (M / n - 1))) return;
     const int64_t own = shard && n > 1 ? s->moments / (4 * kept()) * width() : bytes / n;
     if (!muon && n > 1)
@@ -860,6 +878,9 @@ TEST(bad_parallel) {
     FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
     FAILS(CR_BAD_VALUE, "bucket_bytes -1",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
+    cr_parallel *tiny = cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = 1});
+    CHECK(tiny, "buckets of a byte: %s", cr_error());       /* an element for each rank */
+    cr_parallel_free(tiny);
     FAILS(CR_BAD_VALUE, "option engine goes neither with option half",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .engine = true, .half = true}));
     if (cr_world_size(world) > 1) {
