@@ -95,6 +95,21 @@ TEST(llama_and_relatives) {
     }
 }
 
+/* Qwen 2 has biases of queries, keys and values, whatever its files say. */
+TEST(biases_of_qwen) {
+    cr_params *p = llama_weights(true, false, true);
+    const char *dir = folder_path("biases");
+    char config[800];
+    snprintf(config, sizeof config, llama_config, "qwen2", "true");
+    snprintf(strrchr(config, '}'), 60, ", \"attention_bias\": true, \"mlp_bias\": true}");
+    put_folder(dir, p, config, 0);
+    cr_lm *m = cr_lm_load(dir, cr_cpu());
+    CHECK(m, "%s", cr_error());
+    cr_lm_free(m);
+    cr_params_free(p);
+    (void)cr_os_remove_folder(dir);
+}
+
 /* The last token's logits of Qwen 2 with a window of 4: in the layers from `from` on; said in two ways. */
 TEST(windows_of_layers) {
     static const char *const more[] = {

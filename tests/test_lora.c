@@ -82,8 +82,9 @@ static double apart(const cr_tensor *a, const cr_tensor *b) {
 static void check_reference(bool gpt) {
     const char *kind = gpt ? "gpt2" : "mistral";
     cr_lm *m = model(gpt), *plain = model(gpt);
-    const double scale = 6.0 / 3;
-    OK(cr_lm_lora(m, &(cr_lora_options){.rank = 3, .alpha = 6, .targets = "all-linear"}, NULL));
+    const double scale = gpt ? 6.0 / 3 : 6.0 / sqrt(3);
+    OK(cr_lm_lora(m, &(cr_lora_options){.rank = 3, .alpha = 6, .targets = "all-linear", .rank_stabilized = !gpt},
+                  NULL));
     cr_scope_begin();
     CHECK(apart(cr_lm_logits(m, tokens(9)), cr_lm_logits(plain, tokens(9))) == 0, "%s: B is not 0 at first", kind);
     fill_adapter(m, 3);

@@ -282,6 +282,7 @@ def test_pieces_of_text() -> None:
     assert answer("x€".encode(), "€") == "x"
     assert [t.offset for p in given for t in p.tokens] == [0]
     assert answer(b"xyz", "z!") == "xyz" and [[t.offset for t in p.tokens] for p in given] == [[0], [1], [2]]
+    assert answer(b"zzz", "zz!") == "zzz" and [[t.offset for t in p.tokens] for p in given] == [[0], [1, 2]]
     long = Tokenizer.train_bpe("o€ o‰ o→ o☃ xab yab zab", 258, split=".+")
     first, second = (long.encode(text)[0] for text in ("o€", "ab"))
     assert (long.decode_bytes([first]), long.decode_bytes([second])) == (b"o\xe2", b"ab")
