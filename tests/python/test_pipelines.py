@@ -317,6 +317,14 @@ def test_added_tokens_hide_and_stand_alone(tmp_path: Path) -> None:
     assert ids("ab", *twins, special=True, normalizer=lower) == [21] and ids("ab", *twins, normalizer=lower) == [0, 1]
 
 
+def test_metaspace_without_entries(tmp_path: Path) -> None:
+    """A mark in front of each word, also of the first."""
+    model = {"type": "BPE", "vocab": {"▁": 0, "a": 1, "▁a": 2}, "merges": [["▁", "a"]]}
+    assert tokenizer(tmp_path, pre_tokenizer={"type": "Metaspace"}, model=model).encode("a aa") == [2, 2, 1]
+    never = {"type": "Metaspace", "add_prefix_space": False}
+    assert tokenizer(tmp_path, pre_tokenizer=never, model=model).encode("a aa") == [1, 2, 1]
+
+
 def test_unknown_characters(tmp_path: Path) -> None:
     split = {"type": "Sequence", "pretokenizers": [BYTE_LEVEL]}
     model = {"type": "BPE", "vocab": {"a": 0, "<unk>": 1}, "merges": [], "unk_token": "<unk>"}
@@ -328,6 +336,10 @@ def test_unknown_characters(tmp_path: Path) -> None:
         assert t.encode("aa") == [0, 0]
         with pytest.raises(RuntimeError, match=message):
             t.encode("ab")
+    words = [["<unk>", 0], ["wy", -1], ["w", -13], ["yx", -5], ["a", -1], ["b", -1], ["ab", -2]]
+    t = tokenizer(tmp_path, model={"type": "Unigram", "unk_id": 0, "vocab": words})
+    assert t.encode("wyx") == [2, 3]  # an unknown character is 10 below the rarest word
+    assert t.encode("ab") == [6] and t.encode("axb") == [4, 0, 5]  # of equal paths the first one
     bytes_too = [["<unk>", 0], ["a", -1], *([f"<0x{byte:02X}>", -9] for byte in range(256))]
     t = tokenizer(tmp_path, model={"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": bytes_too})
     assert t.encode("ab") == [1, 2 + ord("b")] and t.encode("a<unk>") == [1, 0]
