@@ -844,6 +844,19 @@ def elastic(folder: Path) -> None:
     assert "--elastic needs --microbatches" in output, output
 
 
+def elastic_silent(folder: Path) -> None:
+    """--elastic: a rank that stops without dying is no loss for MPI, whose survivors would wait for it: all end."""
+    train = [PROGRAM, "train", *ELASTIC, "--steps", 100000, "--save-every", 10, "--elastic", "--out", "run"]
+    with started(folder, "openmpi", 3, *train, flags=FT, CHAINRULE_PATIENCE="2") as process:
+        await_file(folder, process, folder / "run" / "checkpoint" / "state.json")
+        os.kill(int((folder / "pid.1").read_text()), signal.SIGSTOP)
+        begun, says = time.monotonic(), re.compile(r"^chainrule: .*rank 1 on \S+ was lost .*silent", re.MULTILINE)
+        while len(says.findall(text := (folder / "output.txt").read_text())) < 2:
+            assert time.monotonic() < begun + 30, text
+            time.sleep(0.1)
+        assert kill(folder, 1), text
+
+
 def elastic_gpus(folder: Path) -> None:
     """--elastic on GPUs: the ranks that are left link their GPUs anew, and end with the bits of the undisturbed run."""
     if not GPUS:
@@ -1118,6 +1131,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     killed,
     elastic,
     elastic_gpus,
+    elastic_silent,
     killed_at_calls,
     killed_at_random,
     disk_full,
