@@ -981,6 +981,8 @@ static uint64_t train_partly(bool shard) {
         }
         for (int i = 0; i < 2; i++)
             if (i == 0 || step != 1) FAILS(CR_RUNTIME, "was modified in place", cr_backward(old[i], CR_NONE, NULL));
+            else OK(cr_backward(old[i], CR_NONE, NULL));
+        OK(cr_set_grad(w[1], CR_NONE));
         cr_scope_end();
     }
     cr_parallel_free(p);

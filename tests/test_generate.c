@@ -323,13 +323,13 @@ static void plain_beams(const cr_lm *m, const uint32_t *prompt, int64_t n, const
 }
 
 TEST(narrow_beams_keep_the_best) {
-    static const uint32_t stop[] = {3, 5, 11, 0, 8};
+    static const uint32_t stop[] = {3, 5, 11, 0, 8, 1, 13, 4, 6, 7, 9, 10};
     make_prompt();
     for (int kind = 0; kind < 5; kind++)
         for (int i = 0; i < 12; i++) {
             cr_lm *m = model(kind);
             const cr_generate_options o = {.tokens = 14, .beams = 2 + i % 4, .length_penalty = i % 3 ? 1 : -0.5,
-                                           .stop = stop, .n_stop = i < 4 ? 0 : i < 8 ? 1 : 5};
+                                           .stop = stop, .n_stop = i < 4 ? 0 : i < 8 ? 1 : 12};
             const uint32_t *prompt = prompt_ids + i % 5;
             static beam wanted;
             texts t;
