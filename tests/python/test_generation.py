@@ -232,7 +232,7 @@ def test_int8_is_within_half_a_step() -> None:
     assert off.max() <= 0.501 / 127
 
 
-@pytest.mark.parametrize("context", [7, 8])
+@pytest.mark.parametrize("context", [8, 9])
 def test_a_full_context_goes_on_from_its_half(context: int) -> None:
     model, window, made = small("gpt2", 5, V, context), [*PROMPT], list[int]()
     for _ in range(20):
