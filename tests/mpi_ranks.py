@@ -744,9 +744,10 @@ def python_package(folder: Path) -> None:
 
 
 def lose(
-    folder: Path, engine: str, name: str, number: int, rank: int, *more: str, **variables: str
+    folder: Path, engine: str, name: str, number: int, rank: int, *more: str, too: int = -1, **variables: str
 ) -> tuple[str, float]:
-    """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end."""
+    """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end.  too: another
+    one, while rank 0 is stopped."""
     # the shell outlives the rank: mpirun, which would end all at once and often name nobody, does not see it die
     script = '"$@" & echo $! > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; wait; sleep 25'
     options = ["--microbatches", "4", "--out", name, *more]
@@ -766,7 +767,12 @@ def lose(
                 assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
                 time.sleep(0.01)
             begun = time.monotonic()
-            os.kill(int((folder / f"pid.{rank}").read_text()), number)
+            sent = [(rank, number)]
+            if too >= 0:
+                sent = [(0, signal.SIGSTOP), (too, number), (rank, number), (0, signal.SIGCONT)]
+            for one, what in sent:
+                os.kill(int((folder / f"pid.{one}").read_text()), what)
+                time.sleep(0.3 if too >= 0 else 0)
             assert process.wait(timeout=30) != 0
             took = time.monotonic() - begun
         finally:
@@ -794,6 +800,10 @@ def killed(folder: Path) -> None:
             others = re.findall(rf"rank (?!{rank} )\d on \S+ was lost.*", output)
             wrong = [line for line in others if number == signal.SIGKILL or "silent" in line]
             assert not wrong, f"{name}: {wrong}\n{output}"
+            if rank == 1:  # two at once: rank 0 says the one that it has found first
+                output, _ = lose(folder, engine, f"both-{engine}", number, 1, too=2)
+                assert re.search(r"^chainrule: .* rank 1 on \S+ was lost", output, re.MULTILINE), output
+                assert "rank 2 on" not in output, output
             last = json.loads((folder / name / "checkpoint" / "state.json").read_text())["step"]
             last += 4  # a save that was cut off may be complete: two steps more
             output = run(folder, engine, 2, PROGRAM, "train", "--resume", name, "--stop-at", last)
