@@ -464,6 +464,13 @@ def mpi_fails(folder: Path) -> None:
         output = run(folder, "mpich", 2, *train, fails=True, FAILS_AT=str(k), **more)
         took = time.monotonic() - begun
         assert re.search(r"rank 1 on \S+: MPI error 16", output) and took < 20, f"call {k}: {took:.1f} s\n{output}"
+    ends = set[str]()
+    for k in (25, *range(34, 48)):  # in the making, then the calls of more than a step
+        output = run(
+            folder, "mpich", 2, UNIT, "never_arrive", fails=True, FAILS_AT=str(k), CHAINRULE_CUDA="off", **more
+        )
+        ends |= set(re.findall(r"^rank 1 (.*?):", output, re.MULTILINE))
+    assert {"was refused", "failed in a step"} <= ends <= {"was refused", "failed in a step", "did not begin"}, ends
     # the launcher does not see the end of rank 1, whose shell outlives it: rank 0 waits for it in the opening
     script = 'if [ $PMI_RANK = 1 ]; then "$@"; sleep 25; else exec "$@"; fi'
     for k in (4, 5, 9):

@@ -997,6 +997,40 @@ TEST(parameters_without_gradients) {
     CHECK(train_partly(false) == train_partly(true), "other bits sharded");
 }
 
+/* Under tests/mpi_fails.c: after a step whose new weights do not come from the other rank, reading them fails. */
+TEST(weights_that_never_arrive) {
+    REQUIRE(open_world(), "%s", cr_error());
+    if (cr_world_size(world) == 1 || !getenv("FAILS_AT")) SKIP("no failing engine");
+    cr_params *set = cr_params_new();
+    cr_tensor *w[4];
+    for (int i = 0; i < 4; i++) {
+        w[i] = cr_requires_grad_(cr_ones(CR_LIST(9), CR_F32, cr_cpu()), true);
+        OK(cr_params_add(set, (const char *const[]){"a", "b", "c", "d"}[i], w[i]));
+    }
+    cr_optim *opt = cr_optim_new(set, &(cr_optim_options){.kind = CR_SGD, .lr = 0.5});
+    const cr_parallel_options po = {.microbatches = cr_world_size(world), .bucket_bytes = 4 * 18, .shard = true};
+    cr_parallel *p = cr_parallel_new(world, opt, &po);
+    const char *end = p ? "went on" : "did not begin";
+    for (int step = 1; step < 9 && p && !strcmp(end, "went on"); step++) {
+        cr_scope_begin();
+        while (cr_parallel_next(p, NULL, NULL)) {
+            const cr_tensor *loss = cr_scalar(0);
+            for (int i = 0; i < 4; i++) loss = cr_add(loss, cr_mul_scalar(cr_sum(cr_square(w[i]), CR_ALL, false), 0.5));
+            if (cr_parallel_backward(p, loss) != CR_OK) break;
+        }
+        if (cr_error() || cr_parallel_step(p, INFINITY, NULL, NULL) != CR_OK) end = "failed in a step";
+        for (int i = 0; i < 4 && !strcmp(end, "went on"); i++) {
+            const double sum = cr_item(cr_sum(w[i], CR_ALL, false));
+            if (cr_error()) end = "was refused";
+            else if (sum != 9 * pow(0.5, step)) end = "read old weights";
+        }
+        cr_scope_end();
+    }
+    printf("rank %d %s: %s\n", cr_world_rank(world), end, cr_error() ? cr_error() : "no error");
+    fflush(stdout);
+    cr_world_abort(world, 1);
+}
+
 /* A loss that is not finite on one rank changes no weight anywhere, and all ranks know whose it was. */
 TEST(nan_on_one_rank) {
     REQUIRE(open_world(), "%s", cr_error());
