@@ -27,8 +27,11 @@ class DropIn:
 torch: Any = DropIn()
 
 
+
 def checkpoint(*args: Any, **kwargs: Any) -> Any:
     return torch.utils.checkpoint.checkpoint(*args, **kwargs)
+
+
 
 
 def leaf(*values: float) -> cr.Tensor:
