@@ -329,7 +329,8 @@ TEST(narrow_beams_keep_the_best) {
         for (int i = 0; i < 12; i++) {
             cr_lm *m = model(kind);
             const cr_generate_options o = {.tokens = 14, .beams = 2 + i % 4,
-                                           .length_penalty = (double[]){1, -0.5, 3}[i % 3], .stop = stop, .n_stop = i < 4 ? 0 : i < 8 ? 1 : 12};
+                                           .length_penalty = (double[]){1, -0.5, 3}[i % 3], .stop = stop,
+                                           .n_stop = i < 4 ? 0 : i < 8 ? 1 : 12};
             const uint32_t *prompt = prompt_ids + i % 5;
             static beam wanted;
             texts t;
