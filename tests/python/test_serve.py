@@ -779,19 +779,22 @@ def test_the_command(command: list[str], folder: Path, model: Any) -> None:
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PATH": path}
     ) as process:
-        assert process.stdout and process.stderr
-        line = process.stdout.readline()
-        assert line.startswith("serving tiny at http://127.0.0.1:"), line + process.stderr.read()
-        client = http.client.HTTPConnection("127.0.0.1", int(line.strip()[:-3].rpartition(":")[2]), timeout=60)
-        body = json.dumps({**HI, "max_tokens": 8, "temperature": 0})
-        client.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-        said = json.loads(client.getresponse().read())
-        assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
-        client.request("POST", "/v1/completions", json.dumps({**HI, "n": 4}), {"Content-Type": "application/json"})
-        assert "room for 3" in json.loads(client.getresponse().read())["error"]["message"]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0 and process.stderr.read() == ""
-        client.close()
+        try:
+            assert process.stdout and process.stderr
+            line = process.stdout.readline()
+            assert line.startswith("serving tiny at http://127.0.0.1:"), line + process.stderr.read()
+            client = http.client.HTTPConnection("127.0.0.1", int(line.strip()[:-3].rpartition(":")[2]), timeout=60)
+            body = json.dumps({**HI, "max_tokens": 8, "temperature": 0})
+            client.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+            said = json.loads(client.getresponse().read())
+            assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
+            client.request("POST", "/v1/completions", json.dumps({**HI, "n": 4}), {"Content-Type": "application/json"})
+            assert "room for 3" in json.loads(client.getresponse().read())["error"]["message"]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0 and process.stderr.read() == ""
+            client.close()
+        finally:
+            process.kill()  # one that goes on would be waited for
 
 
 def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
