@@ -464,6 +464,13 @@ def mpi_fails(folder: Path) -> None:
         output = run(folder, "mpich", 2, *train, fails=True, FAILS_AT=str(k), **more)
         took = time.monotonic() - begun
         assert re.search(r"rank 1 on \S+: MPI error 16", output) and took < 20, f"call {k}: {took:.1f} s\n{output}"
+    ends = set[str]()
+    for k in (25, *range(34, 48)):  # in the making, then the calls of more than a step
+        output = run(
+            folder, "mpich", 2, UNIT, "never_arrive", fails=True, FAILS_AT=str(k), CHAINRULE_CUDA="off", **more
+        )
+        ends |= set(re.findall(r"^rank 1 (.*?):", output, re.MULTILINE))
+    assert {"was refused", "failed in a step"} <= ends <= {"was refused", "failed in a step", "did not begin"}, ends
     # the launcher does not see the end of rank 1, whose shell outlives it: rank 0 waits for it in the opening
     script = 'if [ $PMI_RANK = 1 ]; then "$@"; sleep 25; else exec "$@"; fi'
     for k in (4, 5, 9):
@@ -692,6 +699,8 @@ def mistakes(folder: Path) -> None:
             assert len(re.findall(text, output)) == 1, output
         output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
         assert "started by a launcher of MPI, but CHAINRULE_MPI is off" in output, output
+    output = run(folder, "openmpi", 2, "env", "OMPI_COMM_WORLD_SIZE=3", *both, fails=True)
+    assert "the launcher started 3 processes, but" in output and "sees 2" in output, output
     for more, text in {"2": "", "3": "--exchange engine"}.items():
         words = [PROGRAM, *TRAIN, "--microbatches", 3, *text.split()]
         run(folder, "mpich", int(more), *words, "--out", f"sum{more}")
@@ -742,9 +751,10 @@ def python_package(folder: Path) -> None:
 
 
 def lose(
-    folder: Path, engine: str, name: str, number: int, rank: int, *more: str, **variables: str
+    folder: Path, engine: str, name: str, number: int, rank: int, *more: str, too: int = -1, **variables: str
 ) -> tuple[str, float]:
-    """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end."""
+    """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end.  too: another
+    one, while rank 0 is stopped."""
     # the shell outlives the rank: mpirun, which would end all at once and often name nobody, does not see it die
     script = '"$@" & echo $! > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; wait; sleep 25'
     options = ["--microbatches", "4", "--out", name, *more]
@@ -764,7 +774,12 @@ def lose(
                 assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
                 time.sleep(0.01)
             begun = time.monotonic()
-            os.kill(int((folder / f"pid.{rank}").read_text()), number)
+            sent = [(rank, number)]
+            if too >= 0:
+                sent = [(0, signal.SIGSTOP), (too, number), (rank, number), (0, signal.SIGCONT)]
+            for one, what in sent:
+                os.kill(int((folder / f"pid.{one}").read_text()), what)
+                time.sleep(0.3 if too >= 0 else 0)
             assert process.wait(timeout=30) != 0
             took = time.monotonic() - begun
         finally:
@@ -788,6 +803,14 @@ def killed(folder: Path) -> None:
             assert took < 11, f"{name}: {took:.1f} s\n{output}"
             ours = re.search(rf"rank {rank} on \S+ was lost after step \d+: (silent|its connection ended)", output)
             assert ours, f"{name}: {output}"
+            # a rank that goes on after SIGSTOP finds that the others have ended
+            others = re.findall(rf"rank (?!{rank} )\d on \S+ was lost.*", output)
+            wrong = [line for line in others if number == signal.SIGKILL or "silent" in line]
+            assert not wrong, f"{name}: {wrong}\n{output}"
+            if rank == 1:  # two at once: rank 0 says the one that it has found first
+                output, _ = lose(folder, engine, f"both-{engine}", number, 1, too=2)
+                assert re.search(r"^chainrule: .* rank 1 on \S+ was lost", output, re.MULTILINE), output
+                assert "rank 2 on" not in output, output
             last = json.loads((folder / name / "checkpoint" / "state.json").read_text())["step"]
             last += 4  # a save that was cut off may be complete: two steps more
             output = run(folder, engine, 2, PROGRAM, "train", "--resume", name, "--stop-at", last)
@@ -839,6 +862,19 @@ def elastic(folder: Path) -> None:
         assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`" in output, output
     output = run(folder, None, 1, PROGRAM, *TRAIN, "--elastic", "--out", "bad", fails=True)
     assert "--elastic needs --microbatches" in output, output
+
+
+def elastic_silent(folder: Path) -> None:
+    """--elastic: a rank that stops without dying is no loss for MPI, whose survivors would wait for it: all end."""
+    train = [PROGRAM, "train", *ELASTIC, "--steps", 100000, "--save-every", 10, "--elastic", "--out", "run"]
+    with started(folder, "openmpi", 3, *train, flags=FT, CHAINRULE_PATIENCE="2") as process:
+        await_file(folder, process, folder / "run" / "checkpoint" / "state.json")
+        os.kill(int((folder / "pid.1").read_text()), signal.SIGSTOP)
+        begun, says = time.monotonic(), re.compile(r"^chainrule: .*rank 1 on \S+ was lost .*silent", re.MULTILINE)
+        while len(says.findall(text := (folder / "output.txt").read_text())) < 2:
+            assert time.monotonic() < begun + 30, text
+            time.sleep(0.1)
+        assert kill(folder, 1), text
 
 
 def elastic_gpus(folder: Path) -> None:
@@ -1047,6 +1083,27 @@ def cluster_files(folder: Path) -> None:
             assert f"--{name}" in help_text, f"{path.name}: chainrule train has no --{name}"
 
 
+def paused(folder: Path) -> None:
+    """All ranks stop for longer than the patience, as on a machine that sleeps: nobody is lost.  Without beats
+    (CHAINRULE_PATIENCE=off) also one of them may."""
+    for patience, ranks, seconds in (("1", (0, 1, 2), 2.5), ("off", (1,), 10.0)):
+        name = f"run-{patience}"
+        train = [PROGRAM, *LONG, "--microbatches", 3, "--out", name]
+        with started(folder, "mpich", 3, *train, CHAINRULE_PATIENCE=patience) as process:
+            state = folder / name / "checkpoint" / "state.json"
+            await_file(folder, process, state)
+            ids = [int((folder / f"pid.{r}").read_text()) for r in ranks]
+            for number, then in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.5)):
+                for one in ids:
+                    os.kill(one, number)
+                time.sleep(then)
+            step = json.loads(state.read_text())["step"]
+            limit = time.monotonic() + 60
+            while json.loads(state.read_text())["step"] < step + 4:
+                assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                time.sleep(0.05)
+
+
 def interrupted(folder: Path) -> None:
     """Ctrl-C under MPICH, whose mpirun passes it on: all ranks stop after one step, and the run goes on from there."""
     train = launch("mpich", 3, PROGRAM, *LONG, "--microbatches", 3, "--out", "run")
@@ -1094,11 +1151,13 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     killed,
     elastic,
     elastic_gpus,
+    elastic_silent,
     killed_at_calls,
     killed_at_random,
     disk_full,
     cluster_files,
     interrupted,
+    paused,
 )
 
 

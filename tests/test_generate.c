@@ -279,44 +279,65 @@ static void enumerate(const cr_lm *m, uint32_t *ids, int64_t n, int64_t made, in
     }
 }
 
-/* W beams over `depth` tokens without caches and ends: each step keeps the W best of all continuations. */
-static void plain_beams(const cr_lm *m, const uint32_t *prompt, int64_t n, int W, int64_t depth, uint32_t *out) {
+/* W beams without caches, by the rules of transformers: a step ranks W max(2, 1 + stops) continuations; an end among
+ * the first W is set aside, the others go on until W texts are better than any of them. */
+typedef struct beam { double score; int64_t n; uint32_t ids[MOST]; } beam;
+
+static int by_score(const void *a, const void *b) {
+    const double x = ((const beam *)a)->score, y = ((const beam *)b)->score;
+    return (x < y) - (x > y);
+}
+
+static void plain_beams(const cr_lm *m, const uint32_t *prompt, int64_t n, const cr_generate_options *o, beam *best) {
     enum { MANY = 8 };
-    uint32_t ids[MANY][MOST], next[MANY][MOST];
-    double score[MANY] = {0}, all[MANY * V], p[V];
-    int alive = 1;
-    memcpy(ids[0], prompt, (size_t)n * sizeof *prompt);
-    for (int64_t made = 0; made < depth; made++) {
-        for (int b = 0; b < alive; b++) {
-            logits_after(m, ids[b], n + made, p);
-            log_softmax(p);
-            for (int v = 0; v < V; v++) all[b * V + v] = score[b] + p[v];
+    static beam all[MANY * V], now[MANY], done[2 * MANY];
+    const int W = (int)o->beams, keep = W * (int)(o->n_stop > 1 ? 1 + o->n_stop : 2);
+    int alive = 1, ended = 0;
+    now[0] = (beam){.n = n};
+    memcpy(now[0].ids, prompt, (size_t)n * sizeof *prompt);
+    for (int64_t made = 1; made <= o->tokens && alive; made++) {
+        double p[V];
+        for (int i = 0; i < alive * V; i++) {
+            if (i % V == 0) logits_after(m, now[i / V].ids, now[i / V].n, p), log_softmax(p);
+            all[i] = now[i / V];
+            all[i].score += p[i % V];
+            all[i].ids[all[i].n++] = (uint32_t)(i % V);
         }
-        for (int w = 0; w < W; w++) {
-            int best = 0;
-            for (int i = 1; i < alive * V; i++) if (all[i] > all[best]) best = i;
-            memcpy(next[w], ids[best / V], sizeof next[w]);
-            next[w][n + made] = (uint32_t)(best % V);
-            score[w] = all[best];
-            all[best] = -INFINITY;
+        const int ranked = alive * V < keep ? alive * V : keep;
+        qsort(all, (size_t)(alive * V), sizeof *all, by_score);
+        alive = 0;
+        for (int r = 0; r < ranked; r++) {
+            bool ends = made == o->tokens;
+            for (int64_t k = 0; k < o->n_stop; k++) ends |= all[r].ids[all[r].n - 1] == o->stop[k];
+            if (!ends && alive < W) now[alive++] = all[r];
+            if (!ends || r >= W) continue;
+            done[ended] = all[r];
+            done[ended++].score /= pow((double)made, o->length_penalty);
         }
-        memcpy(ids, next, sizeof ids);
-        alive = W;
+        qsort(done, (size_t)ended, sizeof *done, by_score);
+        if (ended > W) ended = W;
+        const double hope = alive ? now[0].score / pow((double)made, o->length_penalty) : -INFINITY;
+        if (ended == W && hope <= done[W - 1].score) break;
     }
-    memcpy(out, ids[0] + n, (size_t)depth * sizeof *out);
+    *best = done[0];
 }
 
 TEST(narrow_beams_keep_the_best) {
+    static const uint32_t stop[] = {3, 5, 11, 0, 8, 1, 13, 4, 6, 7, 9, 10};
     make_prompt();
     for (int kind = 0; kind < 5; kind++)
-        for (int W = 2; W < 8; W += 2) {
+        for (int i = 0; i < 12; i++) {
             cr_lm *m = model(kind);
-            const cr_generate_options o = {.tokens = 14, .beams = W, .length_penalty = 1};
-            uint32_t wanted[14];
+            const cr_generate_options o = {.tokens = 14, .beams = 2 + i % 4,
+                                           .length_penalty = (double[]){1, -0.5, 3}[i % 3], .stop = stop,
+                                           .n_stop = i < 4 ? 0 : i < 8 ? 1 : 12};
+            const uint32_t *prompt = prompt_ids + i % 5;
+            static beam wanted;
             texts t;
-            plain_beams(m, prompt_ids + W, 5, W, 14, wanted);
-            alone(m, prompt_ids + W, 5, o, 0, &t);
-            CHECK(equal(t.ids[0], t.n[0], wanted, 14), "%s: %d beams", kinds[kind], W);
+            plain_beams(m, prompt, 5, &o, &wanted);
+            alone(m, prompt, 5, o, 0, &t);
+            CHECK(equal(t.ids[0], t.n[0], wanted.ids + 5, wanted.n - 5), "%s: %d beams, %d stops", kinds[kind],
+                  (int)o.beams, (int)o.n_stop);
             cr_lm_free(m);
         }
 }
@@ -430,6 +451,23 @@ TEST(speculation_keeps_the_distribution) {
     cr_lm_free(draft);
 }
 
+/* A draft with the logits of the model: every proposal is taken, also one that occurred before. */
+TEST(proposals_are_seen) {
+    const cr_sampling s = {.temperature = 1, .top_p = 1, .repetition_penalty = 3};
+    const uint32_t said[] = {0, 2, 2};
+    cr_generator *g = cr_generator_new(5);
+    cr_scope_begin();
+    cr_tensor *logits = cr_ones(CR_LIST(3, 4), CR_F32, cr_cpu());
+    for (int i = 0; i < 40; i++) {
+        int64_t taken = 0;
+        uint32_t id;
+        OK(cr_sample_verify(logits, cr_slice(logits, 0, 0, 2, 1), &s, said, 1, g, &taken, &id));
+        CHECK(taken == 2, "draw %d: %d of 2 proposals", i, (int)taken);
+    }
+    cr_scope_end();
+    cr_generator_free(g);
+}
+
 /* ---- caches */
 typedef struct seen { double row[MOST][V]; int64_t n; } seen;
 
@@ -480,6 +518,31 @@ TEST(smaller_caches_are_near) {
     }
 }
 
+/* Keys and values of the first layer in a file of int8: within half a step of those in floats. */
+static void check_codes(const cr_lm *m, const char *file, int64_t n) {
+    const char *path = folder_path("exact.safetensors");
+    const cr_generate_options o = {.tokens = 1, .sampling = &greedy};
+    cr_cache *c = cr_cache_new(m, CR_BOOL);
+    texts t = {0};
+    OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = prompt_ids, .n = n, .cache = c}, &o, collect, &t));
+    OK(cr_cache_save(c, m, path));
+    cr_cache_free(c);
+    cr_params *exact = cr_load(path, cr_cpu()), *coded = cr_load(file, cr_cpu());
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "0.v" : "0.k", *scale = i ? "0.v_scale" : "0.k_scale";
+        cr_scope_begin();
+        cr_tensor *x = cr_slice(cr_params_get(exact, name), 2, 0, n, 1),
+                  *codes = cr_to(cr_slice(cr_params_get(coded, name), 2, 0, n, 1), CR_F32, cr_cpu()),
+                  *y = cr_mul(codes, cr_slice(cr_params_get(coded, scale), 2, 0, n, 1)),
+                  *most = cr_max(cr_abs(x), CR_LIST(3), true);
+        const double off = cr_item(cr_max(cr_div(cr_abs(cr_sub(x, y)), most), CR_ALL, false));
+        CHECK(off <= 0.501 / 127, "%s: off by %g of the largest", name, off);
+        cr_scope_end();
+    }
+    cr_params_free(exact);
+    cr_params_free(coded);
+}
+
 TEST(a_cache_goes_on_and_keeps_in_a_file) {
     static const cr_dtype dtypes[] = {CR_BOOL, CR_F16, CR_I8};
     make_prompt();
@@ -495,6 +558,7 @@ TEST(a_cache_goes_on_and_keeps_in_a_file) {
             const uint32_t *held = cr_cache_tokens(c, &n);
             CHECK(n == 12 && !memcmp(held, prompt_ids, 32) && !memcmp(held + 8, a.ids[0], 16), "it holds %d", (int)n);
             OK(cr_cache_save(c, m, file));
+            if (dtypes[i] == CR_I8) check_codes(m, file, 8);
             uint32_t longer[16];
             memcpy(longer, held, 10 * sizeof *held);        /* goes on from its tenth token with others */
             for (uint32_t k = 10; k < 14; k++) longer[k] = (3 * k) % V;
@@ -651,6 +715,8 @@ TEST(chat_templates) {
     FAILS(CR_BAD_VALUE, "not 'tool'", cr_chat_text("chatml", 1, &(cr_message){"tool", "x"}, true));
     FAILS(CR_BAD_VALUE, "must take turns, not 'assistant'", cr_chat_text("mistral", 1, &talk[2], true));
     FAILS(CR_BAD_VALUE, "needs a message of the user", cr_chat_text("llama2", 1, talk, true));
+    FAILS(CR_BAD_VALUE, "message 1: only the first may be of the system",
+          cr_chat_text("llama2", 3, (cr_message[]){talk[1], talk[0], talk[2]}, true));
     FAILS(CR_BAD_VALUE, "NULL", cr_chat_text("llama2", 1, &(cr_message){"user", NULL}, true));
     const char *dir = folder_path("chat"), *file = folder_path("chat/tokenizer_config.json");
     CHECK(cr_os_make_directory(dir), "no folder");
@@ -665,6 +731,17 @@ TEST(chat_templates) {
     }
     file_put(folder_path("chat/chat_template.jinja"), "<|im_start|>", 12);
     CHECK(!strcmp(cr_chat_format(dir, NULL), "chatml"), "the file with the template comes first");
+    static const char *const signs[] = {"<<SYS>>", "[INST]"};       /* tokens, where no file has a template */
+    for (int n = 1; n < 3; n++) {
+        char text[300];
+        snprintf(text, sizeof text, "{\"added_tokens\":[{\"id\":1,\"content\":\"%s\"},{\"id\":2,\"content\":\"%s\"}],"
+                 "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", signs[0], signs[n - 1]);
+        file_put(file, text, strlen(text));
+        cr_tokenizer *t = cr_tokenizer_load(file);
+        const char *name = cr_chat_format("no folder", t);
+        CHECK(t && (n == 2 ? name && !strcmp(name, "mistral") : !name), "%d signs: %s", n, name);
+        cr_tokenizer_free(t);
+    }
     CHECK(!strcmp(cr_chat_end("llama3"), "<|eot_id|>"), "its end");
     FAILS(CR_BAD_VALUE, "not 'x'", cr_chat_end("x"));
     (void)cr_os_remove_folder(dir);

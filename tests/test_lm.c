@@ -95,6 +95,50 @@ TEST(llama_and_relatives) {
     }
 }
 
+/* Qwen 2 has biases of queries, keys and values, whatever its files say. */
+TEST(biases_of_qwen) {
+    cr_params *p = llama_weights(true, false, true);
+    const char *dir = folder_path("biases");
+    char config[800];
+    snprintf(config, sizeof config, llama_config, "qwen2", "true");
+    snprintf(strrchr(config, '}'), 60, ", \"attention_bias\": true, \"mlp_bias\": true}");
+    put_folder(dir, p, config, 0);
+    cr_lm *m = cr_lm_load(dir, cr_cpu());
+    CHECK(m, "%s", cr_error());
+    cr_lm_free(m);
+    cr_params_free(p);
+    (void)cr_os_remove_folder(dir);
+}
+
+/* The last token's logits of Qwen 2 with a window of 4: in the layers from `from` on; said in two ways. */
+TEST(windows_of_layers) {
+    static const char *const more[] = {
+        ", \"use_sliding_window\": false}", ", \"use_sliding_window\": true, \"max_window_layers\": 2}",
+        ", \"use_sliding_window\": true, \"max_window_layers\": 1}",
+        ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+        ", \"use_sliding_window\": true, \"max_window_layers\": 0}",
+        ", \"use_sliding_window\": true, \"layer_types\": [\"sliding_attention\", \"sliding_attention\"]}"};
+    cr_params *p = llama_weights(true, false, true);
+    const char *dir = folder_path("windows");
+    cr_lm *m[6];
+    char config[800];
+    snprintf(config, sizeof config, llama_config, "qwen2", "true");
+    char *end = strrchr(config, '}');
+    for (int i = 0; i < 6; i++) {
+        snprintf(end, sizeof config - (size_t)(end - config), "%s", more[i]);
+        put_folder(dir, p, config, 0);
+        m[i] = cr_lm_load(dir, cr_cpu());
+        REQUIRE(m[i], "%s", cr_error());
+    }
+    for (int i = 1; i < 6; i++) {
+        const double off = difference(m[i - 1], m[i]);
+        CHECK(i % 2 ? off == 0 : off > 1e-3, "%s and %s: logits differ by %g", more[i - 1], more[i], off);
+    }
+    for (int i = 0; i < 6; i++) cr_lm_free(m[i]);
+    cr_params_free(p);
+    (void)cr_os_remove_folder(dir);
+}
+
 TEST(refused) {
     const char *dir = folder_path("bad");
     cr_params *p = gpt_weights();
@@ -119,6 +163,12 @@ TEST(refused) {
     add(p, "stray", CR_LIST(2), 0);
     put_folder(dir, p, gpt_config, 0);
     FAILS(CR_BAD_VALUE, "'stray' is not wanted", cr_lm_load(dir, cr_cpu()));
+    cr_params_free(p);
+    p = gpt_weights();
+    add(p, "lm_head.weight", CR_LIST(V, C), 0);
+    put_folder(dir, p, gpt_config, 0);
+    FAILS(CR_BAD_VALUE, "ties the head to the embedding, 'lm_head.weight' and 'wte.weight' differ",
+          cr_lm_load(dir, cr_cpu()));
     cr_params_free(p);
     FAILS(CR_IO, "cannot read", cr_lm_load(folder_path("nothing"), cr_cpu()));
     char weights[600];

@@ -82,8 +82,9 @@ static double apart(const cr_tensor *a, const cr_tensor *b) {
 static void check_reference(bool gpt) {
     const char *kind = gpt ? "gpt2" : "mistral";
     cr_lm *m = model(gpt), *plain = model(gpt);
-    const double scale = 6.0 / 3;
-    OK(cr_lm_lora(m, &(cr_lora_options){.rank = 3, .alpha = 6, .targets = "all-linear"}, NULL));
+    const double scale = gpt ? 6.0 / 3 : 6.0 / sqrt(3);
+    OK(cr_lm_lora(m, &(cr_lora_options){.rank = 3, .alpha = 6, .targets = "all-linear", .rank_stabilized = !gpt},
+                  NULL));
     cr_scope_begin();
     CHECK(apart(cr_lm_logits(m, tokens(9)), cr_lm_logits(plain, tokens(9))) == 0, "%s: B is not 0 at first", kind);
     fill_adapter(m, 3);
@@ -244,7 +245,9 @@ TEST(learns_and_leaves_the_base_alone) {
         OK(cr_lm_lora(d, &(cr_lora_options){.rank = 2, .alpha = 4, .dropout = 0.5}, g));
         fill_adapter(d, 9);
         cr_scope_begin();
+        const cr_tensor *before = cr_lm_logits(d, tokens(9));
         losses[i] = cr_item(cr_mean(cr_lm_losses(d, &p, i < 2), CR_ALL, false));
+        CHECK(apart(before, cr_lm_logits(d, tokens(9))) == 0, "dropout stays on after a loss");
         cr_scope_end();
         cr_lm_free(d);
         cr_generator_free(g);

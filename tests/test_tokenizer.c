@@ -126,6 +126,22 @@ TEST(fallbacks_and_templates) {
     cr_tokenizer_free(t);
 }
 
+/* tiktoken's rule: bytes that are not UTF-8 make one piece with the last one, and with white space before that. */
+TEST(invalid_bytes) {
+    cr_tokenizer *t = from_text(
+        "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+        "{\"type\":\"Split\",\"pattern\":{\"String\":\"\\n\"},\"behavior\":\"Isolated\",\"invert\":false},"
+        "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},"
+        "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u010a\":0,\"\u0120\":1,"
+        "\"a\":2,\"\u010a\u0120\":3,\"\u00ff\":4,\"a\u010a\":5},"
+        "\"merges\":[\"\u010a \u0120\",\"a \u010a\"]}}");
+    REQUIRE(t, "%s", cr_error());
+    const cr_encoding plain = {0};
+    check_ids(t, "a\n a", &plain, IDS(2, 0, 1, 2));
+    check_ids(t, "a\n \xff", &plain, IDS(2, 3, 4));
+    check_ids(t, "a\na\xff", &plain, IDS(2, 0, 2, 4));
+    cr_tokenizer_free(t);
+}
 
 static bool says(const cr_tokenizer *t, int64_t size, const char *part) {
     char *entries = cr_tokenizer_gguf(t, NULL, size);

@@ -330,7 +330,7 @@ static bool put_bpe(const spm *s, cr_out *out) {
     cr_out_format(out, "\n\"vocab\":{");
     for (int64_t i = 0; ok && i < s->n; i++) {
         const cr_scored *p = &s->piece[i];
-        if (p->type == CR_PIECE_NORMAL || p->type == CR_PIECE_USER_DEFINED)
+        if (p->type == CR_PIECE_NORMAL)             /* a user's piece is cut out of the text before */
             cr_words_add(&words, p->id, p->text, p->bytes);
         cr_out_put(out, i ? ",\n" : "\n", i ? 2 : 1);
         cr_out_string(out, p->text, p->bytes);

@@ -24,6 +24,7 @@ import chainrule as cr
 import pytest
 from chainrule.data import Tokenizer
 from chainrule.models import GPT, Llama, generation
+from chainrule.models.cache import caches, write
 from conftest import BUILD
 
 PROGRAM = BUILD / "chainrule"
@@ -221,6 +222,29 @@ def test_smaller_caches_are_near(kind: str) -> None:
     off = {d: float((cr.stack(r) - exact).abs().max() / exact.abs().max()) for d, r in rows.items()}
     assert off[cr.float32] == 0 and 1e-7 < off[cr.float16] < 3e-3 and 1e-5 < off[cr.int8] < 0.08, off
     assert model.generate(PROMPT, 8, num_beams=3, cache_dtype=cr.int8) is not None
+
+
+def test_int8_is_within_half_a_step() -> None:
+    """Keys or values as a cache gives them back: each row of a head by its largest number."""
+    store = caches(small("gpt2"), 9, cr.int8)[0][0]
+    x = cr.randn(1, 4, 9, 4, generator=seeded(1))
+    off = (write(store, x, 0) - x).abs() / x.abs().amax(3, keepdim=True)
+    assert off.max() <= 0.501 / 127
+
+
+@pytest.mark.parametrize("context", [8, 9])
+def test_a_full_context_goes_on_from_its_half(context: int) -> None:
+    model, window, made = small("gpt2", 5, V, context), [*PROMPT], list[int]()
+    for _ in range(20):
+        made.append(int(logits_after(model, window).argmax()))
+        window = [*(window[-(context // 2) :] if len(window) == context else window), made[-1]]
+    assert model.generate(PROMPT, 20, 0.0) == made
+
+
+def test_token_0_is_a_target() -> None:
+    model = small("gpt2")
+    losses = model.losses(cr.tensor([[1, 2, 3]]), cr.tensor([[0, -100, 0]]), [3])
+    assert losses.shape == (2,)
 
 
 # ---- beams ----

@@ -153,6 +153,20 @@ def test_a_tokenizer_is_read_from_the_file(tmp_path: Path) -> None:
     assert Tokenizer.from_pretrained(path).chat_template == "{{ messages }}"
 
 
+def test_what_a_file_does_not_say(tmp_path: Path) -> None:
+    """llama.cpp puts a beginning in front of texts of SentencePiece, and no end behind, unless the file says so."""
+    said: dict[str, Any] = {"model": "llama", "tokens": ["<s>", "</s>", "a"], "scores": [0.0, 0.0, -1.0]}
+    said |= {"token_type": [3, 3, 1], "bos_token_id": 0, "eos_token_id": 1, "add_space_prefix": False}
+    for more, wanted in (
+        ({}, [0, 2]),
+        ({"add_bos_token": False}, [2]),
+        ({"add_eos_token": True}, [0, 2, 1]),
+    ):
+        path, every = tmp_path / "m.gguf", {f"tokenizer.ggml.{key}": value for key, value in (said | more).items()}
+        models.Llama(3, context=8, layers=1, heads=1, width=8, inner=8).save_gguf(path, "f32", every)
+        assert Tokenizer.from_file(path).encode("a", add_special_tokens=True) == wanted, more
+
+
 def test_files_without_a_tokenizer_are_refused(tmp_path: Path) -> None:
     path, tokens = tmp_path / "m.gguf", ["a", "b"]
     gpt2 = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens}

@@ -3,9 +3,12 @@ what they give next to Hugging Face's tokenizers. Regular expressions in Oniguru
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import resource
+import struct
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -310,8 +313,46 @@ def test_added_tokens_hide_and_stand_alone(tmp_path: Path) -> None:
     greedy = token(" ", 5, lstrip=True, rstrip=True)
     assert ids("a  b", greedy) == [0, 5, 1]  # the first one took both spaces
     lower = {"type": "Lowercase"}
+    said = {"id": 20, "content": "AB", "special": False}
+    assert ids("ab", said, normalizer=lower) == [20]  # without "normalized": as "special" is not
+    assert ids("ab", said | {"special": True}, special=True, normalizer=lower) == [0, 1]
     twins = token("AB", 20, normalized=True), token("ab", 21, normalized=True, special=True)
     assert ids("ab", *twins, special=True, normalizer=lower) == [21] and ids("ab", *twins, normalizer=lower) == [0, 1]
+
+
+def normalized(tmp_path: Path, normalizer: Json, text: str) -> str:
+    vocab = {c: i for i, c in enumerate(sorted({*text, *unicodedata.normalize("NFC", text), "x"}))}
+    t = tokenizer(tmp_path, normalizer=normalizer, model=LETTERS | {"vocab": vocab}, decoder={"type": "Fuse"})
+    return t.decode(t.encode(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["a\u0301\u0305", "a\u0305\u0301", "a\u0301\u0323", "q\u0307\u0323", "\u1100\u1161\u11a8"]
+)
+def test_marks_compose(tmp_path: Path, text: str) -> None:
+    """A mark behind another one of its class does not reach the letter."""
+    assert normalized(tmp_path, {"type": "NFC"}, text) == unicodedata.normalize("NFC", text)
+
+
+@pytest.mark.parametrize(("grapheme", "result"), [("e\u0301\u0301", "x"), ("\xe9\u0301\u0301", "\xe9\u0301\u0301")])
+def test_maps_of_graphemes(tmp_path: Path, grapheme: str, result: str) -> None:
+    """As in tokenizers: one of up to five bytes is looked up as a whole, a longer one by its characters."""
+    units, key = [0] * 2048, grapheme.encode()
+    units[0] = 256 << 10  # a double array of one word: the bytes that follow the first i lie from 256 (i + 1) on
+    for i, byte in enumerate(key):
+        node = 256 * (i + 1) + byte
+        units[node] = byte | (i + 1 == len(key)) << 8 | (node ^ 256 * (i + 2)) << 10
+    data = struct.pack("<I2048I", 4 * 2048, *units) + b"x\0"
+    stored = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()}
+    assert normalized(tmp_path, stored, grapheme) == result
+
+
+def test_metaspace_without_entries(tmp_path: Path) -> None:
+    """A mark in front of each word, also of the first."""
+    model = {"type": "BPE", "vocab": {"▁": 0, "a": 1, "▁a": 2}, "merges": [["▁", "a"]]}
+    assert tokenizer(tmp_path, pre_tokenizer={"type": "Metaspace"}, model=model).encode("a aa") == [2, 2, 1]
+    never = {"type": "Metaspace", "add_prefix_space": False}
+    assert tokenizer(tmp_path, pre_tokenizer=never, model=model).encode("a aa") == [1, 2, 1]
 
 
 def test_unknown_characters(tmp_path: Path) -> None:
@@ -325,6 +366,10 @@ def test_unknown_characters(tmp_path: Path) -> None:
         assert t.encode("aa") == [0, 0]
         with pytest.raises(RuntimeError, match=message):
             t.encode("ab")
+    words = [["<unk>", 0], ["wy", -1], ["w", -13], ["yx", -5], ["a", -1], ["b", -1], ["ab", -2]]
+    t = tokenizer(tmp_path, model={"type": "Unigram", "unk_id": 0, "vocab": words})
+    assert t.encode("wyx") == [2, 3]  # an unknown character is 10 below the rarest word
+    assert t.encode("ab") == [6] and t.encode("axb") == [4, 0, 5]  # of equal paths the first one
     bytes_too = [["<unk>", 0], ["a", -1], *([f"<0x{byte:02X}>", -9] for byte in range(256))]
     t = tokenizer(tmp_path, model={"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": bytes_too})
     assert t.encode("ab") == [1, 2 + ord("b")] and t.encode("a<unk>") == [1, 0]

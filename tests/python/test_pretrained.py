@@ -531,6 +531,30 @@ def test_windows_of_some_layers_are_not_written(kind: str, window: int, tmp_path
     assert not (tmp_path / "m.gguf").exists()
 
 
+def test_a_changed_model_is_saved_as_it_is(tmp_path: Path) -> None:
+    small("gpt2").save_pretrained(tmp_path / "m")
+    rewrite(tmp_path / "m" / "config.json", note="kept")
+    model = models.from_pretrained(tmp_path / "m")
+    model.config = model.config._replace(dropout=0.25)
+    model.save_pretrained(tmp_path / "m")
+    said = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert said["resid_pdrop"] == said["embd_pdrop"] == 0.25 and said["note"] == "kept"
+
+
+def test_entries_without_effect(tmp_path: Path) -> None:
+    """Biases that Qwen has not, and a window that no layer has."""
+    tokens = cr.tensor([[1, 5, 2, 9, 3, 3, 7, 0, 4, 6]])
+    for kind, changes in (
+        ("qwen2", {"attention_bias": True, "mlp_bias": True}),
+        ("mistral", {"sliding_window": 2, "layer_types": ["full_attention", "full_attention"]}),
+    ):
+        small(kind).save_pretrained(tmp_path / kind)
+        rewrite(tmp_path / kind / "config.json", sliding_window=None)
+        before = models.from_pretrained(tmp_path / kind)
+        rewrite(tmp_path / kind / "config.json", **changes)
+        assert cr.equal(models.from_pretrained(tmp_path / kind)(tokens), before(tokens)), kind
+
+
 def test_damaged_gguf(tmp_path: Path) -> None:
     """Cut short anywhere, or with any byte of its header changed: an error, or a model; never a crash."""
     path = tmp_path / "m.gguf"

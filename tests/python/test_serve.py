@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import math
 import os
 import signal
 import socket
@@ -207,6 +208,7 @@ def test_streams_are_the_whole(server: Running, kind: str) -> None:
         assert len(pieces) > 3 and [p["finish_reason"] for p in pieces] == [None] * (len(pieces) - 1) + ["length"]
         if is_chat:
             assert pieces[0]["delta"]["role"] == "assistant" and choice["message"]["role"] == "assistant"
+            assert not any("role" in p["delta"] for p in pieces[1:])
             text = "".join(p["delta"].get("content", "") for p in pieces)
             assert text == choice["message"]["content"]
             tokens = [entry for p in pieces for entry in p["logprobs"]["content"]]
@@ -215,7 +217,8 @@ def test_streams_are_the_whole(server: Running, kind: str) -> None:
             assert "".join(p["text"] for p in pieces) == choice["text"]
             values = [value for p in pieces for value in p["logprobs"]["token_logprobs"]]
             assert values == choice["logprobs"]["token_logprobs"] and len(values) == 20
-    assert "usage" not in server.events(kind, **asked)[-1]
+    events = server.events(kind, **{**asked, "logprobs": None})
+    assert all("usage" not in event and event["choices"][0]["logprobs"] is None for event in events)
 
 
 def test_logprobs(server: Running, model: Any) -> None:
@@ -226,6 +229,8 @@ def test_logprobs(server: Running, model: Any) -> None:
     found = said["choices"][0]["logprobs"]
     assert len(found["tokens"]) == len(found["token_logprobs"]) == len(found["top_logprobs"]) == 3
     assert abs(found["token_logprobs"][0] - every[best[0]]) < 1e-4 and found["text_offset"][0] == 0
+    drawn = server.post("completions", prompt="hello", max_tokens=8, seed=1, logprobs=1)["choices"][0]["logprobs"]
+    assert all(token in best for token, best in zip(drawn["tokens"], drawn["top_logprobs"], strict=True))
     messages = [{"role": "user", "content": "x"}]
     said = server.post(
         "chat/completions", messages=messages, max_tokens=3, logprobs=True, top_logprobs=4, temperature=0
@@ -253,9 +258,9 @@ def test_pieces_of_text() -> None:
     """Characters of several bytes, stop strings over several tokens, tokens that are not shown."""
     given: list[Piece] = []
 
-    def answer(tokens: bytes | list[int], *stop: str, end: str = "length") -> str:
+    def answer(tokens: bytes | list[int], *stop: str, end: str = "length", tokenizer: Tokenizer = TOKENIZER) -> str:
         given.clear()
-        choice = Choice(0, TOKENIZER, frozenset([7, 256]), stop, given.append)
+        choice = Choice(0, tokenizer, frozenset([7]), stop, given.append)
         going = True
         for i, token in enumerate(tokens):
             assert going
@@ -268,7 +273,7 @@ def test_pieces_of_text() -> None:
     assert answer("aé€😀".encode()) == "aé€😀" and [p.text for p in given] == ["a", "é", "€", "😀", ""]
     assert answer("a€".encode()[:-1]) == "a\ufffd"
     assert answer("a€".encode()[:-1], end="stop") == "a\ufffd"  # at a token of stop
-    assert answer([97, 7, 256, 98]) == "ab"
+    assert answer([97, 7, 256, 98]) == "ab"  # a special one, and a row of the model beyond the tokenizer
     assert answer(b"one two", "two") == "one " and given[-1].finish == "stop"
     assert [len(p.tokens) for p in given] == [1, 1, 1, 1, 0]  # the tokens of the stop string are not told
     assert answer(b"tw twx", "two") == "tw twx"
@@ -276,6 +281,16 @@ def test_pieces_of_text() -> None:
     assert answer(b"abcd", "bcx", "cd") == "ab"
     assert answer("x€".encode(), "€") == "x"
     assert [t.offset for p in given for t in p.tokens] == [0]
+    assert answer(b"xyz", "z!") == "xyz" and [[t.offset for t in p.tokens] for p in given] == [[0], [1], [2]]
+    assert answer(b"zzz", "zz!") == "zzz" and [[t.offset for t in p.tokens] for p in given] == [[0], [1, 2]]
+    long = Tokenizer.train_bpe("o€ o‰ o→ o☃ xab yab zab", 258, split=".+")
+    first, second = (long.encode(text)[0] for text in ("o€", "ab"))
+    assert (long.decode_bytes([first]), long.decode_bytes([second])) == (b"o\xe2", b"ab")
+    assert answer([*long.encode("tw"), first], "two", tokenizer=long) == ""  # and nothing of the half character
+    assert answer([*long.encode("x"), second], "b", "a", tokenizer=long) == "x"  # the first in the text
+    choice = Choice(0, TOKENIZER, frozenset(), [], given.append)
+    choice.take(97, [(97, -math.inf)])
+    assert given[-1].tokens[0].logprobs == [(97, -9999.0)]  # JSON has no infinity
 
 
 def test_answers_beside_each_other(server: Running, model: Any) -> None:
@@ -347,6 +362,7 @@ TALK = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         ({**HI, "prompt": [260]}, 400, "tokens must be from 0 to 259"),
         ({**HI, "prompt": [10**30]}, 400, "tokens must be from 0 to 259"),
         ({**HI, "prompt": [-1], "echo": True}, 400, "-1"),
+        ({**HI, "prompt": [10**30], "echo": True}, 400, "int"),
         ({**HI, "prompt": "a" * CONTEXT}, 400, f"the model's context is {CONTEXT} tokens"),
         ({**HI, "max_tokens": CONTEXT}, 400, "max_tokens is 96"),
         ({**HI, "max_tokens": 0}, 400, '"max_tokens" must be a whole number from 1'),
@@ -372,6 +388,7 @@ TALK = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         ({**HI, "logit_bias": [1]}, 400, '"logit_bias" must be'),
         ({**HI, "logit_bias": {"x": 1}}, 400, '"logit_bias" must be'),
         ({**HI, "logit_bias": {"1": 101}}, 400, '"logit_bias" must be'),
+        ({**HI, "logit_bias": {"1": -101}}, 400, '"logit_bias" must be'),
         ({**HI, "logit_bias": {"1": 10**400}}, 400, '"logit_bias" must be'),
         ({**HI, "logit_bias": {"999": 1}}, 400, "tokens must be from 0 to 259"),
         ({**HI, "suffix": "x"}, 400, '"suffix" is not supported: "x"'),
@@ -409,13 +426,18 @@ def test_what_changes_nothing_is_taken() -> None:
     parts = b'[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]'
     seen: list[Any] = []
     asked = chat(
-        b'{"model": "m", "stop": null, "seed": -1, "logit_bias": {"3": 1}, ' + extra + b', "messages": ['
+        b'{"model": "m", "stop": null, "seed": -1, "logit_bias": {"3": 1}, "top_k": -1, ' + extra + b', "messages": ['
         b'{"role": "developer", "content": ' + parts + b'}, {"role": "user", "content": "\\ud83d", "name": "n"}]}',
         lambda messages: seen.extend(messages) or [1, 2],  # type: ignore[func-returns-value]
     )
     assert seen == [{"role": "system", "content": "ab"}, {"role": "user", "content": "\ud83d"}]
     assert asked.prompts == [[1, 2]] and asked.stop == [] and asked.max_tokens is None and not asked.stream
     assert asked.options["seed"] == 2**64 - 1 and asked.options["logit_bias"] == {3: 1.0}
+    assert asked.options["top_k"] == 0  # -1, as other servers write "all"
+    limits = (
+        b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "max_completion_tokens": 5}'
+    )
+    assert chat(limits, lambda messages: [1]).max_tokens == 5  # the newer name wins
     with pytest.raises(Problem):
         completion(b'{"model": "m", "prompt": null}', TOKENIZER.encode, TOKENIZER.decode)
 
@@ -446,7 +468,8 @@ def test_routes(server: Running) -> None:
         assert server.ask("POST", "/v1/completions", body, Content_Type=kind)[0] == 415  # what a web page may send
     status, said, _ = server.ask("GET", "/v1/models", Host="evil.example")
     assert status == 403 and "evil.example" in said["error"]["message"]  # a name that leads here (DNS rebinding)
-    for host in "localhost", "127.0.0.1:1", "[::1]", "[::1]:80":
+    assert server.ask("POST", "/v1/completions", body, Content_Type="Application/JSON; charset=utf-8")[0] == 200
+    for host in "localhost", "LocalHost:80", "127.0.0.1:1", "[::1]", "[::1]:80":
         assert server.ask("GET", "/v1/models", Host=host)[0] == 200, host
 
 
@@ -496,6 +519,8 @@ def test_tokens_limits(starts: Any) -> None:
     status, said, _ = server.ask("POST", "/v1/completions", {**HI, "max_tokens": 7})
     assert status == 400 and "at most 6 here, not 7" in said["error"]["message"]
     assert server.post("completions", prompt="1234", max_tokens=6)["usage"]["completion_tokens"] == 6
+    whole = starts().post("completions", prompt="a" * (CONTEXT - 2), max_tokens=2)  # to the end of the context
+    assert whole["usage"]["total_tokens"] == CONTEXT
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -567,6 +592,9 @@ def test_bodies_over_the_limit(starts: Any) -> None:
         assert b"connection: close" in said.lower()
     status, said, _ = server.ask("POST", "/v1/completions", {**HI, "prompt": "x" * 10_000_000})
     assert status == 413 and said["error"]["type"] == "invalid_request_error"
+    most = json.dumps({**HI, "max_tokens": 1, "user": ""}).encode()
+    most = most.replace(b'"user": ""', b'"user": "%s"' % (b"u" * (5000 - len(most))))
+    assert len(most) == 5000 and server.ask("POST", "/v1/completions", most)[0] == 200
     chunks = b"1000\r\n" + b"x" * 4096 + b"\r\n"
     said = server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks * 2)
     assert said.startswith(b"HTTP/1.1 413 ") and b"larger than the limit, 5000 bytes" in said
@@ -596,7 +624,8 @@ def test_bodies_over_the_limit(starts: Any) -> None:
 def test_bad_requests(server: Running, data: bytes, status: int) -> None:
     said = server.raw(data)
     assert said.startswith(b"HTTP/1.1 %d " % status), said[:200]
-    assert "error" in json.loads(said.partition(b"\r\n\r\n")[2])
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert "error" in json.loads(body) and (b"connection: close" in head.lower() or b"HTTP/1.0" in data)
     assert server.ask("GET", "/health")[0] == 200
 
 
@@ -746,21 +775,26 @@ COMMANDS = [SERVE] + ([[str(PROGRAM), "serve"]] if PROGRAM.exists() else [])
 def test_the_command(command: list[str], folder: Path, model: Any) -> None:
     """Starts, says where it is, answers, and ends well at a signal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    words = [*command, "--model", str(folder), "--port", "0", "--threads", "1"]
+    words = [*command, "--model", str(folder), "--port", "0", "--threads", "1", "--max-concurrent", "1", "--queue", "2"]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PATH": path}
     ) as process:
-        assert process.stdout and process.stderr
-        line = process.stdout.readline()
-        assert line.startswith("serving tiny at http://127.0.0.1:"), line + process.stderr.read()
-        client = http.client.HTTPConnection("127.0.0.1", int(line.strip()[:-3].rpartition(":")[2]), timeout=60)
-        body = json.dumps({**HI, "max_tokens": 8, "temperature": 0})
-        client.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-        said = json.loads(client.getresponse().read())
-        assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0 and process.stderr.read() == ""
-        client.close()
+        try:
+            assert process.stdout and process.stderr
+            line = process.stdout.readline()
+            assert line.startswith("serving tiny at http://127.0.0.1:"), line + process.stderr.read()
+            client = http.client.HTTPConnection("127.0.0.1", int(line.strip()[:-3].rpartition(":")[2]), timeout=60)
+            body = json.dumps({**HI, "max_tokens": 8, "temperature": 0})
+            client.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+            said = json.loads(client.getresponse().read())
+            assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
+            client.request("POST", "/v1/completions", json.dumps({**HI, "n": 4}), {"Content-Type": "application/json"})
+            assert "room for 3" in json.loads(client.getresponse().read())["error"]["message"]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0 and process.stderr.read() == ""
+            client.close()
+        finally:
+            process.kill()  # one that goes on would be waited for
 
 
 def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -776,6 +810,10 @@ def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch
     for host in "0.0.0.0", "::", "192.0.2.1":
         code, said = run(*model, "--host", host, "--port", "0")
         assert code == 2 and f"--host {host} lets other machines in: this needs --api-key" in said
+    with monkeypatch.context() as patch:  # a name of this machine and of others
+        both = [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.1", "192.0.2.1")]
+        patch.setattr(socket, "getaddrinfo", lambda *_: both)
+        assert run(*model, "--host", "both.example")[0] == 2
     for words, message in (
         (["--api-key", ""], "the API key must be"),
         (["--api-key", "k\xe9"], "the API key must be"),

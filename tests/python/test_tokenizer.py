@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import struct
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,7 @@ def test_training_is_greedy_and_deterministic(small: Tokenizer) -> None:
     t = Tokenizer.train_bpe("abab abab cd cd", 259)
     assert [t.id_to_token(i) for i in range(256, 259)] == ["ab", "cd", "Ġcd"]
     assert len(Tokenizer.train_bpe("aaaa bb", 400, min_frequency=2)) == 257
+    assert [len(Tokenizer.train_bpe("ab,ab,cd", 400, min_frequency=n)) for n in (2, 3)] == [257, 256]
     assert len(Tokenizer.train_bpe("", 256)) == 256
     words = Tokenizer.train_bpe("ab, ab, ab,", 300, split=r"[^,]+|,")
     assert words.token_to_id("ab") is not None and words.token_to_id("b,") is None
@@ -142,8 +144,9 @@ def test_files_and_copies(small: Tokenizer, tmp_path: Path) -> None:
         folder = tmp_path / vocab
         folder.mkdir()
         (folder / vocab).write_text(json.dumps(made["vocab"]))
-        lines = ["#version: 0.2", *(" ".join(pair) for pair in made["merges"])]
-        (folder / merges).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines = ["#version: 0.2", *(" ".join(pair) for pair in made["merges"]), ""]
+        end = "\r\n" if vocab == "encoder.json" else "\n"
+        (folder / merges).write_bytes(end.join(lines).encode())
         two = Tokenizer.from_pretrained(folder)
         assert two.encode(TEXT) == small.encode(TEXT) and two.special_tokens == {"<|endoftext|>": 0}
 
@@ -186,6 +189,38 @@ BAD_FILES = [
 ]
 
 
+def test_vocabularies_of_bert(tmp_path: Path) -> None:
+    """A token a line; capitals are lowered unless a file beside it says otherwise."""
+    (tmp_path / "vocab.txt").write_bytes("[UNK]\r\na\r\nA\r\nae\r\n##b\r\ná\r\n".encode())
+    assert Tokenizer.from_file(tmp_path / "vocab.txt").encode("A AB á") == [1, 1, 4, 1]
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert Tokenizer.from_file(tmp_path / "vocab.txt").encode("A Ab á") == [2, 2, 4, 5]
+
+
+def sentencepiece(*pieces: tuple[str, float, int], kind: int = 2) -> bytes:
+    """A model of SentencePiece without a space in front; pieces: text, score, type (1 normal, 2 unknown, 4 user's)."""
+    data = b"\x12\x02\x18" + bytes([kind]) + b"\x1a\x02\x18\x00"
+    for text, score, type in pieces:
+        body = b"\x0a" + bytes([len(text.encode())]) + text.encode() + b"\x15" + struct.pack("<f", score)
+        data += b"\x0a" + bytes([len(body) + 2]) + body + b"\x18" + bytes([type])
+    return data
+
+
+def test_merges_of_sentencepiece(tmp_path: Path) -> None:
+    """Pieces that together are a piece merge, the best score first, of equal scores the first one; a user's piece
+    merges with none."""
+    letters = [("<unk>", 0.0, 2), *((c, -9.0, 1) for c in "abcx")]
+    for more, text, wanted in (
+        ([("ab", -2.0, 1), ("bc", -1.0, 1)], "abc", ["a", "bc"]),
+        ([("ab", -1.0, 1), ("bc", -1.0, 1)], "abc", ["ab", "c"]),
+        ([("ab", -1.0, 1), ("abc", -2.0, 1)], "abc", ["abc"]),
+        ([("xx", 0.0, 4), ("xxa", -1.0, 1)], "xxab", ["xx", "a", "b"]),
+    ):
+        (tmp_path / "t.model").write_bytes(sentencepiece(*letters, *more))
+        t = Tokenizer.from_file(tmp_path / "t.model")
+        assert [t.decode([token]) for token in t.encode(text)] == wanted, more
+
+
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     for text, message in BAD_FILES:
         (tmp_path / "tokenizer.json").write_text(text.replace("MODEL", MODEL))
@@ -201,6 +236,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(OSError, match=message):
             Tokenizer.from_file(tmp_path / name)
+    (tmp_path / "vocab.txt").unlink()
     (tmp_path / "empty").mkdir()
     with pytest.raises(OSError, match=r"has no tokenizer.json, vocab.json"):
         Tokenizer.from_pretrained(tmp_path / "empty")
