@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import chainrule as cr
@@ -897,6 +898,81 @@ def test_schedule_is_pytorchs(name: str, optimizer: str) -> None:
         ]
         assert flat[0] == pytest.approx(flat[1], rel=1e-12), step
     assert rates(cr, name, optimizer, True) == ours
+
+
+def rounded(x: Any) -> Any:
+    """A state with floats to 9 digits, in the order of its entries."""
+    if isinstance(x, dict):
+        return [(k, rounded(v)) for k, v in sorted(x.items())]
+    if isinstance(x, (list, tuple)):
+        return [rounded(v) for v in x]
+    return float(f"{x:.9g}") if isinstance(x, float) else x
+
+
+class Halving:
+    """A function of a schedule that is an object with state."""
+
+    def __init__(self, base: float) -> None:
+        self.base = base
+
+    def __call__(self, n: float) -> float:
+        return self.base**n
+
+
+STATES: dict[str, Any] = {
+    **SCHEDULES,
+    "ReduceLROnPlateau": lambda s, o: s.ReduceLROnPlateau(o, "max", cooldown=2),
+    "ReduceLROnPlateau of each": lambda s, o: s.ReduceLROnPlateau(o, min_lr=[0.1, 0.2]),
+    "an object": lambda s, o: s.LambdaLR(o, [Halving(0.5), lambda n: 1.0]),
+    "CyclicLR, an object": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 5, scale_fn=Halving(0.5)),
+}
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_schedules(name: str, kind: str) -> None:
+    """The state dict and the groups' options have PyTorch's names and values."""
+    found = []
+    for lib in (cr, torch):
+        opt = getattr(lib.optim, kind)([{"params": [lib.ones(2, requires_grad=True)]} for _ in range(2)], lr=0.1)
+        schedule = STATES[name](lib.optim.lr_scheduler, opt)
+        for _ in range(7):
+            opt.step()
+            schedule.step(*[1.0] * name.startswith("Reduce"))
+        options = [{k: v for k, v in g.items() if re.search("lr|momentum|betas", k)} for g in opt.param_groups]
+        found.append((rounded(schedule.state_dict()), rounded(options)))
+    assert found[0] == found[1]
+
+
+def test_state_of_a_schedules_object() -> None:
+    for name in ("an object", "CyclicLR, an object"):
+        kept, fresh = (
+            STATES[name](
+                cr.optim.lr_scheduler, cr.optim.SGD([{"params": [cr.ones(1)]}, {"params": [cr.ones(1)]}], 0.1, 0.9)
+            )
+            for _ in range(2)
+        )
+        f, g = (s._scale_fn_custom if hasattr(s, "_scale_fn_custom") else s.lr_lambdas[0] for s in (kept, fresh))
+        f.base = 0.25
+        fresh.load_state_dict(kept.state_dict())
+        assert g.base == 0.25 and g is not f
+
+
+def test_plateau_of_added_groups() -> None:
+    def made(least: Any) -> tuple[Any, Any]:
+        opt = cr.optim.SGD([cr.ones(1)], 1.0)
+        schedule = cr.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=0, min_lr=least)
+        opt.add_param_group({"params": [cr.ones(2)], "lr": 0.5})
+        schedule.step(1.0)
+        return opt, schedule
+
+    opt, schedule = made(0.2)
+    schedule.step(1.0)
+    assert [g["lr"] for g in opt.param_groups] == [0.2, 0.2]
+    with pytest.raises(RuntimeError, match="min_lrs"):
+        made([0.2])[1].step(1.0)
 
 
 @needs_torch
