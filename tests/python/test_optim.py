@@ -438,6 +438,16 @@ BAD: list[tuple[str, Any]] = [
         lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2]),
     ),
     ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
+    (
+        "too many milestones",
+        lambda lib, p: lib.optim.lr_scheduler.SequentialLR(
+            s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, [1, 2]
+        ),
+    ),
+    (
+        "a parameter of the first group",
+        lambda lib, p: lib.optim.SGD([{"params": [p]}, {"params": [lib.ones(1)]}]).add_param_group({"params": [p]}),
+    ),
 ]
 
 
@@ -898,6 +908,25 @@ def test_schedule_is_pytorchs(name: str, optimizer: str) -> None:
         ]
         assert flat[0] == pytest.approx(flat[1], rel=1e-12), step
     assert rates(cr, name, optimizer, True) == ours
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", [n for n in SCHEDULES if not n.startswith(("Chained", "Sequential", "Multiplicative"))]
+)
+def test_schedule_by_epoch(name: str) -> None:
+    """step(epoch) has PyTorch's rates, which are those of a formula where there is one."""
+    found: list[list[float]] = []
+    for lib in (cr, torch):
+        opt = lib.optim.SGD([{"params": [lib.ones(2)]}, {"params": [lib.ones(3)], "lr": 0.02}], lr=0.1, momentum=0.9)
+        schedule = SCHEDULES[name](lib.optim.lr_scheduler, opt)
+        rates: list[float] = []
+        for epoch in (3, 5, 7, 9, 8, 13, 14, 30, 31, 40, 1, 0):
+            schedule.step(epoch)
+            rates += schedule.get_last_lr()
+        found.append(rates)
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
 
 
 def rounded(x: Any) -> Any:
