@@ -257,6 +257,7 @@ def test_dropout() -> None:
     silent = nn.GRU(4, 4)
     silent.load_state_dict({k.replace("l1", "l0"): v for k, v in net.state_dict().items() if "l1" in k})
     assert out.tolist() == silent(cr.zeros(5, 2, 4))[0].tolist()
+    assert h[0].tolist() == net.eval()(x)[1][0].tolist()  # nothing is dropped in front of the first layer
 
 
 def test_bits_for_any_number_of_threads() -> None:
