@@ -341,6 +341,14 @@ TEST(init_bad) {
     FAILS(CR_BAD_VALUE, "NULL", cr_init_normal(NULL, 0, 1, g));
     FAILS(CR_BAD_VALUE, "NULL", cr_init_normal(t, 0, 1, NULL));
     FAILS(CR_BAD_VALUE, "CR_NONE", cr_init_uniform((cr_tensor *)(uintptr_t)CR_NONE, 0, 1, g));
+    OK(cr_init_uniform(t, 2, 2, g));                /* one value; a gain below 0 */
+    CHECK(moments_of(t).least == 2 && moments_of(t).most == 2, "U[2, 2) has [%g, %g]", moments_of(t).least,
+          moments_of(t).most);
+    OK(cr_init_xavier_uniform(t, -1, g));
+    OK(cr_init_xavier_normal(t, -1, g));
+    cr_set_grad_enabled(false);
+    OK(cr_init_orthogonal(t, 1, g));
+    CHECK(!cr_set_grad_enabled(true), "init_orthogonal turns recording on");
     OK(cr_init_trunc_normal(empty, 0, 1, -2, 2, g));
     OK(cr_init_xavier_normal(empty, 1, g));
     OK(cr_init_orthogonal(empty, 1, g));
