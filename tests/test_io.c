@@ -65,7 +65,7 @@ TEST(json_values) {
     CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth &&
               cr_json_get(root, "n")->kind == CR_JSON_NULL,
           "words");
-    CHECK(!cr_json_get(root, "b") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
+    CHECK(!cr_json_get(root, "b") && !cr_json_get(root, "ab") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
     cr_json_free(root);
 }
 

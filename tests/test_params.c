@@ -307,13 +307,13 @@ static void check_orthogonal(int64_t rows, int64_t cols, const double *v, double
 }
 
 TEST(init_orthogonal) {
-    const int64_t shapes[][3] = {{5, 13, 1}, {31, 7, 1}, {17, 17, 1}, {4, 3, 5}};
-    for (size_t s = 0; s < 4; s++) {
+    const int64_t shapes[][3] = {{5, 13, 1}, {31, 7, 1}, {17, 17, 1}, {4, 3, 5}, {101, 101, 1}};
+    for (size_t s = 0; s < 5; s++) {
         cr_generator *g = cr_generator_new(test_seed());
         cr_tensor *t = fresh(CR_LIST(shapes[s][0], shapes[s][1], shapes[s][2]), CR_F64, cr_cpu());
         OK(cr_init_orthogonal(t, 1.5, g));
         double *v = values(t);
-        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 1e-13);
+        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 1e-14);
         test_ran_on(cr_cpu());
         free(v);
         cr_release(t);

@@ -291,6 +291,12 @@ def test_groups_closures_and_gradients() -> None:
     assert a.grad is None
     opt.step()
     assert a.tolist() == [0.5] * 2, "no gradient, no step"
+    (a * a).sum().backward(create_graph=True)
+    grad = a.grad
+    opt.zero_grad(set_to_none=False)
+    assert a.grad is not None and not a.grad.requires_grad and a.grad.tolist() == [0, 0]
+    assert grad is not None and grad.tolist() == [0, 0]  # the same memory, as in PyTorch
+    opt.zero_grad()
     assert "lr: 1.0" in repr(opt) and repr(opt).startswith("SGD (")
     rate: Any = cr.tensor(0.1)
     assert optim.SGD(nn.Linear(2, 3).named_parameters(), lr=rate).param_groups[0]["lr"] == pytest.approx(0.1)
@@ -473,6 +479,7 @@ def test_refuses_rates(name: str, lr: float) -> None:
 
 def test_refuses_what_pytorch_takes() -> None:
     p = cr.ones(2, requires_grad=True)
+    optim.Adadelta([p], rho=1.0)  # the largest
     with pytest.raises(RuntimeError, match="strong_wolfe"):
         optim.LBFGS([p], line_search_fn="wolfe")
     with pytest.raises(ValueError, match="exactly 3"):
@@ -720,6 +727,15 @@ def test_step_hooks() -> None:
     with pytest.raises(RuntimeError, match="must return None or a tuple"):
         opt.step()
     assert not opt._stepping
+
+
+def test_a_loaded_group_is_a_copy() -> None:
+    p = cr.ones(2, requires_grad=True)
+    saved = optim.SGD([{"params": [p], "marks": [1]}], 0.1).state_dict()
+    twin = optim.SGD([p], 0.1)
+    twin.load_state_dict(saved)
+    twin.param_groups[0]["marks"].append(2)
+    assert saved["param_groups"][0]["marks"] == [1]
 
 
 def test_hooks_of_state_dicts() -> None:
@@ -1131,6 +1147,15 @@ def test_averaged_model(kind: str) -> None:
         found.append([mean(x), *mean.parameters()])
         assert int(mean.n_averaged) == 4 and "module.weight" in mean.state_dict()
     close(found[0], found[1], 1e-6)
+
+
+def test_statistics_of_an_average() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(2, momentum=0.3), nn.Identity()).eval()
+    batches = [X((4, 2), "float32", seed=i).make(cr) for i in range(3)]
+    optim.swa_utils.update_bn(((x, 0) for x in batches), net)
+    assert net[0].momentum == 0.3 and not net.training and not net[0].training
+    mean = cr.stack(batches).mean((0, 1))
+    assert (net[0].running_mean - mean).abs().max().item() < 1e-6 and int(net[0].num_batches_tracked) == 3
 
 
 def test_restarts_take_fractions() -> None:
