@@ -220,6 +220,7 @@ TEST(safetensors_refused) {
                {ONE("F32", "[2]", "[0,8]"), 9, "the tensors end at byte 8 of 9"},
                {ONE("F32", "[2]", "[1,9]"), 9, "'w' starts at byte 1"},
                {ONE("F32", "[3]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 12"},
+               {ONE("F32", "[1]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 4"},
                {ONE("F8_E4M3", "[8]", "[0,8]"), 8, "dtype \"F8_E4M3\""},
                {ONE("f32", "[2]", "[0,8]"), 8, "dtype \"f32\""},
                {ONE("F32", "[-2]", "[0,8]"), 8, "integers of at least 0"},
@@ -259,6 +260,8 @@ TEST(safetensors_refused) {
         put_safetensors(path, bad[i].header, strlen(bad[i].header), data, bad[i].bytes);
         FAILS(CR_IO, bad[i].message, cr_load(path, cr_cpu()));
     }
+    put_safetensors(path, ONE("BOOL", "[2]", "[0,2]"), strlen(ONE("BOOL", "[2]", "[0,2]")), "\1\2", 2);
+    FAILS(CR_IO, "has the byte 2 at 1", cr_load(path, cr_cpu()));
     static const struct { const char *bytes, *says;
     } others[] = {{"PK\3\4          ", "it is a zip, as torch.save writes"},
                   {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j", "it is a pickle, as old versions of torch.save wrote"},

@@ -602,6 +602,28 @@ TEST(optim_after_a_failed_step) {
     cr_release(w); cr_release(shared); cr_release(one);
 }
 
+TEST(optim_backward_of_others) {                    /* leaves of no optimizer, or of another one, keep their gradients */
+    cr_tensor *own = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *other = cr_full(CR_LIST(3), 2, CR_F64, cr_cpu());
+    cr_requires_grad_(own, true);
+    cr_requires_grad_(other, true);
+    cr_params *p = params_of(1, (const char *const[]){"own"}, &own);
+    cr_optim_options o = cr_optim_defaults(CR_SGD);
+    o.lr = 0.5;
+    cr_optim *opt = cr_optim_new(p, &o);
+    cr_scope_begin();
+    OK(cr_optim_backward(opt, cr_sum(cr_mul(own, other), CR_ALL, false)));
+    cr_scope_end();
+    double got[3];
+    OK(cr_read(own, CR_F64, got, sizeof got));
+    CHECK(got[2] == 0 && cr_is_none(cr_grad(own)) && cr_optim_steps(opt) == 1, "own: %g", got[2]);
+    REQUIRE(!cr_is_none(cr_grad(other)), "the other leaf has no gradient");
+    OK(cr_read(cr_grad(other), CR_F64, got, sizeof got));
+    CHECK(got[2] == 1, "the other leaf's gradient: %g", got[2]);
+    cr_optim_free(opt);
+    cr_params_free(p);
+    cr_release(own); cr_release(other);
+}
+
 TEST(optim_inside_a_scope) {                        /* moments and steps outlive the scope of the step that made them */
     problem q = problem_new(CR_F32, cr_cpu());
     cr_optim_options o = cr_optim_defaults(CR_MUON);

@@ -133,6 +133,13 @@ TEST(clip_grad_norm) {
         CHECK(cr_is_none(cr_grad(a)) && cr_is_none(cr_grad(b)), "gradients stay");
         OK(cr_params_clip_grad_norm(p, 1.0, &norm));
         CHECK(norm == 0, "norm %g without gradients", norm);
+        cr_tensor *small = cr_full(CR_LIST(5), 0, CR_F64, dev);
+        OK(cr_set_grad(b, small));
+        OK(cr_params_clip_grad_norm(p, 0, &norm));
+        v = values(cr_grad(b));
+        CHECK(norm == 0 && v[4] == 0, "a gradient of 0 clipped to 0 is %g", v[4]);
+        free(v);
+        cr_release(small);
         test_ran_on(dev);
         cr_params_free(p);
         cr_release(a); cr_release(b); cr_release(h); cr_release(none); cr_release(ga); cr_release(gb); cr_release(gh);
@@ -312,6 +319,7 @@ TEST(init_orthogonal) {
         cr_generator *g = cr_generator_new(test_seed());
         cr_tensor *t = fresh(CR_LIST(shapes[s][0], shapes[s][1], shapes[s][2]), CR_F64, cr_cpu());
         OK(cr_init_orthogonal(t, 1.5, g));
+        CHECK(cr_grad_enabled(), "init_orthogonal turns recording off");
         double *v = values(t);
         check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 1e-14);
         test_ran_on(cr_cpu());

@@ -656,6 +656,8 @@ def test_modes_and_moves() -> None:
         and net.to("ref").scale.device == cr.Device("ref")
         and net.cpu().scale.device == cr.Device("cpu")
     )
+    net.to(cr.ones(1, dtype=cr.float64))
+    assert net.scale.dtype == cr.float64 and net.float().scale.dtype == cr.float32
     net.zero_grad()
     assert all(p.grad is None for p in net.parameters())
     net.requires_grad_(False)
@@ -851,6 +853,7 @@ def test_clipping(norm: float) -> None:
     with pytest.raises(RuntimeError, match="non-finite"):
         nn.utils.clip_grad_norm_(mine, 1.0, norm, error_if_nonfinite=True)
     assert math.isnan(nn.utils.clip_grad_norm_(mine, 1.0, norm).item())
+    assert all(math.isnan(p.grad.sum().item()) for p in mine)
     vector = nn.utils.parameters_to_vector(mine)
     nn.utils.vector_to_parameters(vector.detach() + 1, mine)
     assert vector.shape == [23] and mine[1].tolist() == [1.0] * 7
