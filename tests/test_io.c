@@ -13,6 +13,7 @@
 
 #include "core/os.h"
 #include "folder.h"
+#include "io/gguf.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -305,6 +306,114 @@ TEST(save_refused) {
     cr_params_free(p);
     cr_params_free(named);
     cr_release(t);
+}
+
+/* ---- GGUF: files of a few entries and tensors, as bytes.  fuzz_gguf.c changes files at random */
+typedef struct written { unsigned char at[1024]; size_t n; } written;
+
+static void put_le(written *b, uint64_t v, size_t n) {
+    for (size_t i = 0; i < n; i++) b->at[b->n++] = (unsigned char)(v >> 8 * i);
+}
+
+static void put_name(written *b, const char *name, size_t n) {
+    put_le(b, n, 8);
+    memcpy(b->at + b->n, name, n);
+    b->n += n;
+}
+
+enum { GGUF_F32 = 0, GGUF_Q8_0 = 8, GGUF_U32 = 4, GGUF_F32_ENTRY = 6, GGUF_ARRAY = 9, GGUF_I64 = 11 };
+
+/* Two tensors of `row` elements, of one type, at 0 and `place`; an entry with the alignment and an array that says
+ * `count` u32 and has two; `room` bytes of data. */
+typedef struct gguf_case {
+    uint32_t version, align, type;
+    uint64_t count, row, place, room;
+    const char *name;
+    size_t name_bytes;
+    const char *message;                            /* NULL: it is read */
+} gguf_case;
+
+static void put_gguf(const char *path, const gguf_case *c) {
+    written b = {.n = 0};
+    memcpy(b.at, "GGUF", 4);
+    b.n = 4;
+    put_le(&b, c->version, 4), put_le(&b, 2, 8), put_le(&b, 2, 8);
+    put_name(&b, "general.alignment", 17), put_le(&b, GGUF_U32, 4), put_le(&b, c->align, 4);
+    put_name(&b, "numbers", 7), put_le(&b, GGUF_ARRAY, 4), put_le(&b, GGUF_U32, 4), put_le(&b, c->count, 8);
+    put_le(&b, 7, 4), put_le(&b, 9, 4);
+    for (int i = 0; i < 2; i++) {
+        put_name(&b, i ? c->name : "first", i ? c->name_bytes : 5);
+        put_le(&b, 1, 4), put_le(&b, c->row, 8), put_le(&b, c->type, 4), put_le(&b, i ? c->place : 0, 8);
+    }
+    while (b.n % c->align) put_le(&b, 0, 1);
+    for (uint64_t i = 0; i < c->room; i++) put_le(&b, i % 4 == 3 ? 0x40 : 0, 1);       /* 2.0 */
+    file_put(path, (const char *)b.at, b.n);
+}
+
+TEST(gguf_refused) {
+    const gguf_case cases[] = {
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, NULL},
+        {2, 8, GGUF_F32, 2, 3, 16, 28, "w", 1, NULL},
+        {4, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 4"},
+        {1, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 1"},
+        {3, 64, GGUF_F32, 70, 16, 64, 128, "w", 1, "an array is longer than the file"},
+        {3, 64, GGUF_F32, 2, 16, 96, 192, "w", 1, "'w' is at 96, no multiple of 64"},
+        {3, 64, GGUF_Q8_0, 2, 33, 64, 192, "w", 1, "'first' have 33 elements, no multiple of the 32"},
+        {3, 64, GGUF_F32, 2, 16, 0, 64, "w", 1, "the tensors together more than the data"},
+        {3, 64, GGUF_F32, 2, 16, 64, 127, "w", 1, "'w' has 64 bytes at 64, behind its end"},
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "w\0x", 3, "empty, holds a NUL"},
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "", 0, "empty, holds a NUL"}};
+    const char *path = folder_path("small.gguf");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_gguf(path, &cases[i]);
+        if (cases[i].message) { FAILS(CR_IO, cases[i].message, cr_load(path, cr_cpu())); continue; }
+        cr_params *p = cr_load(path, cr_cpu());
+        REQUIRE(p, "case %zu: %s", i, cr_error());
+        cr_scope_begin();
+        const cr_tensor *w = cr_params_get(p, "w");
+        CHECK(w && cr_item(cr_sum(w, CR_ALL, false)) == 2 * (double)cases[i].row, "case %zu: other values", i);
+        cr_scope_end();
+        cr_params_free(p);
+    }
+}
+
+/* The kind of the entry of this one letter in a file of ours. */
+static uint32_t kind_in(const char *path, char key) {
+    size_t n;
+    char *file = file_get(path, &n);
+    const char name[9] = {1, 0, 0, 0, 0, 0, 0, 0, key};
+    uint32_t kind = UINT32_MAX;
+    for (size_t i = 24; i + 24 < n && kind == UINT32_MAX; i++)
+        if (!memcmp(file + i, name, 9)) {
+            const size_t at = i + (file[i + 9] == GGUF_ARRAY ? 13 : 9);
+            kind = (unsigned char)file[at];
+        }
+    free(file);
+    return kind;
+}
+
+TEST(gguf_written) {
+    const char *path = folder_path("written.gguf");
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    cr_tensor *w = cr_reshape(cr_arange(-31.5, 32.5, 1, CR_F32, cr_cpu()), CR_LIST(2, 32));
+    OK(cr_params_add(p, "token_embd.weight", w));
+    OK(cr_params_add(p, "blk.0.weight", w));
+    OK(cr_gguf_save("test", path, p, "{\"a\": 4294967295, \"b\": 4294967296, \"c\": [1, 1.5], \"d\": [1.5, 1]}", "q4_0"));
+    CHECK(kind_in(path, 'a') == GGUF_U32 && kind_in(path, 'b') == GGUF_I64, "kinds %u and %u", kind_in(path, 'a'),
+          kind_in(path, 'b'));
+    CHECK(kind_in(path, 'c') == GGUF_F32_ENTRY && kind_in(path, 'd') == GGUF_F32_ENTRY, "arrays of %u and %u",
+          kind_in(path, 'c'), kind_in(path, 'd'));
+    cr_params *q = cr_load(path, cr_cpu());
+    REQUIRE(q, "%s", cr_error());
+    for (int i = 0; i < 2; i++) {
+        const cr_tensor *off = cr_abs(cr_sub(cr_params_at(q, i), w));
+        const double most = cr_item(cr_max(off, CR_ALL, false));
+        CHECK(i ? most > 1 && most < 4.5 : most < 0.2, "'%s' is off by %g", cr_params_name(q, i), most);
+    }
+    cr_scope_end();
+    cr_params_free(p);
+    cr_params_free(q);
 }
 
 /* A disk that is full behaves like a file that may not grow: the write fails in the middle. */

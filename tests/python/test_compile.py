@@ -86,7 +86,7 @@ def test_training(kind: str, maker: str) -> None:
     assert "kernels in" in step.explain()
 
 
-@pytest.mark.parametrize("most", [0.01, 1e6, float("inf")])
+@pytest.mark.parametrize("most", [0.01, 20.0, 1e6, float("inf")])  # 20: from the third step on
 @pytest.mark.parametrize("wide", [False, True])
 def test_clipped_gradients(most: float, wide: bool) -> None:
     """clip_grad_norm_ in the step: its norm is a result of each replay, and the bits are those of the step itself."""
@@ -110,10 +110,11 @@ def test_clipped_gradients(most: float, wide: bool) -> None:
         found = []
         for i in range(6):
             x = cr.randn(5, 64, generator=cr.Generator().manual_seed(i), dtype=cr.float64 if wide else cr.float32)
-            loss, norm = run(x, cr.tensor([0, 1, 2, 1, 0]))
+            loss, norm = run(x * 4**i, cr.tensor([0, 1, 2, 1, 0]))
             assert norm.dtype is (cr.float64 if wide else cr.float32) and norm.shape == ()
             found += [loss.item(), norm.item()]
         assert len(set(found)) == len(found)
+        assert most != 20 or max(found[1:4:2]) < most < min(found[5::2])
         return found + [p.tolist() for p in model.parameters()] + [gradient(p).tolist() for p in model.parameters()]
 
     assert results(False) == results(True)
