@@ -66,7 +66,8 @@ TEST(json_values) {
     CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth &&
               cr_json_get(root, "n")->kind == CR_JSON_NULL,
           "words");
-    CHECK(!cr_json_get(root, "b") && !cr_json_get(root, "ab") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
+    CHECK(!cr_json_get(root, "b") && !cr_json_get(root, "ab") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"),
+          "absent members");
     cr_json_free(root);
 }
 
@@ -309,13 +310,13 @@ TEST(save_refused) {
 }
 
 /* ---- GGUF: files of a few entries and tensors, as bytes.  fuzz_gguf.c changes files at random */
-typedef struct written { unsigned char at[1024]; size_t n; } written;
+typedef struct gguf_file { unsigned char at[1024]; size_t n; } gguf_file;
 
-static void put_le(written *b, uint64_t v, size_t n) {
+static void put_le(gguf_file *b, uint64_t v, size_t n) {
     for (size_t i = 0; i < n; i++) b->at[b->n++] = (unsigned char)(v >> 8 * i);
 }
 
-static void put_name(written *b, const char *name, size_t n) {
+static void put_name(gguf_file *b, const char *name, size_t n) {
     put_le(b, n, 8);
     memcpy(b->at + b->n, name, n);
     b->n += n;
@@ -334,7 +335,7 @@ typedef struct gguf_case {
 } gguf_case;
 
 static void put_gguf(const char *path, const gguf_case *c) {
-    written b = {.n = 0};
+    gguf_file b = {.n = 0};
     memcpy(b.at, "GGUF", 4);
     b.n = 4;
     put_le(&b, c->version, 4), put_le(&b, 2, 8), put_le(&b, 2, 8);
@@ -399,7 +400,8 @@ TEST(gguf_written) {
     cr_tensor *w = cr_reshape(cr_arange(-31.5, 32.5, 1, CR_F32, cr_cpu()), CR_LIST(2, 32));
     OK(cr_params_add(p, "token_embd.weight", w));
     OK(cr_params_add(p, "blk.0.weight", w));
-    OK(cr_gguf_save("test", path, p, "{\"a\": 4294967295, \"b\": 4294967296, \"c\": [1, 1.5], \"d\": [1.5, 1]}", "q4_0"));
+    static const char entries[] = "{\"a\": 4294967295, \"b\": 4294967296, \"c\": [1, 1.5], \"d\": [1.5, 1]}";
+    OK(cr_gguf_save("test", path, p, entries, "q4_0"));
     CHECK(kind_in(path, 'a') == GGUF_U32 && kind_in(path, 'b') == GGUF_I64, "kinds %u and %u", kind_in(path, 'a'),
           kind_in(path, 'b'));
     CHECK(kind_in(path, 'c') == GGUF_F32_ENTRY && kind_in(path, 'd') == GGUF_F32_ENTRY, "arrays of %u and %u",

@@ -602,7 +602,8 @@ TEST(optim_after_a_failed_step) {
     cr_release(w); cr_release(shared); cr_release(one);
 }
 
-TEST(optim_backward_of_others) {                    /* leaves of no optimizer, or of another one, keep their gradients */
+/* Leaves of no optimizer, or of another one, keep their gradients. */
+TEST(optim_backward_of_others) {
     cr_tensor *own = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *other = cr_full(CR_LIST(3), 2, CR_F64, cr_cpu());
     cr_requires_grad_(own, true);
     cr_requires_grad_(other, true);
@@ -722,7 +723,8 @@ TEST(gradient_as_a_product) {
         const int64_t *s = shapes[c % 4];
         const bool mirrored = c / 4 % 2, bf16 = c / 8, turned = c == 2;    /* not dense: the update takes no product */
         const cr_precision before = cr_set_f32_products(bf16 ? CR_MEDIUM : CR_HIGHEST);
-        layer whole = layer_new(s[0], s[1], s[2], mirrored, turned), pieces = layer_new(s[0], s[1], s[2], mirrored, turned),
+        layer whole = layer_new(s[0], s[1], s[2], mirrored, turned),
+              pieces = layer_new(s[0], s[1], s[2], mirrored, turned),
               alone = layer_new(s[0], s[1], s[2], mirrored, turned);
         layer hooked = layer_new(s[0], s[1], s[2], mirrored, turned);
         int calls = 0;

@@ -87,12 +87,23 @@ TEST(params_copy) {
     OK(cr_params_add(b, "extra", from));
     FAILS(CR_BAD_VALUE, "'bias' is (2, 3) instead of (3, 2), 'gone' is missing, 'extra' is not wanted",
           cr_params_copy(a, b));
+    cr_params *flat = cr_params_new(), *deep = cr_params_new();
+    cr_tensor *axes = cr_zeros(CR_LIST(2, 3, 1), CR_F32, cr_cpu());
+    OK(cr_params_add(flat, "w", w));
+    OK(cr_params_add(deep, "w", axes));
+    FAILS(CR_BAD_VALUE, "'w' is (2, 3, 1) instead of (2, 3)", cr_params_copy(flat, deep));
     char name[32];
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "layer.%d.weight", i);
         OK(cr_params_add(a, name, other));
     }
+    OK(cr_params_add(a, "x", other));               /* short, behind one that is left out */
     FAILS(CR_BAD_VALUE, " more", cr_params_copy(a, b));
+    (void)cr_params_copy(a, b);
+    CHECK(!strstr(cr_error(), "'x'") && !strstr(cr_error(), "extra"), "a list with a hole: %s", cr_error());
+    cr_params_free(flat);
+    cr_params_free(deep);
+    cr_release(axes);
     FAILS(CR_BAD_VALUE, "NULL", cr_params_copy(a, NULL));
     cr_params_free(a);
     cr_params_free(b);

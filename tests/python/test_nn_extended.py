@@ -201,9 +201,10 @@ def test_kinds_of_norms() -> None:
     assert not isinstance(nn.InstanceNorm2d(2), nn.norm._BatchNorm) and isinstance(
         nn.InstanceNorm2d(2), nn.norm._NormBase
     )
-    both_kinds = nn.Sequential(nn.BatchNorm2d(2), nn.InstanceNorm2d(2))
+    both_kinds = nn.Sequential(nn.BatchNorm2d(2), nn.InstanceNorm2d(2)).eval()
     found = nn.SyncBatchNorm.convert_sync_batchnorm(both_kinds)
     assert [type(m).__name__ for m in found.children()] == ["SyncBatchNorm", "InstanceNorm2d"]
+    assert not any(m.training for m in found.modules())
 
 
 @both
@@ -392,6 +393,16 @@ def test_scalars_of_old_files(lib: Any) -> None:
 
 
 # ---- copies ----
+
+
+@both
+def test_zeros_in_place_of_a_graph(lib: Any) -> None:
+    layer = lib.nn.Linear(2, 1)
+    (layer(lib.ones(1, 2)) ** 2).sum().backward(create_graph=True)
+    held = layer.weight.grad
+    layer.zero_grad(set_to_none=False)
+    assert not layer.weight.grad.requires_grad
+    assert layer.weight.grad.tolist() == held.tolist() == [[0, 0]]
 
 
 @both
