@@ -997,12 +997,23 @@ TEST(training_refused) {                            /* and nothing is changed by
     FAILS(CR_BAD_VALUE, "'w.m' belongs to no parameter", cr_training_load(dir, &t));
     uint32_t ids[300] = {0};
     cr_tokens *tokens = cr_tokens_new(ids, 300, 97);
-    t = b.t;
-    t.loader = cr_loader_new(
-        tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
-    FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
-    cr_loader_free(t.loader);
+    for (int batch = 3; batch < 64; batch += 30) {  /* more batches than it was saved with, and fewer */
+        t = b.t;
+        t.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = batch, .context = 4, .device = cr_cpu()});
+        FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
+        cr_loader_free(t.loader);
+    }
     cr_tokens_free(tokens);
+    cr_scaler *grown = cr_scaler_new(&(cr_scaler_options){1024, 2, 0.5, 7, true}), *kept = cr_scaler_new(NULL);
+    a.t.scaler = grown;
+    OK(cr_training_save(dir, &a.t));
+    t = b.t;
+    t.scaler = kept;
+    t.params = other;
+    FAILS(CR_BAD_VALUE, "'v' is missing", cr_training_load(dir, &t));
+    CHECK(cr_scaler_scale_of(kept) == 65536, "the scaler was loaded: %g", cr_scaler_scale_of(kept));
+    cr_scaler_free(grown);
+    cr_scaler_free(kept);
 
     static const char head[] = "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"weights\": true, ";
     const struct { const char *rest, *message;
@@ -1045,6 +1056,43 @@ TEST(training_refused) {                            /* and nothing is changed by
     cr_release(v);
     cr_release(wrong);
     run_free(&a); run_free(&b); run_free(&before);
+    remove_checkpoint(dir);
+}
+
+/* The moments of two ranks, as pieces of flat tensors. */
+static cr_status load_pieces(const char *dir, cr_optim *opt, const char *first, const char *second) {
+    cr_scope_begin();
+    for (int rank = 0; rank < 2; rank++) {
+        char path[700], name[64];
+        cr_params *part = cr_params_new();
+        for (int k = 0; k < 2; k++) {
+            snprintf(name, sizeof name, "w.%c%s", k ? 'v' : 'm', rank ? second : first);
+            OK(cr_params_add(part, name, cr_full(CR_LIST(6), 2 * rank + k, CR_F32, cr_cpu())));
+        }
+        snprintf(path, sizeof path, "%s/optimizer-%05d-of-00002.safetensors", dir, rank + 1);
+        OK(cr_save(path, part, NULL));
+        cr_params_free(part);
+    }
+    cr_scope_end();
+    return cr_training_load(dir, &(cr_training){.optim = opt});
+}
+
+TEST(training_in_pieces) {
+    const char *dir = folder_path("pieces");
+    run a = run_new(1);
+    OK(cr_training_save(dir, &(cr_training){.optim = a.optim}));
+    put_state(dir, "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"ranks\": 2, "
+                   "\"weights\": null, \"optimizer\": {\"steps\": 3}, \"generator\": null, \"loader\": null}");
+    OK(load_pieces(dir, a.optim, "@0:4x3", "@6:4x3"));
+    cr_params *state = cr_optim_state(a.optim);
+    float v[12];
+    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, v, sizeof v));
+    CHECK(v[0] == 1 && v[5] == 1 && v[6] == 3 && v[11] == 3, "%g %g %g %g", (double)v[0], (double)v[5], (double)v[6],
+          (double)v[11]);
+    cr_params_free(state);
+    FAILS(CR_IO, "the pieces of 'w.m' do not fit each other", load_pieces(dir, a.optim, "@0:2x3", "@6:4x3"));
+    FAILS(CR_IO, "24 elements of moments in place of 36", load_pieces(dir, a.optim, "@0:4x3", "@7:4x3"));
+    run_free(&a);
     remove_checkpoint(dir);
 }
 
