@@ -332,7 +332,7 @@ TEST(init_orthogonal) {
         OK(cr_init_orthogonal(t, 1.5, g));
         CHECK(cr_grad_enabled(), "init_orthogonal turns recording off");
         double *v = values(t);
-        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 1e-14);
+        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 5e-15);
         test_ran_on(cr_cpu());
         free(v);
         cr_release(t);

@@ -170,6 +170,8 @@ def test_plain_results_inside() -> None:
     x = cr.ones(2).as_subclass(Sub)
     with DisableTorchFunctionSubclass():
         assert type(x + 1) is cr.Tensor and type(x[0]) is cr.Tensor
+        assert type(cr._core._disabled_torch_function_impl(cr.add, (), (x, 1), None)) is cr.Tensor
+        assert type(x + 1) is cr.Tensor  # after a call inside
     assert type(x + 1) is Sub and type(cr.nn.Buffer(cr.ones(1)) + 1) is cr.Tensor
     for bad in (int, 3):
         with pytest.raises(TypeError):
