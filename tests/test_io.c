@@ -171,6 +171,16 @@ TEST(safetensors_round_trip) {
     cr_params_free(p);
 }
 
+/* How many mappings of files with this name the process has. */
+static int mappings_of(const char *name) {
+    char line[1024];
+    int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) n += strstr(line, name) != NULL;
+    if (maps) fclose(maps);
+    return n;
+}
+
 TEST(safetensors_mapped_is_writable) {              /* and the file keeps what it has; so do other loads, and tensors
                                                      * outlive the set */
     const char *path = folder_path("w.safetensors");
@@ -186,8 +196,10 @@ TEST(safetensors_mapped_is_writable) {              /* and the file keeps what i
     CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "another load sees it");
     OK(cr_save(path, r, NULL));                     /* over the file that is mapped */
     CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "after saving over it");
+    CHECK(mappings_of("/w.safetensors") == 2, "%d mappings of two sets", mappings_of("/w.safetensors"));
     cr_release(w);
     cr_params_free(r);
+    CHECK(mappings_of("/w.safetensors") == 0, "%d mappings stay", mappings_of("/w.safetensors"));
     cr_params_free(p);
     cr_scope_end();
 }
@@ -274,6 +286,8 @@ TEST(safetensors_refused) {
     }
     put_safetensors(path, "{}", 3, NULL, 0);
     FAILS(CR_IO, "it says 3 bytes of header, behind the length are 2", cr_load(path, cr_cpu()));
+    put_safetensors(path, "{}", 0, NULL, 0);
+    FAILS(CR_IO, "does not start with '{'", cr_load(path, cr_cpu()));
     put_safetensors(path, "{}", SIZE_MAX, NULL, 0);
     FAILS(CR_IO, "it says 18446744073709551615 bytes of header", cr_load(path, cr_cpu()));
     file_put(path, "", 0);
@@ -307,6 +321,62 @@ TEST(save_refused) {
     cr_params_free(p);
     cr_params_free(named);
     cr_release(t);
+}
+
+/* ---- folders in Hugging Face's layout */
+static bool there(const char *dir, const char *name) {
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return cr_os_exists(path);
+}
+
+static void put_in(const char *dir, const char *name, const char *text) {
+    char path[800];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    file_put(path, text, strlen(text));
+}
+
+/* Two tensors of 8 bytes: 16 are one file, 15 are two and an index; each save removes what the one before had more. */
+TEST(folders_of_shards) {
+    const char *dir = folder_path("shards");
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    OK(cr_params_add(p, "a", cr_full(CR_LIST(2), 1, CR_F32, cr_cpu())));
+    OK(cr_params_add(p, "b", cr_full(CR_LIST(2), 2, CR_F32, cr_cpu())));
+    const int64_t most[] = {16, 15, 1, 0, 15};
+    for (int i = 0; i < 5; i++) {
+        OK(cr_save_folder(dir, p, "{}", most[i]));
+        const bool parts = most[i] && most[i] < 16;
+        CHECK(there(dir, "model.safetensors") == !parts && there(dir, "model.safetensors.index.json") == parts &&
+                  there(dir, "model-00001-of-00002.safetensors") == parts &&
+                  there(dir, "model-00002-of-00002.safetensors") == parts && there(dir, "config.json"),
+              "the files of at most %lld bytes", (long long)most[i]);
+        cr_params *q = cr_load(dir, cr_cpu());
+        REQUIRE(q, "%s", cr_error());
+        check_same(p, q, cr_cpu());
+        cr_params_free(q);
+    }
+    const char *const names[] = {"..", ".", "", "a/b", "a\\\\b", "model\\u0000"};
+    for (int i = 0; i < 6; i++) {
+        char index[100];
+        snprintf(index, sizeof index, "{\"weight_map\": {\"a\": \"%s\"}}", names[i]);
+        put_in(dir, "model.safetensors.index.json", index);
+        FAILS(CR_IO, "'a' is in no file of this folder", cr_load(dir, cr_cpu()));
+    }
+    OK(cr_save_folder(dir, p, "{}", 0));
+    cr_scope_end();
+    char ready[700];
+    snprintf(ready, sizeof ready, "%s/.chainrule-ready", dir);
+    CHECK(cr_os_make_directory(ready), "%s", cr_os_error());
+    for (int i = 0; i < 3; i++) {
+        put_in(ready, "shards", i == 0 ? "0" : i == 1 ? "-1" : "100000");
+        FAILS(CR_IO, "of an interrupted save is damaged", cr_load(dir, cr_cpu()));
+    }
+    put_in(ready, "shards", "1");
+    OK(cr_complete_folder(dir));                    /* its files are in their places */
+    CHECK(!there(dir, ".chainrule-ready"), "the set stays");
+    CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    cr_params_free(p);
 }
 
 /* ---- GGUF: files of a few entries and tensors, as bytes.  fuzz_gguf.c changes files at random */
@@ -375,6 +445,7 @@ TEST(gguf_refused) {
         CHECK(w && cr_item(cr_sum(w, CR_ALL, false)) == 2 * (double)cases[i].row, "case %zu: other values", i);
         cr_scope_end();
         cr_params_free(p);
+        CHECK(mappings_of("/small.gguf") == 0, "%d mappings stay", mappings_of("/small.gguf"));
     }
 }
 
