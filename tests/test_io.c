@@ -336,6 +336,12 @@ static void put_in(const char *dir, const char *name, const char *text) {
     file_put(path, text, strlen(text));
 }
 
+static int open_files(void) {
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++) n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
 /* Two tensors of 8 bytes: 16 are one file, 15 are two and an index; each save removes what the one before had more. */
 TEST(folders_of_shards) {
     const char *dir = folder_path("shards");
@@ -344,6 +350,7 @@ TEST(folders_of_shards) {
     OK(cr_params_add(p, "a", cr_full(CR_LIST(2), 1, CR_F32, cr_cpu())));
     OK(cr_params_add(p, "b", cr_full(CR_LIST(2), 2, CR_F32, cr_cpu())));
     const int64_t most[] = {16, 15, 1, 0, 15};
+    const int before = open_files();
     for (int i = 0; i < 5; i++) {
         OK(cr_save_folder(dir, p, "{}", most[i]));
         const bool parts = most[i] && most[i] < 16;
@@ -375,6 +382,7 @@ TEST(folders_of_shards) {
     put_in(ready, "shards", "1");
     OK(cr_complete_folder(dir));                    /* its files are in their places */
     CHECK(!there(dir, ".chainrule-ready"), "the set stays");
+    CHECK(open_files() == before, "%d files stay open", open_files() - before);
     CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
     cr_params_free(p);
 }
