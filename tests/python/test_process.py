@@ -274,6 +274,7 @@ REPEATED: dict[str, Callable[[], object]] = {
     "properties": lambda: (X.shape, X.strides, X.dtype, X.device, X.T, X.grad, W.grad, X.data, X.is_leaf),
     "numbers out": lambda: (X.tolist(), X[0, 0].item(), float(X[0, 0]), X.sum() > 3, 1.0 in X),
     "joined": lambda: (cr.cat([X, X]), cr.stack((X, X)), cr.vstack([X, X]), cr.cat([X + 1, X + 2])),
+    "ints that are made anew": lambda: (cr.zeros(int("300")), X.select(0, 2 - int("1")), cr.arange(int("1000"))),
     "in place": lambda: X.mul_(1).add_(0, alpha=2).clamp_(0, 1).copy_(X),
     "keywords": lambda: X.sum(dim=(0, 1), keepdim=True).reshape(shape=(1,)),
     "devices": lambda: (
