@@ -961,7 +961,7 @@ class Halving:
         self.base = base
 
     def __call__(self, n: float) -> float:
-        return self.base**n
+        return float(self.base**n)
 
 
 STATES: dict[str, Any] = {
