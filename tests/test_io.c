@@ -383,6 +383,16 @@ TEST(folders_of_shards) {
     OK(cr_complete_folder(dir));                    /* its files are in their places */
     CHECK(!there(dir, ".chainrule-ready"), "the set stays");
     CHECK(open_files() == before, "%d files stay open", open_files() - before);
+    /* no set of a save: a reader leaves it alone, a save refuses */
+    for (int link = 0; link < 2; link++) {
+        if (link) CHECK(!symlink("..", ready), "symlink");
+        else put_in(dir, ".chainrule-ready", "mine");
+        cr_params *q = cr_load(dir, cr_cpu());
+        CHECK(q && there(dir, ".chainrule-ready"), "link %d: %s", link, cr_error());
+        cr_params_free(q);
+        FAILS(CR_IO, "is no folder that a save made", cr_save_folder(dir, p, "{}", 0));
+        CHECK(!unlink(ready), "unlink");
+    }
     CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
     cr_params_free(p);
 }

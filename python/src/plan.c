@@ -197,17 +197,6 @@ static bool as_it_was(PyObject *now, PyObject *was) {
     return plain && PyObject_RichCompareBool(now, was, Py_EQ) == 1;
 }
 
-/* Has a container as many items as before, and a dict the same keys in their order? */
-static bool same_keys(const guard *g) {
-    PyObject *now, *value;
-    Py_ssize_t at = 0, i = 0;
-    if (PyObject_Size(g->of) != g->n) return false;
-    if (!PyTuple_Check(g->key)) return true;
-    while (PyDict_Next(g->of, &at, &now, &value))
-        if (now != PyTuple_GetItem(g->key, i++)) return false;
-    return true;
-}
-
 /* A value that is computed anew: an attribute, or the result of a function. */
 static bool computes(PyObject *now, PyObject *was) {
     const bool ok = as_it_was(now, was);
@@ -232,7 +221,7 @@ static bool holds(const guard *g) {
         case G_INDEX:
             if (PyTuple_Check(g->of)) return PyTuple_GetItem(g->of, g->n) == g->was;
             return g->n < PyList_Size(g->of) && as_it_was(PyList_GetItem(g->of, g->n), g->was);
-        case G_SIZE: return same_keys(g);
+        case G_SIZE: return PyObject_Size(g->of) == g->n;
         case G_ATTRIBUTE: return computes(PyObject_GetAttr(g->of, g->key), g->was);
         case G_TYPE: return Py_TYPE(g->of) == (PyTypeObject *)(void *)g->was;
         case G_ENTRIES: return same_entries(g->of, g->was);

@@ -83,6 +83,7 @@ def test_numbers_that_do_not_fit() -> None:
         [(f"elements {at} ... {at + 1} of the memory", lambda at=at: part.as_strided((2,), (1,), at)) for at in (1, 3)],
     )
     refuses(TypeError, [("must be int, not bool", lambda: X.select(0, True)), ("bool", lambda: cr.zeros(True))])
+    refuses(TypeError, [("multiple values for argument 'dim'", lambda: X.sum(0, dim=1))])  # type: ignore[misc]
     rate: Any = cr.tensor(2.0, requires_grad=True)  # a number would cut the graph
     refuses(TypeError, [("'alpha'", lambda: X.add(1, alpha=rate)), ("'fill_value'", lambda: cr.full((2,), rate))])
 
