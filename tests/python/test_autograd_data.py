@@ -582,6 +582,15 @@ def test_deep_copies() -> None:
     assert copy.deepcopy(base.flip(0)[:1]).tolist() == [[0.0] * 5]
 
 
+def test_a_hook_that_is_gone_is_removed() -> None:
+    y = cr.ones(3, requires_grad=True) * 2
+    handle = y.register_hook(lambda g: g)
+    y.detach_()
+    handle.remove()
+    assert y.grad_fn is None  # no error is left for what is asked next
+    handle.remove()
+
+
 def gradient_of(x: cr.Tensor) -> list[float]:
     assert x.grad is not None
     found: list[float] = x.grad.tolist()
