@@ -613,7 +613,10 @@ TEST(training_resumes) {
     run a = run_new(1), b = run_new(2);
     char *loaded;
     run_steps(&a, 7);
+    (void)cr_params_get(a.params, "nothing");       /* a message that nobody has cleared */
     OK(cr_training_save(dir, &a.t));
+    CHECK(cr_error() && strstr(cr_error(), "nothing"), "the earlier message is %s", cr_error());
+    cr_error_clear();
     run_steps(&a, 40);                              /* past the end of an epoch */
     CHECK(!same_weights(&a, &b), "two seeds, the same weights");
     OK(cr_training_load(dir, &b.t));
