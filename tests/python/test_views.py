@@ -118,16 +118,6 @@ def test_a_tensor_joins_the_graph() -> None:
     assert w.grad is not None and w.grad.tolist() == [1, 1, 1]
 
 
-def test_retained_gradients_go_along() -> None:
-    for turn in ("t_", "squeeze_", "unsqueeze_"):
-        x = cr.ones(2, 3, requires_grad=True)
-        y = x * 2
-        y.retain_grad()
-        getattr(y, turn)(*[0] * (turn == "unsqueeze_"))
-        y.sum().backward()
-        assert y.grad is not None and y.grad.shape == y.shape, turn
-
-
 def test_layout() -> None:
     """Strides equal a list, as a shape does; where a view begins in its storage."""
     x = cr.zeros(2, 3)
