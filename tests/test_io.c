@@ -13,6 +13,7 @@
 
 #include "core/os.h"
 #include "folder.h"
+#include "io/gguf.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -65,7 +66,8 @@ TEST(json_values) {
     CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth &&
               cr_json_get(root, "n")->kind == CR_JSON_NULL,
           "words");
-    CHECK(!cr_json_get(root, "b") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
+    CHECK(!cr_json_get(root, "b") && !cr_json_get(root, "ab") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"),
+          "absent members");
     cr_json_free(root);
 }
 
@@ -169,6 +171,16 @@ TEST(safetensors_round_trip) {
     cr_params_free(p);
 }
 
+/* How many mappings of files with this name the process has. */
+static int mappings_of(const char *name) {
+    char line[1024];
+    int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) n += strstr(line, name) != NULL;
+    if (maps) fclose(maps);
+    return n;
+}
+
 TEST(safetensors_mapped_is_writable) {              /* and the file keeps what it has; so do other loads, and tensors
                                                      * outlive the set */
     const char *path = folder_path("w.safetensors");
@@ -184,8 +196,10 @@ TEST(safetensors_mapped_is_writable) {              /* and the file keeps what i
     CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "another load sees it");
     OK(cr_save(path, r, NULL));                     /* over the file that is mapped */
     CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "after saving over it");
+    CHECK(mappings_of("/w.safetensors") == 2, "%d mappings of two sets", mappings_of("/w.safetensors"));
     cr_release(w);
     cr_params_free(r);
+    CHECK(mappings_of("/w.safetensors") == 0, "%d mappings stay", mappings_of("/w.safetensors"));
     cr_params_free(p);
     cr_scope_end();
 }
@@ -220,6 +234,7 @@ TEST(safetensors_refused) {
                {ONE("F32", "[2]", "[0,8]"), 9, "the tensors end at byte 8 of 9"},
                {ONE("F32", "[2]", "[1,9]"), 9, "'w' starts at byte 1"},
                {ONE("F32", "[3]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 12"},
+               {ONE("F32", "[1]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 4"},
                {ONE("F8_E4M3", "[8]", "[0,8]"), 8, "dtype \"F8_E4M3\""},
                {ONE("f32", "[2]", "[0,8]"), 8, "dtype \"f32\""},
                {ONE("F32", "[-2]", "[0,8]"), 8, "integers of at least 0"},
@@ -259,6 +274,8 @@ TEST(safetensors_refused) {
         put_safetensors(path, bad[i].header, strlen(bad[i].header), data, bad[i].bytes);
         FAILS(CR_IO, bad[i].message, cr_load(path, cr_cpu()));
     }
+    put_safetensors(path, ONE("BOOL", "[2]", "[0,2]"), strlen(ONE("BOOL", "[2]", "[0,2]")), "\1\2", 2);
+    FAILS(CR_IO, "has the byte 2 at 1", cr_load(path, cr_cpu()));
     static const struct { const char *bytes, *says;
     } others[] = {{"PK\3\4          ", "it is a zip, as torch.save writes"},
                   {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j", "it is a pickle, as old versions of torch.save wrote"},
@@ -269,6 +286,8 @@ TEST(safetensors_refused) {
     }
     put_safetensors(path, "{}", 3, NULL, 0);
     FAILS(CR_IO, "it says 3 bytes of header, behind the length are 2", cr_load(path, cr_cpu()));
+    put_safetensors(path, "{}", 0, NULL, 0);
+    FAILS(CR_IO, "does not start with '{'", cr_load(path, cr_cpu()));
     put_safetensors(path, "{}", SIZE_MAX, NULL, 0);
     FAILS(CR_IO, "it says 18446744073709551615 bytes of header", cr_load(path, cr_cpu()));
     file_put(path, "", 0);
@@ -302,6 +321,190 @@ TEST(save_refused) {
     cr_params_free(p);
     cr_params_free(named);
     cr_release(t);
+}
+
+/* ---- folders in Hugging Face's layout */
+static bool there(const char *dir, const char *name) {
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return cr_os_exists(path);
+}
+
+static void put_in(const char *dir, const char *name, const char *text) {
+    char path[800];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    file_put(path, text, strlen(text));
+}
+
+static int open_files(void) {
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++) n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+/* Two tensors of 8 bytes: 16 are one file, 15 are two and an index; each save removes what the one before had more. */
+TEST(folders_of_shards) {
+    const char *dir = folder_path("shards");
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    OK(cr_params_add(p, "a", cr_full(CR_LIST(2), 1, CR_F32, cr_cpu())));
+    OK(cr_params_add(p, "b", cr_full(CR_LIST(2), 2, CR_F32, cr_cpu())));
+    const int64_t most[] = {16, 15, 1, 0, 15};
+    const int before = open_files();
+    for (int i = 0; i < 5; i++) {
+        OK(cr_save_folder(dir, p, "{}", most[i]));
+        const bool parts = most[i] && most[i] < 16;
+        CHECK(there(dir, "model.safetensors") == !parts && there(dir, "model.safetensors.index.json") == parts &&
+                  there(dir, "model-00001-of-00002.safetensors") == parts &&
+                  there(dir, "model-00002-of-00002.safetensors") == parts && there(dir, "config.json"),
+              "the files of at most %lld bytes", (long long)most[i]);
+        cr_params *q = cr_load(dir, cr_cpu());
+        REQUIRE(q, "%s", cr_error());
+        check_same(p, q, cr_cpu());
+        cr_params_free(q);
+    }
+    const char *const names[] = {"..", ".", "", "a/b", "a\\\\b", "model\\u0000"};
+    for (int i = 0; i < 6; i++) {
+        char index[100];
+        snprintf(index, sizeof index, "{\"weight_map\": {\"a\": \"%s\"}}", names[i]);
+        put_in(dir, "model.safetensors.index.json", index);
+        FAILS(CR_IO, "'a' is in no file of this folder", cr_load(dir, cr_cpu()));
+    }
+    OK(cr_save_folder(dir, p, "{}", 0));
+    cr_scope_end();
+    char ready[700];
+    snprintf(ready, sizeof ready, "%s/.chainrule-ready", dir);
+    CHECK(cr_os_make_directory(ready), "%s", cr_os_error());
+    for (int i = 0; i < 3; i++) {
+        put_in(ready, "shards", i == 0 ? "0" : i == 1 ? "-1" : "100000");
+        FAILS(CR_IO, "of an interrupted save is damaged", cr_load(dir, cr_cpu()));
+    }
+    put_in(ready, "shards", "1");
+    OK(cr_complete_folder(dir));                    /* its files are in their places */
+    CHECK(!there(dir, ".chainrule-ready"), "the set stays");
+    CHECK(open_files() == before, "%d files stay open", open_files() - before);
+    /* no set of a save: a reader leaves it alone, a save refuses */
+    for (int link = 0; link < 2; link++) {
+        if (link) CHECK(!symlink("..", ready), "symlink");
+        else put_in(dir, ".chainrule-ready", "mine");
+        cr_params *q = cr_load(dir, cr_cpu());
+        CHECK(q && there(dir, ".chainrule-ready"), "link %d: %s", link, cr_error());
+        cr_params_free(q);
+        FAILS(CR_IO, "is no folder that a save made", cr_save_folder(dir, p, "{}", 0));
+        CHECK(!unlink(ready), "unlink");
+    }
+    CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
+    cr_params_free(p);
+}
+
+/* ---- GGUF: files of a few entries and tensors, as bytes.  fuzz_gguf.c changes files at random */
+typedef struct gguf_file { unsigned char at[1024]; size_t n; } gguf_file;
+
+static void put_le(gguf_file *b, uint64_t v, size_t n) {
+    for (size_t i = 0; i < n; i++) b->at[b->n++] = (unsigned char)(v >> 8 * i);
+}
+
+static void put_name(gguf_file *b, const char *name, size_t n) {
+    put_le(b, n, 8);
+    memcpy(b->at + b->n, name, n);
+    b->n += n;
+}
+
+enum { GGUF_F32 = 0, GGUF_Q8_0 = 8, GGUF_U32 = 4, GGUF_F32_ENTRY = 6, GGUF_ARRAY = 9, GGUF_I64 = 11 };
+
+/* Two tensors of `row` elements, of one type, at 0 and `place`; an entry with the alignment and an array that says
+ * `count` u32 and has two; `room` bytes of data. */
+typedef struct gguf_case {
+    uint32_t version, align, type;
+    uint64_t count, row, place, room;
+    const char *name;
+    size_t name_bytes;
+    const char *message;                            /* NULL: it is read */
+} gguf_case;
+
+static void put_gguf(const char *path, const gguf_case *c) {
+    gguf_file b = {.n = 0};
+    memcpy(b.at, "GGUF", 4);
+    b.n = 4;
+    put_le(&b, c->version, 4), put_le(&b, 2, 8), put_le(&b, 2, 8);
+    put_name(&b, "general.alignment", 17), put_le(&b, GGUF_U32, 4), put_le(&b, c->align, 4);
+    put_name(&b, "numbers", 7), put_le(&b, GGUF_ARRAY, 4), put_le(&b, GGUF_U32, 4), put_le(&b, c->count, 8);
+    put_le(&b, 7, 4), put_le(&b, 9, 4);
+    for (int i = 0; i < 2; i++) {
+        put_name(&b, i ? c->name : "first", i ? c->name_bytes : 5);
+        put_le(&b, 1, 4), put_le(&b, c->row, 8), put_le(&b, c->type, 4), put_le(&b, i ? c->place : 0, 8);
+    }
+    while (b.n % c->align) put_le(&b, 0, 1);
+    for (uint64_t i = 0; i < c->room; i++) put_le(&b, i % 4 == 3 ? 0x40 : 0, 1);       /* 2.0 */
+    file_put(path, (const char *)b.at, b.n);
+}
+
+TEST(gguf_refused) {
+    const gguf_case cases[] = {
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, NULL},
+        {2, 8, GGUF_F32, 2, 3, 16, 28, "w", 1, NULL},
+        {4, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 4"},
+        {1, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 1"},
+        {3, 64, GGUF_F32, 70, 16, 64, 128, "w", 1, "an array is longer than the file"},
+        {3, 64, GGUF_F32, 2, 16, 96, 192, "w", 1, "'w' is at 96, no multiple of 64"},
+        {3, 64, GGUF_Q8_0, 2, 33, 64, 192, "w", 1, "'first' have 33 elements, no multiple of the 32"},
+        {3, 64, GGUF_F32, 2, 16, 0, 64, "w", 1, "the tensors together more than the data"},
+        {3, 64, GGUF_F32, 2, 16, 64, 127, "w", 1, "'w' has 64 bytes at 64, behind its end"},
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "w\0x", 3, "empty, holds a NUL"},
+        {3, 64, GGUF_F32, 2, 16, 64, 128, "", 0, "empty, holds a NUL"}};
+    const char *path = folder_path("small.gguf");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_gguf(path, &cases[i]);
+        if (cases[i].message) { FAILS(CR_IO, cases[i].message, cr_load(path, cr_cpu())); continue; }
+        cr_params *p = cr_load(path, cr_cpu());
+        REQUIRE(p, "case %zu: %s", i, cr_error());
+        cr_scope_begin();
+        const cr_tensor *w = cr_params_get(p, "w");
+        CHECK(w && cr_item(cr_sum(w, CR_ALL, false)) == 2 * (double)cases[i].row, "case %zu: other values", i);
+        cr_scope_end();
+        cr_params_free(p);
+        CHECK(mappings_of("/small.gguf") == 0, "%d mappings stay", mappings_of("/small.gguf"));
+    }
+}
+
+/* The kind of the entry of this one letter in a file of ours. */
+static uint32_t kind_in(const char *path, char key) {
+    size_t n;
+    char *file = file_get(path, &n);
+    const char name[9] = {1, 0, 0, 0, 0, 0, 0, 0, key};
+    uint32_t kind = UINT32_MAX;
+    for (size_t i = 24; i + 24 < n && kind == UINT32_MAX; i++)
+        if (!memcmp(file + i, name, 9)) {
+            const size_t at = i + (file[i + 9] == GGUF_ARRAY ? 13 : 9);
+            kind = (unsigned char)file[at];
+        }
+    free(file);
+    return kind;
+}
+
+TEST(gguf_written) {
+    const char *path = folder_path("written.gguf");
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    cr_tensor *w = cr_reshape(cr_arange(-31.5, 32.5, 1, CR_F32, cr_cpu()), CR_LIST(2, 32));
+    OK(cr_params_add(p, "token_embd.weight", w));
+    OK(cr_params_add(p, "blk.0.weight", w));
+    static const char entries[] = "{\"a\": 4294967295, \"b\": 4294967296, \"c\": [1, 1.5], \"d\": [1.5, 1]}";
+    OK(cr_gguf_save("test", path, p, entries, "q4_0"));
+    CHECK(kind_in(path, 'a') == GGUF_U32 && kind_in(path, 'b') == GGUF_I64, "kinds %u and %u", kind_in(path, 'a'),
+          kind_in(path, 'b'));
+    CHECK(kind_in(path, 'c') == GGUF_F32_ENTRY && kind_in(path, 'd') == GGUF_F32_ENTRY, "arrays of %u and %u",
+          kind_in(path, 'c'), kind_in(path, 'd'));
+    cr_params *q = cr_load(path, cr_cpu());
+    REQUIRE(q, "%s", cr_error());
+    for (int i = 0; i < 2; i++) {
+        const cr_tensor *off = cr_abs(cr_sub(cr_params_at(q, i), w));
+        const double most = cr_item(cr_max(off, CR_ALL, false));
+        CHECK(i ? most > 1 && most < 4.5 : most < 0.2, "'%s' is off by %g", cr_params_name(q, i), most);
+    }
+    cr_scope_end();
+    cr_params_free(p);
+    cr_params_free(q);
 }
 
 /* A disk that is full behaves like a file that may not grow: the write fails in the middle. */
@@ -410,7 +613,10 @@ TEST(training_resumes) {
     run a = run_new(1), b = run_new(2);
     char *loaded;
     run_steps(&a, 7);
+    (void)cr_params_get(a.params, "nothing");       /* a message that nobody has cleared */
     OK(cr_training_save(dir, &a.t));
+    CHECK(cr_error() && strstr(cr_error(), "nothing"), "the earlier message is %s", cr_error());
+    cr_error_clear();
     run_steps(&a, 40);                              /* past the end of an epoch */
     CHECK(!same_weights(&a, &b), "two seeds, the same weights");
     OK(cr_training_load(dir, &b.t));
@@ -883,12 +1089,23 @@ TEST(training_refused) {                            /* and nothing is changed by
     FAILS(CR_BAD_VALUE, "'w.m' belongs to no parameter", cr_training_load(dir, &t));
     uint32_t ids[300] = {0};
     cr_tokens *tokens = cr_tokens_new(ids, 300, 97);
-    t = b.t;
-    t.loader = cr_loader_new(
-        tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
-    FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
-    cr_loader_free(t.loader);
+    for (int batch = 3; batch < 64; batch += 30) {  /* more batches than it was saved with, and fewer */
+        t = b.t;
+        t.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = batch, .context = 4, .device = cr_cpu()});
+        FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
+        cr_loader_free(t.loader);
+    }
     cr_tokens_free(tokens);
+    cr_scaler *grown = cr_scaler_new(&(cr_scaler_options){1024, 2, 0.5, 7, true}), *kept = cr_scaler_new(NULL);
+    a.t.scaler = grown;
+    OK(cr_training_save(dir, &a.t));
+    t = b.t;
+    t.scaler = kept;
+    t.params = other;
+    FAILS(CR_BAD_VALUE, "'v' is missing", cr_training_load(dir, &t));
+    CHECK(cr_scaler_scale_of(kept) == 65536, "the scaler was loaded: %g", cr_scaler_scale_of(kept));
+    cr_scaler_free(grown);
+    cr_scaler_free(kept);
 
     static const char head[] = "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"weights\": true, ";
     const struct { const char *rest, *message;
@@ -931,6 +1148,43 @@ TEST(training_refused) {                            /* and nothing is changed by
     cr_release(v);
     cr_release(wrong);
     run_free(&a); run_free(&b); run_free(&before);
+    remove_checkpoint(dir);
+}
+
+/* The moments of two ranks, as pieces of flat tensors. */
+static cr_status load_pieces(const char *dir, cr_optim *opt, const char *first, const char *second) {
+    cr_scope_begin();
+    for (int rank = 0; rank < 2; rank++) {
+        char path[700], name[64];
+        cr_params *part = cr_params_new();
+        for (int k = 0; k < 2; k++) {
+            snprintf(name, sizeof name, "w.%c%s", k ? 'v' : 'm', rank ? second : first);
+            OK(cr_params_add(part, name, cr_full(CR_LIST(6), 2 * rank + k, CR_F32, cr_cpu())));
+        }
+        snprintf(path, sizeof path, "%s/optimizer-%05d-of-00002.safetensors", dir, rank + 1);
+        OK(cr_save(path, part, NULL));
+        cr_params_free(part);
+    }
+    cr_scope_end();
+    return cr_training_load(dir, &(cr_training){.optim = opt});
+}
+
+TEST(training_in_pieces) {
+    const char *dir = folder_path("pieces");
+    run a = run_new(1);
+    OK(cr_training_save(dir, &(cr_training){.optim = a.optim}));
+    put_state(dir, "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"ranks\": 2, "
+                   "\"weights\": null, \"optimizer\": {\"steps\": 3}, \"generator\": null, \"loader\": null}");
+    OK(load_pieces(dir, a.optim, "@0:4x3", "@6:4x3"));
+    cr_params *state = cr_optim_state(a.optim);
+    float v[12];
+    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, v, sizeof v));
+    CHECK(v[0] == 1 && v[5] == 1 && v[6] == 3 && v[11] == 3, "%g %g %g %g", (double)v[0], (double)v[5], (double)v[6],
+          (double)v[11]);
+    cr_params_free(state);
+    FAILS(CR_IO, "the pieces of 'w.m' do not fit each other", load_pieces(dir, a.optim, "@0:2x3", "@6:4x3"));
+    FAILS(CR_IO, "24 elements of moments in place of 36", load_pieces(dir, a.optim, "@0:4x3", "@7:4x3"));
+    run_free(&a);
     remove_checkpoint(dir);
 }
 

@@ -137,6 +137,7 @@ TEST(optim_mirror) {
     for (int d = 0; cr_device_at(d); d++)
         for (int r = 0; r < RULES; r++) {
             const cr_device *dev = cr_device_at(d);
+            const int64_t before = cr_memory_stats(dev).current;
             cr_scope_begin();
             cr_generator *gen = cr_generator_new(test_seed());
             const cr_optim_options o = rule(r);
@@ -168,9 +169,12 @@ TEST(optim_mirror) {
             FAILS(CR_BAD_VALUE, "another shape", cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17), CR_BF16, dev)));
             FAILS(CR_BAD_TYPE, "a float dtype",
                   cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17, 1031), CR_I32, dev)));
+            OK(cr_optim_mirror(opt[0], p[0], mirror));
             for (int k = 0; k < 2; k++) cr_optim_free(opt[k]);
             cr_generator_free(gen);
             cr_scope_end();
+            CHECK(cr_memory_stats(dev).current == before, "kind %d on %s: %lld bytes stay", (int)o.kind,
+                  cr_device_name(dev), (long long)(cr_memory_stats(dev).current - before));
             test_ran_on(dev);
         }
 }
@@ -315,25 +319,30 @@ TEST(optim_step_clipped) {
 
 TEST(optim_groups_tied_idle) {
     cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()),
-              *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
+              *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu()), *m = cr_ones(CR_LIST(1, 2), CR_F64, cr_cpu());
     /* w is tied */
     cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});
-    cr_params *second = params_of(1, (const char *const[]){"b"}, &b);
+    cr_params *second = params_of(2, (const char *const[]){"b", "m"}, (cr_tensor *[]){b, m});
     cr_optim_options o = cr_optim_defaults(CR_SGD), slow = o;
     o.lr = 0.5;
     slow.lr = 0.25;
     slow.weight_decay = 1;
-    slow.decay_min_ndim = 2;                        /* b is not decayed */
+    slow.decay_min_ndim = 2;                        /* m is decayed, b is not */
     cr_optim *opt = cr_optim_new(first, &o);
     OK(cr_optim_add(opt, second, &slow));
     set_gradient(w, (const double[]){1, 1, 1, 1, 1, 1});
     set_gradient(b, (const double[]){2, 2, 2});
+    set_gradient(m, (const double[]){2, 2});
+    cr_set_grad_enabled(false);
     OK(cr_optim_step(opt));
+    CHECK(!cr_set_grad_enabled(true), "a step turns recording on");
     double got[6];
     OK(cr_read(w, CR_F64, got, sizeof got));
     CHECK(got[5] == 0.5, "tied: %g after one step, wanted 0.5", got[5]);
     OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
     CHECK(got[2] == 0.5, "second group: %g, wanted 0.5", got[2]);
+    OK(cr_read(m, CR_F64, got, 2 * sizeof *got));
+    CHECK(got[1] == 0.25, "with decay: %g, wanted 0.25", got[1]);
     OK(cr_read(idle, CR_F64, got, 4 * sizeof *got));
     CHECK(got[3] == 1, "without gradient: %g, wanted 1", got[3]);
     CHECK(cr_optim_lr(opt) == 0.5, "lr %g", cr_optim_lr(opt));
@@ -342,18 +351,21 @@ TEST(optim_groups_tied_idle) {
     OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
     CHECK(got[2] == 0.5, "with lr 0 every group stands still: %g", got[2]);
     FAILS(CR_BAD_VALUE, "in another group already, as 'w'", cr_optim_add(opt, first, &o));
-    cr_tensor *fresh = cr_ones(CR_LIST(2), CR_F64, cr_cpu());
+    cr_tensor *fresh = cr_ones(CR_LIST(2), CR_F64, cr_cpu()), *alone = cr_ones(CR_LIST(2), CR_F64, cr_cpu());
     cr_params *alias = params_of(1, (const char *const[]){"w"}, &fresh),
               *other = params_of(1, (const char *const[]){"v"}, &idle);
     FAILS(CR_BAD_VALUE, "another group has a parameter named 'w'", cr_optim_add(opt, alias, &o));
     FAILS(CR_BAD_VALUE, "'v' is in another group already, as 'idle'", cr_optim_add(opt, other, &o));
-    cr_params_free(alias);
-    cr_params_free(other);
-    cr_release(fresh);
+    cr_params *half = params_of(3, (const char *const[]){"u", "x", "b"}, (cr_tensor *[]){fresh, alone, b});
+    FAILS(CR_BAD_VALUE, "'b' is in another group already", cr_optim_add(opt, half, &o));
+    cr_params *again = params_of(2, (const char *const[]){"u", "x"}, (cr_tensor *[]){fresh, alone});
+    OK(cr_optim_add(opt, again, &o));               /* of the group that failed nothing stayed */
+    cr_params_free(alias); cr_params_free(other); cr_params_free(half); cr_params_free(again);
+    cr_release(fresh); cr_release(alone);
     cr_optim_free(opt);
     cr_params_free(first);
     cr_params_free(second);
-    cr_release(w); cr_release(b); cr_release(idle);
+    cr_release(w); cr_release(b); cr_release(idle); cr_release(m);
 }
 
 /* A parameter that gets its first gradient late corrects by its own steps, as in torch; and the state
@@ -444,6 +456,13 @@ TEST(optim_bad_state) {
         cr_params_free(state);
     }
     FAILS(CR_BAD_VALUE, "steps must be at least 0, not -1", cr_optim_load(opt, good, -1));
+    const int64_t many = 3;
+    cr_tensor *count = cr_from(&many, CR_LIST(1), CR_I64, cr_cpu());
+    cr_params *ahead = params_of(3, (const char *const[]){"a.m", "a.v", "a.t"}, (cr_tensor *[]){m, v, count});
+    FAILS(CR_BAD_VALUE, "'a.t' counts 3 steps of 2", cr_optim_load(opt, ahead, 2));
+    OK(cr_optim_load(opt, ahead, 3));
+    cr_params_free(ahead);
+    cr_release(count);
     OK(cr_optim_load(opt, good, 1));                /* its own state, after all the failures */
     CHECK(cr_optim_steps(opt) == 1, "%lld", (long long)cr_optim_steps(opt));
     cr_release(other);
@@ -526,6 +545,25 @@ TEST(optim_muon_without_direction) {
     }
 }
 
+/* Only a matrix has a direction: AdamW steps what has fewer axes or more. */
+TEST(optim_muon_of_other_axes) {
+    for (int ndim = 1; ndim <= 4; ndim++) {
+        cr_tensor *w = cr_requires_grad_(cr_ones(ndim, (const int64_t[]){2, 1, 1, 1}, CR_F64, cr_cpu()), true);
+        cr_params *p = params_of(1, (const char *const[]){"w"}, &w);
+        cr_optim_options o = cr_optim_defaults(CR_MUON);
+        o.weight_decay = 0;
+        cr_optim *opt = cr_optim_new(p, &o);
+        set_gradient(w, (const double[]){4, 0});
+        OK(cr_optim_step(opt));
+        double got[2];
+        OK(cr_read(w, CR_F64, got, sizeof got));
+        CHECK(got[1] == 1 && (fabs(got[0] - (1 - o.lr)) < 1e-9) == (ndim != 2), "%d axes: %.17g", ndim, got[0]);
+        cr_optim_free(opt);
+        cr_params_free(p);
+        cr_release(w);
+    }
+}
+
 TEST(optim_newton_schulz) {
     const double abc[3] = {3.4445, -4.7750, 2.0315};
     cr_scope_begin();
@@ -562,6 +600,29 @@ TEST(optim_after_a_failed_step) {
     cr_optim_free(opt);
     cr_params_free(p);
     cr_release(w); cr_release(shared); cr_release(one);
+}
+
+/* Leaves of no optimizer, or of another one, keep their gradients. */
+TEST(optim_backward_of_others) {
+    cr_tensor *own = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *other = cr_full(CR_LIST(3), 2, CR_F64, cr_cpu());
+    cr_requires_grad_(own, true);
+    cr_requires_grad_(other, true);
+    cr_params *p = params_of(1, (const char *const[]){"own"}, &own);
+    cr_optim_options o = cr_optim_defaults(CR_SGD);
+    o.lr = 0.5;
+    cr_optim *opt = cr_optim_new(p, &o);
+    cr_scope_begin();
+    OK(cr_optim_backward(opt, cr_sum(cr_mul(own, other), CR_ALL, false)));
+    cr_scope_end();
+    double got[3];
+    OK(cr_read(own, CR_F64, got, sizeof got));
+    CHECK(got[2] == 0 && cr_is_none(cr_grad(own)) && cr_optim_steps(opt) == 1, "own: %g", got[2]);
+    REQUIRE(!cr_is_none(cr_grad(other)), "the other leaf has no gradient");
+    OK(cr_read(cr_grad(other), CR_F64, got, sizeof got));
+    CHECK(got[2] == 1, "the other leaf's gradient: %g", got[2]);
+    cr_optim_free(opt);
+    cr_params_free(p);
+    cr_release(own); cr_release(other);
 }
 
 TEST(optim_inside_a_scope) {                        /* moments and steps outlive the scope of the step that made them */
@@ -620,10 +681,11 @@ static cr_tensor *count_call(const cr_tensor *grad, void *ctx) {
 
 typedef struct layer { cr_tensor *x, *w, *mirror; cr_params *params; cr_optim *opt; } layer;
 
-static layer layer_new(int64_t rows, int64_t outputs, int64_t inputs, bool mirrored) {
+static layer layer_new(int64_t rows, int64_t outputs, int64_t inputs, bool mirrored, bool turned) {
     cr_generator *g = cr_generator_new(3);
     layer l = {.x = cr_keep(cr_randn(CR_LIST(rows, inputs), CR_F32, cr_cpu(), g)),
-               .w = cr_keep(cr_randn(CR_LIST(outputs, inputs), CR_F32, cr_cpu(), g))};
+               .w = cr_keep(turned ? cr_transpose(cr_randn(CR_LIST(inputs, outputs), CR_F32, cr_cpu(), g), 0, 1)
+                                   : cr_randn(CR_LIST(outputs, inputs), CR_F32, cr_cpu(), g))};
     cr_requires_grad_(l.w, true);
     l.params = params_of(1, (const char *const[]){"w"}, &l.w);
     const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
@@ -659,11 +721,12 @@ TEST(gradient_as_a_product) {
     static const int64_t shapes[][3] = {{300, 2400, 100}, {256, 1040, 520}, {7, 5, 3}, {300, 2401, 97}};
     for (int c = 0; c < 16; c++) {
         const int64_t *s = shapes[c % 4];
-        const bool mirrored = c / 4 % 2, bf16 = c / 8;
+        const bool mirrored = c / 4 % 2, bf16 = c / 8, turned = c == 2;    /* not dense: the update takes no product */
         const cr_precision before = cr_set_f32_products(bf16 ? CR_MEDIUM : CR_HIGHEST);
-        layer whole = layer_new(s[0], s[1], s[2], mirrored), pieces = layer_new(s[0], s[1], s[2], mirrored),
-              alone = layer_new(s[0], s[1], s[2], mirrored);
-        layer hooked = layer_new(s[0], s[1], s[2], mirrored);
+        layer whole = layer_new(s[0], s[1], s[2], mirrored, turned),
+              pieces = layer_new(s[0], s[1], s[2], mirrored, turned),
+              alone = layer_new(s[0], s[1], s[2], mirrored, turned);
+        layer hooked = layer_new(s[0], s[1], s[2], mirrored, turned);
         int calls = 0;
         CHECK(cr_add_hook(hooked.w, count_call, &calls, NULL) > 0, "%s", cr_error());
         layer_steps(&whole, false);

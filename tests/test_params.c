@@ -87,12 +87,23 @@ TEST(params_copy) {
     OK(cr_params_add(b, "extra", from));
     FAILS(CR_BAD_VALUE, "'bias' is (2, 3) instead of (3, 2), 'gone' is missing, 'extra' is not wanted",
           cr_params_copy(a, b));
+    cr_params *flat = cr_params_new(), *deep = cr_params_new();
+    cr_tensor *axes = cr_zeros(CR_LIST(2, 3, 1), CR_F32, cr_cpu());
+    OK(cr_params_add(flat, "w", w));
+    OK(cr_params_add(deep, "w", axes));
+    FAILS(CR_BAD_VALUE, "'w' is (2, 3, 1) instead of (2, 3)", cr_params_copy(flat, deep));
     char name[32];
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "layer.%d.weight", i);
         OK(cr_params_add(a, name, other));
     }
+    OK(cr_params_add(a, "x", other));               /* short, behind one that is left out */
     FAILS(CR_BAD_VALUE, " more", cr_params_copy(a, b));
+    (void)cr_params_copy(a, b);
+    CHECK(!strstr(cr_error(), "'x'") && !strstr(cr_error(), "extra"), "a list with a hole: %s", cr_error());
+    cr_params_free(flat);
+    cr_params_free(deep);
+    cr_release(axes);
     FAILS(CR_BAD_VALUE, "NULL", cr_params_copy(a, NULL));
     cr_params_free(a);
     cr_params_free(b);
@@ -133,6 +144,13 @@ TEST(clip_grad_norm) {
         CHECK(cr_is_none(cr_grad(a)) && cr_is_none(cr_grad(b)), "gradients stay");
         OK(cr_params_clip_grad_norm(p, 1.0, &norm));
         CHECK(norm == 0, "norm %g without gradients", norm);
+        cr_tensor *small = cr_full(CR_LIST(5), 0, CR_F64, dev);
+        OK(cr_set_grad(b, small));
+        OK(cr_params_clip_grad_norm(p, 0, &norm));
+        v = values(cr_grad(b));
+        CHECK(norm == 0 && v[4] == 0, "a gradient of 0 clipped to 0 is %g", v[4]);
+        free(v);
+        cr_release(small);
         test_ran_on(dev);
         cr_params_free(p);
         cr_release(a); cr_release(b); cr_release(h); cr_release(none); cr_release(ga); cr_release(gb); cr_release(gh);
@@ -307,13 +325,14 @@ static void check_orthogonal(int64_t rows, int64_t cols, const double *v, double
 }
 
 TEST(init_orthogonal) {
-    const int64_t shapes[][3] = {{5, 13, 1}, {31, 7, 1}, {17, 17, 1}, {4, 3, 5}};
-    for (size_t s = 0; s < 4; s++) {
+    const int64_t shapes[][3] = {{5, 13, 1}, {31, 7, 1}, {17, 17, 1}, {4, 3, 5}, {101, 101, 1}};
+    for (size_t s = 0; s < 5; s++) {
         cr_generator *g = cr_generator_new(test_seed());
         cr_tensor *t = fresh(CR_LIST(shapes[s][0], shapes[s][1], shapes[s][2]), CR_F64, cr_cpu());
         OK(cr_init_orthogonal(t, 1.5, g));
+        CHECK(cr_grad_enabled(), "init_orthogonal turns recording off");
         double *v = values(t);
-        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 1e-13);
+        check_orthogonal(shapes[s][0], shapes[s][1] * shapes[s][2], v, 1.5, 5e-15);
         test_ran_on(cr_cpu());
         free(v);
         cr_release(t);
@@ -341,6 +360,14 @@ TEST(init_bad) {
     FAILS(CR_BAD_VALUE, "NULL", cr_init_normal(NULL, 0, 1, g));
     FAILS(CR_BAD_VALUE, "NULL", cr_init_normal(t, 0, 1, NULL));
     FAILS(CR_BAD_VALUE, "CR_NONE", cr_init_uniform((cr_tensor *)(uintptr_t)CR_NONE, 0, 1, g));
+    OK(cr_init_uniform(t, 2, 2, g));                /* one value; a gain below 0 */
+    CHECK(moments_of(t).least == 2 && moments_of(t).most == 2, "U[2, 2) has [%g, %g]", moments_of(t).least,
+          moments_of(t).most);
+    OK(cr_init_xavier_uniform(t, -1, g));
+    OK(cr_init_xavier_normal(t, -1, g));
+    cr_set_grad_enabled(false);
+    OK(cr_init_orthogonal(t, 1, g));
+    CHECK(!cr_set_grad_enabled(true), "init_orthogonal turns recording on");
     OK(cr_init_trunc_normal(empty, 0, 1, -2, 2, g));
     OK(cr_init_xavier_normal(empty, 1, g));
     OK(cr_init_orthogonal(empty, 1, g));

@@ -88,6 +88,13 @@ TEST(steps_of_replays) {
     CHECK(same_bits(b.w1, before) && cr_optim_steps(b.opt) == 4, "%lld steps", (long long)cr_optim_steps(b.opt));
     cr_params_free(state);
     cr_plan_free(p);
+    OK(cr_record_begin(2, in));
+    loss = net_step(&b, in[0], in[1]);
+    REQUIRE(p = cr_record_end(1, (const cr_tensor *const *)&loss), "%s", cr_error());
+    OK(cr_plan_run(p, in, &loss));
+    OK(cr_optim_mirror(b.opt, b.w1, cr_to(cr_detach(b.w1), CR_BF16, dev_now)));
+    FAILS(CR_RUNTIME, "a state was loaded or a mirror changed", cr_plan_run(p, in, &loss));
+    cr_plan_free(p);
     net_free(&a);
     net_free(&b);
     cr_scope_end();

@@ -65,10 +65,7 @@ static bool walk_items(flat *f, PyObject *o, int depth) {
                      (long long)f->shape[depth], depth, n);
         ok = false;
     }
-    if (ok && n == 0) {
-        if (f->ndim < 0) f->ndim = depth + 1;
-        else if (f->ndim != depth + 1) ok = ragged(depth);
-    }
+    if (ok && n == 0 && f->ndim < 0) f->ndim = depth + 1;
     for (Py_ssize_t i = 0; ok && i < n; i++) ok = walk(f, PyTuple_GetItem(items, i), depth + 1);
     Py_DECREF(items);
     return ok;

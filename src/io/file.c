@@ -81,7 +81,6 @@ void cr_mapping_release(void *shared) {
 }
 
 cr_tensor *cr_mapping_tensor(cr_shared_mapping *s, const void *at, int ndim, const int64_t *shape, cr_dtype dt) {
-    for (int d = 0; d < ndim; d++) if (!shape[d]) return cr_empty(ndim, shape, dt, cr_cpu());
     if ((uintptr_t)at % cr_dtype_size(dt)) return cr_from(at, ndim, shape, dt, cr_cpu());
     atomic_fetch_add(&s->refs, 1);
     cr_tensor *view = cr_borrow((void *)(uintptr_t)at, ndim, shape, dt, cr_mapping_release, s);

@@ -190,6 +190,8 @@ static inline bool cr_takes_gradient(const cr_plan *p, int input) {
     return p->inputs[input].in_graph && p->inputs[input].first == input;
 }
 
+bool      cr_same_layout(const cr_array *a, const cr_array *b);
+bool      cr_same_place(const cr_array *a, const cr_array *b);         /* and the same memory */
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */

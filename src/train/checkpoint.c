@@ -121,9 +121,13 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
     if (t->step < 0) return cr_fail(CR_BAD_VALUE, op, "step must be at least 0, not %lld", (long long)t->step);
     cr_status status = check_metadata(op, t->metadata);
     if (status != CR_OK) return status;
+    cr_saved_error earlier;
+    cr_error_take(&earlier);                        /* a message of an earlier call says nothing of this one */
     cr_params *moments = t->parallel && t->optim ? cr_parallel_moments(t->parallel) : NULL;
+    const bool failed = !moments && cr_error();
+    if (!failed) cr_error_put(&earlier);
     if (moments) status = save_together(op, dir, t, moments);
-    else if (cr_error()) status = cr_error_status();
+    else if (failed) status = cr_error_status();
     else if (t->parallel && cr_world_rank(cr_parallel_world(t->parallel))) return CR_OK;
     else {
         int lock;

@@ -612,3 +612,36 @@ def test_deep_copies() -> None:
     net = copy.deepcopy(nn.Sequential(m, m))
     assert net[0].weight is net[1].weight and net[0].weight.grad is None
     assert copy.deepcopy(base.flip(0)[:1]).tolist() == [[0.0] * 5]
+
+
+def test_a_hook_that_is_gone_is_removed() -> None:
+    node: Any
+    y = cr.ones(3, requires_grad=True) * 2
+    handle = y.register_hook(lambda g: g)
+    node = (cr.ones(3, requires_grad=True) * cr.ones(3)).grad_fn
+    y.detach_()
+    handle.remove()
+    assert node.next_functions[1] == (None, 0)  # no error is left for what is asked next
+    handle.remove()
+
+
+def gradient_of(x: cr.Tensor) -> list[float]:
+    assert x.grad is not None
+    found: list[float] = x.grad.tolist()
+    return found
+
+
+def test_a_gradient_outlives_its_tensor() -> None:
+    for i in range(20):
+        x = cr.ones(3, requires_grad=True)
+        x.sum().backward()
+        g = x.grad
+        assert g is not None
+        if i % 2:
+            x.grad = None
+        del x
+        others = [cr.ones(3, requires_grad=True) for _ in range(3)]
+        for y in others:
+            y.grad = cr.zeros(3)
+        g.data = cr.full((2,), 5.0)  # the gradient of no tensor any more
+        assert g.tolist() == [5, 5] and all(gradient_of(y) == [0, 0, 0] for y in others)

@@ -65,6 +65,29 @@ def test_indices_out_of_range(dtype: Any, at: int) -> None:
     refuses(IndexError, rows)
 
 
+def test_numbers_that_do_not_fit() -> None:
+    """The first number beyond each dtype, ragged lists, elements of memory that are not the tensor's."""
+    whole = [(cr.uint8, 256), (cr.uint8, -256), (cr.int8, 128), (cr.int8, -129), (cr.int32, 2**31)]
+    refuses(
+        RuntimeError,
+        [("without overflow", lambda dtype=dtype, n=n: cr.tensor([n], dtype=dtype)) for dtype, n in whole],
+    )
+    for dtype, n in ((cr.uint8, 255), (cr.int8, 127), (cr.int8, -128), (cr.int32, 2**31 - 1)):
+        assert cr.tensor([n], dtype=dtype).item() == n
+    refuses(OverflowError, [("a negative int does not fit uint64", lambda: cr.tensor([-1], dtype=cr.uint64))])
+    refuses(ValueError, [("ragged", lambda: cr.tensor([[1], 2])), ("got 1", lambda: cr.tensor([[], [[]]]))])
+    part = cr.arange(6.0)[2:4]
+    assert part.as_strided((2,), (1,), 2).tolist() == [2, 3]
+    refuses(
+        RuntimeError,
+        [(f"elements {at} ... {at + 1} of the memory", lambda at=at: part.as_strided((2,), (1,), at)) for at in (1, 3)],
+    )
+    refuses(TypeError, [("must be int, not bool", lambda: X.select(0, True)), ("bool", lambda: cr.zeros(True))])
+    refuses(TypeError, [("multiple values for argument 'dim'", lambda: X.sum(0, dim=1))])  # type: ignore[misc]
+    rate: Any = cr.tensor(2.0, requires_grad=True)  # a number would cut the graph
+    refuses(TypeError, [("'alpha'", lambda: X.add(1, alpha=rate)), ("'fill_value'", lambda: cr.full((2,), rate))])
+
+
 def test_duplicate_axes() -> None:
     names = "sum nansum mean nanmean prod amax amin any all count_nonzero var std logsumexp flip permute".split()
     refuses(cr.Error, [("axis -2 appears more than once", lambda n=n: getattr(X, n)((0, -2))) for n in names])

@@ -87,7 +87,7 @@ def test_training(kind: str, maker: str) -> None:
     assert "kernels in" in step.explain()
 
 
-@pytest.mark.parametrize("most", [0.01, 1e6, float("inf")])
+@pytest.mark.parametrize("most", [0.01, 20.0, 1e6, float("inf")])  # 20: from the third step on
 @pytest.mark.parametrize("wide", [False, True])
 def test_clipped_gradients(most: float, wide: bool) -> None:
     """clip_grad_norm_ in the step: its norm is a result of each replay, and the bits are those of the step itself."""
@@ -111,10 +111,11 @@ def test_clipped_gradients(most: float, wide: bool) -> None:
         found = []
         for i in range(6):
             x = cr.randn(5, 64, generator=cr.Generator().manual_seed(i), dtype=cr.float64 if wide else cr.float32)
-            loss, norm = run(x, cr.tensor([0, 1, 2, 1, 0]))
+            loss, norm = run(x * 4**i, cr.tensor([0, 1, 2, 1, 0]))
             assert norm.dtype is (cr.float64 if wide else cr.float32) and norm.shape == ()
             found += [loss.item(), norm.item()]
         assert len(set(found)) == len(found)
+        assert most != 20 or max(found[1:4:2]) < most < min(found[5::2])
         return found + [p.tolist() for p in model.parameters()] + [gradient(p).tolist() for p in model.parameters()]
 
     assert results(False) == results(True)
@@ -651,14 +652,16 @@ def test_parameters_that_step_apart(maker: str) -> None:
 
 @pytest.mark.parametrize("maker", ("adamw", "nadam", "adafactor"))
 def test_replay_that_fails(maker: str) -> None:
-    """It counts no step."""
+    """It counts no step, and the function does not run in its place."""
     results = []
     for compiled in (False, True):
+        calls: list[int] = []
         cr.manual_seed(0)
         table = nn.Embedding(5, 3)
         opt = MAKERS[maker](table.parameters())
 
-        def step(rows: cr.Tensor, table: nn.Embedding = table, opt: Any = opt) -> cr.Tensor:
+        def step(rows: cr.Tensor, table: nn.Embedding = table, opt: Any = opt, calls: list[int] = calls) -> cr.Tensor:
+            calls.append(1)
             opt.zero_grad()
             loss: cr.Tensor = table(rows).square().sum()
             loss.backward()
@@ -668,11 +671,31 @@ def test_replay_that_fails(maker: str) -> None:
         run = cr.compile(step, fullgraph=True) if compiled else step
         for i in range(8):
             if i == 4:
+                before = len(calls)
                 with pytest.raises(IndexError):
                     run(cr.tensor([1, 9]))
+                assert len(calls) == before + (not compiled)
             results.append([run(cr.tensor([1, i % 5])).tolist(), table.weight.tolist()])
         assert opt.state[table.weight]["step"] == 8
     assert results[:8] == results[8:]
+
+
+def test_layouts_of_arguments() -> None:
+    """Each layout is recorded once: replays of several in turn run no Python."""
+    calls = []
+
+    @cr.compile(fullgraph=True)
+    def f(x: cr.Tensor) -> cr.Tensor:
+        calls.append(1)
+        return (x * 2 + 1).flatten()
+
+    for i in range(5):
+        square = cr.arange(16.0).reshape(4, 4) + i
+        for x in (square[:2, :2], square.T[:2, :2], square[::2, ::3]):
+            assert f(x).tolist() == (x * 2 + 1).flatten().tolist()
+        if i == 1:
+            recorded = len(calls)
+    assert len(calls) == recorded
 
 
 def test_tensor_that_dies() -> None:

@@ -213,7 +213,7 @@ def test_output_size() -> None:
     for bad in ([8, 11], [11, 11], [9], [3, 9, 11]):
         with pytest.raises(ValueError):
             theirs(x, output_size=bad)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"valid sizes range|must have 2 or 4"):
             mine(ours(x), output_size=bad)
 
 

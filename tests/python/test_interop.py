@@ -89,6 +89,14 @@ def is_over(x: cr.Tensor, a: Any) -> bool:
 
 # ---- NumPy -> tensors
 @needs_numpy
+def test_axes_of_one_element_have_any_stride() -> None:
+    for a in (np.arange(3.0)[:1][::-1], np.arange(12.0).reshape(2, 6)[:1, ::2][::-1]):  # strides -48 and 16
+        x = cr.from_numpy(a)
+        x.fill_(7)
+        assert a.max() == a.min() == 7 and x.shape == a.shape
+
+
+@needs_numpy
 @given(st.data())
 def test_from_arrays(data: Any) -> None:
     a = data.draw(arrays())

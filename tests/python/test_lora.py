@@ -116,6 +116,19 @@ def test_over_a_base_that_is_no_linear() -> None:
         lora.merge(model)
 
 
+def test_removed_beside_integers() -> None:
+    """Parameters that are no floats never train."""
+    model = nn.Sequential(nn.Linear(3, 2))
+    model.register_parameter("table", nn.Parameter(cr.tensor([1, 2]), requires_grad=False))
+    lora.apply(model, r=1)
+    lora.remove(model)
+    assert {name: p.requires_grad for name, p in model.named_parameters()} == {
+        "table": False,
+        "0.weight": True,
+        "0.bias": True,
+    }
+
+
 # ---- models ----
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
 def test_merge_and_unmerge(kind: str) -> None:

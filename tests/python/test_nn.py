@@ -117,6 +117,8 @@ LAYERS = [
     case("BatchNorm2d", 4, momentum=None, of=[IMAGE]),
     case("BatchNorm1d", 5, affine=False, of=[WIDE]),
     case("BatchNorm1d", 5, track_running_stats=False, of=[WIDE]),
+    case("InstanceNorm1d", 7, track_running_stats=True, of=[BATCH]),
+    case("InstanceNorm2d", 4, affine=True, of=[IMAGE]),
     case("MultiheadAttention", 6, 3, of=[X((5, 2, 6))] * 3),
     case("MultiheadAttention", 6, 2, bias=False, batch_first=True, of=[X((2, 5, 6))] * 3),
     case("MultiheadAttention", 6, 2, of=[X((5, 2, 6)), X((7, 2, 6), seed=1), X((7, 2, 6), seed=2)]),
@@ -654,6 +656,8 @@ def test_modes_and_moves() -> None:
         and net.to("ref").scale.device == cr.Device("ref")
         and net.cpu().scale.device == cr.Device("cpu")
     )
+    net.to(cr.ones(1, dtype=cr.float64))
+    assert net.scale.dtype == cr.float64 and net.float().scale.dtype == cr.float32
     net.zero_grad()
     assert all(p.grad is None for p in net.parameters())
     net.requires_grad_(False)
@@ -781,6 +785,8 @@ def test_initial_distributions() -> None:
             bound * 0.98 < p.abs().max().item() <= bound
             and abs(p.detach().std().item() - bound / math.sqrt(3)) < 0.05 * bound
         )
+    inputs = nn.Conv1d(400, 400, 2, groups=8).weight.abs().max().item() * math.sqrt(2 * 400 / 8)
+    assert 0.98 < inputs <= 1  # of a group
     table = nn.Embedding(300, 200, padding_idx=3)
     assert abs(table.weight.detach().std().item() - 1) < 0.02 and table.weight[3].abs().max().item() == 0
     attention = nn.MultiheadAttention(64, 4)
@@ -847,6 +853,7 @@ def test_clipping(norm: float) -> None:
     with pytest.raises(RuntimeError, match="non-finite"):
         nn.utils.clip_grad_norm_(mine, 1.0, norm, error_if_nonfinite=True)
     assert math.isnan(nn.utils.clip_grad_norm_(mine, 1.0, norm).item())
+    assert all(math.isnan(p.grad.sum().item()) for p in mine)
     vector = nn.utils.parameters_to_vector(mine)
     nn.utils.vector_to_parameters(vector.detach() + 1, mine)
     assert vector.shape == [23] and mine[1].tolist() == [1.0] * 7

@@ -201,9 +201,10 @@ def test_kinds_of_norms() -> None:
     assert not isinstance(nn.InstanceNorm2d(2), nn.norm._BatchNorm) and isinstance(
         nn.InstanceNorm2d(2), nn.norm._NormBase
     )
-    both_kinds = nn.Sequential(nn.BatchNorm2d(2), nn.InstanceNorm2d(2))
+    both_kinds = nn.Sequential(nn.BatchNorm2d(2), nn.InstanceNorm2d(2)).eval()
     found = nn.SyncBatchNorm.convert_sync_batchnorm(both_kinds)
     assert [type(m).__name__ for m in found.children()] == ["SyncBatchNorm", "InstanceNorm2d"]
+    assert not any(m.training for m in found.modules())
 
 
 @both
@@ -392,6 +393,47 @@ def test_scalars_of_old_files(lib: Any) -> None:
 
 
 # ---- copies ----
+
+
+@both
+def test_zeros_in_place_of_a_graph(lib: Any) -> None:
+    layer = lib.nn.Linear(2, 1)
+    (layer(lib.ones(1, 2)) ** 2).sum().backward(create_graph=True)
+    held = layer.weight.grad
+    layer.zero_grad(set_to_none=False)
+    assert not layer.weight.grad.requires_grad
+    assert layer.weight.grad.tolist() == held.tolist() == [[0, 0]]
+
+
+@both
+def test_order_of_hooks(lib: Any) -> None:
+    said: list[str] = []
+    layer = lib.nn.Identity()
+    everywhere = (lib.nn if lib is cr else lib.nn.modules).module.register_module_forward_hook(
+        lambda *_: said.append("all")
+    )
+    handles = [
+        layer.register_forward_hook(lambda *_, name=name: said.append(name), prepend=first)
+        for name, first in (("a", False), ("b", False), ("c", False), ("d", True), ("e", True))
+    ]
+    layer(lib.ones(1))
+    everywhere.remove()
+    for _ in range(2):  # the second time there is nothing to remove
+        handles[0].remove()
+    layer(lib.ones(1))
+    assert "".join(said) == "alledabc" + "edbc"
+
+
+@both
+def test_rows_of_modules(lib: Any) -> None:
+    named = lib.nn.Sequential(OrderedDict((name, lib.nn.Identity()) for name in "abcd"))
+    assert [name for name, _ in named[1:3].named_children()] == ["b", "c"]
+    row, last = lib.nn.ModuleList([lib.nn.ReLU()] * 2), lib.nn.Tanh()
+    row.insert(2, last)
+    row.insert(2, lib.nn.GELU())
+    assert [type(m).__name__ for m in row] == ["ReLU", "ReLU", "GELU", "Tanh"]
+    assert lib.nn.Sequential(last).insert(1, lib.nn.ReLU())[1] is not last
+    assert repr(lib.nn.ModuleList([lib.nn.ReLU()] * 3)).splitlines()[1] == "  (0-2): 3 x ReLU()"
 
 
 @both

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import chainrule as cr
@@ -290,6 +291,12 @@ def test_groups_closures_and_gradients() -> None:
     assert a.grad is None
     opt.step()
     assert a.tolist() == [0.5] * 2, "no gradient, no step"
+    (a * a).sum().backward(create_graph=True)
+    grad = a.grad
+    opt.zero_grad(set_to_none=False)
+    assert a.grad is not None and not a.grad.requires_grad and a.grad.tolist() == [0, 0]
+    assert grad is not None and grad.tolist() == [0, 0]  # the same memory, as in PyTorch
+    opt.zero_grad()
     assert "lr: 1.0" in repr(opt) and repr(opt).startswith("SGD (")
     rate: Any = cr.tensor(0.1)
     assert optim.SGD(nn.Linear(2, 3).named_parameters(), lr=rate).param_groups[0]["lr"] == pytest.approx(0.1)
@@ -437,6 +444,16 @@ BAD: list[tuple[str, Any]] = [
         lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2]),
     ),
     ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
+    (
+        "too many milestones",
+        lambda lib, p: lib.optim.lr_scheduler.SequentialLR(
+            s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, [1, 2]
+        ),
+    ),
+    (
+        "a parameter of the first group",
+        lambda lib, p: lib.optim.SGD([{"params": [p]}, {"params": [lib.ones(1)]}]).add_param_group({"params": [p]}),
+    ),
 ]
 
 
@@ -462,6 +479,7 @@ def test_refuses_rates(name: str, lr: float) -> None:
 
 def test_refuses_what_pytorch_takes() -> None:
     p = cr.ones(2, requires_grad=True)
+    optim.Adadelta([p], rho=1.0)  # the largest
     with pytest.raises(RuntimeError, match="strong_wolfe"):
         optim.LBFGS([p], line_search_fn="wolfe")
     with pytest.raises(ValueError, match="exactly 3"):
@@ -711,6 +729,15 @@ def test_step_hooks() -> None:
     assert not opt._stepping
 
 
+def test_a_loaded_group_is_a_copy() -> None:
+    p = cr.ones(2, requires_grad=True)
+    saved = optim.SGD([{"params": [p], "marks": [1]}], 0.1).state_dict()
+    twin = optim.SGD([p], 0.1)
+    twin.load_state_dict(saved)
+    twin.param_groups[0]["marks"].append(2)
+    assert saved["param_groups"][0]["marks"] == [1]
+
+
 def test_hooks_of_state_dicts() -> None:
     opt = optim.SGD([cr.nn.Parameter(cr.ones(2))], lr=1.0)
     said: list[Any] = []
@@ -901,6 +928,100 @@ def test_schedule_is_pytorchs(name: str, optimizer: str) -> None:
 
 @needs_torch
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", [n for n in SCHEDULES if not n.startswith(("Chained", "Sequential", "Multiplicative"))]
+)
+def test_schedule_by_epoch(name: str) -> None:
+    """step(epoch) has PyTorch's rates, which are those of a formula where there is one."""
+    found: list[list[float]] = []
+    for lib in (cr, torch):
+        opt = lib.optim.SGD([{"params": [lib.ones(2)]}, {"params": [lib.ones(3)], "lr": 0.02}], lr=0.1, momentum=0.9)
+        schedule = SCHEDULES[name](lib.optim.lr_scheduler, opt)
+        rates: list[float] = []
+        for epoch in (3, 5, 7, 9, 8, 13, 14, 30, 31, 40, 1, 0):
+            schedule.step(epoch)
+            rates += schedule.get_last_lr()
+        found.append(rates)
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+
+
+def rounded(x: Any) -> Any:
+    """A state with floats to 9 digits, in the order of its entries."""
+    if isinstance(x, dict):
+        return [(k, rounded(v)) for k, v in sorted(x.items())]
+    if isinstance(x, (list, tuple)):
+        return [rounded(v) for v in x]
+    return float(f"{x:.9g}") if isinstance(x, float) else x
+
+
+class Halving:
+    """A function of a schedule that is an object with state."""
+
+    def __init__(self, base: float) -> None:
+        self.base = base
+
+    def __call__(self, n: float) -> float:
+        return float(self.base**n)
+
+
+STATES: dict[str, Any] = {
+    **SCHEDULES,
+    "ReduceLROnPlateau": lambda s, o: s.ReduceLROnPlateau(o, "max", cooldown=2),
+    "ReduceLROnPlateau of each": lambda s, o: s.ReduceLROnPlateau(o, min_lr=[0.1, 0.2]),
+    "an object": lambda s, o: s.LambdaLR(o, [Halving(0.5), lambda n: 1.0]),
+    "CyclicLR, an object": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 5, scale_fn=Halving(0.5)),
+}
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_schedules(name: str, kind: str) -> None:
+    """The state dict and the groups' options have PyTorch's names and values."""
+    found = []
+    for lib in (cr, torch):
+        opt = getattr(lib.optim, kind)([{"params": [lib.ones(2, requires_grad=True)]} for _ in range(2)], lr=0.1)
+        schedule = STATES[name](lib.optim.lr_scheduler, opt)
+        for _ in range(7):
+            opt.step()
+            schedule.step(*[1.0] * name.startswith("Reduce"))
+        options = [{k: v for k, v in g.items() if re.search("lr|momentum|betas", k)} for g in opt.param_groups]
+        found.append((rounded(schedule.state_dict()), rounded(options)))
+    assert found[0] == found[1]
+
+
+def test_state_of_a_schedules_object() -> None:
+    for name in ("an object", "CyclicLR, an object"):
+        kept, fresh = (
+            STATES[name](
+                cr.optim.lr_scheduler, cr.optim.SGD([{"params": [cr.ones(1)]}, {"params": [cr.ones(1)]}], 0.1, 0.9)
+            )
+            for _ in range(2)
+        )
+        f, g = (s._scale_fn_custom if hasattr(s, "_scale_fn_custom") else s.lr_lambdas[0] for s in (kept, fresh))
+        f.base = 0.25
+        fresh.load_state_dict(kept.state_dict())
+        assert g.base == 0.25 and g is not f
+
+
+def test_plateau_of_added_groups() -> None:
+    def made(least: Any) -> tuple[Any, Any]:
+        opt = cr.optim.SGD([cr.ones(1)], 1.0)
+        schedule = cr.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=0, min_lr=least)
+        opt.add_param_group({"params": [cr.ones(2)], "lr": 0.5})
+        schedule.step(1.0)
+        return opt, schedule
+
+    opt, schedule = made(0.2)
+    schedule.step(1.0)
+    assert [g["lr"] for g in opt.param_groups] == [0.2, 0.2]
+    with pytest.raises(RuntimeError, match="min_lrs"):
+        made([0.2])[1].step(1.0)
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
 def test_schedules_multiply() -> None:
     found = []
     for lib in (cr, torch):
@@ -1026,6 +1147,15 @@ def test_averaged_model(kind: str) -> None:
         found.append([mean(x), *mean.parameters()])
         assert int(mean.n_averaged) == 4 and "module.weight" in mean.state_dict()
     close(found[0], found[1], 1e-6)
+
+
+def test_statistics_of_an_average() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(2, momentum=0.3), nn.Identity()).eval()
+    batches = [X((4, 2), "float32", seed=i).make(cr) for i in range(3)]
+    optim.swa_utils.update_bn(((x, 0) for x in batches), net)
+    assert net[0].momentum == 0.3 and not net.training and not net[0].training
+    mean = cr.stack(batches).mean((0, 1))
+    assert (net[0].running_mean - mean).abs().max().item() < 1e-6 and int(net[0].num_batches_tracked) == 3
 
 
 def test_restarts_take_fractions() -> None:

@@ -251,7 +251,8 @@ NAMED = Named([[1.0, 2.0]])
 NAMED.name = "a"
 X = cr.ones(3, 5)
 W = cr.ones(3, 5, requires_grad=True)
-COUNTED = (X, W, None, cr.float32, cr.Tensor, Named, NAMED, NAMED.__dict__)
+CPU = "".join(["c", "pu"])
+COUNTED = (X, W, CPU, None, cr.float32, cr.Tensor, Named, NAMED, NAMED.__dict__)
 REPEATED: dict[str, Callable[[], object]] = {
     "an operator": lambda: X + X,
     "a number": lambda: 2.5 * X - True,
@@ -272,12 +273,14 @@ REPEATED: dict[str, Callable[[], object]] = {
     "pieces": lambda: (X.split(2), X.chunk(2), X.unbind(1), X.max(1)),
     "properties": lambda: (X.shape, X.strides, X.dtype, X.device, X.T, X.grad, W.grad, X.data, X.is_leaf),
     "numbers out": lambda: (X.tolist(), X[0, 0].item(), float(X[0, 0]), X.sum() > 3, 1.0 in X),
-    "joined": lambda: (cr.cat([X, X]), cr.stack((X, X)), cr.vstack([X, X])),
+    "joined": lambda: (cr.cat([X, X]), cr.stack((X, X)), cr.vstack([X, X]), cr.cat([X + 1, X + 2])),
+    "ints that are made anew": lambda: (cr.zeros(int("300")), X.select(0, 2 - int("1")), cr.arange(int("1000"))),
     "in place": lambda: X.mul_(1).add_(0, alpha=2).clamp_(0, 1).copy_(X),
     "keywords": lambda: X.sum(dim=(0, 1), keepdim=True).reshape(shape=(1,)),
     "devices": lambda: (
         cr.Device("cpu"),
         cr.Device("ref"),
+        cr.Device(CPU, 0),
         X.to("ref").to("cpu"),
         cr.Generator().manual_seed(3).get_state(),
     ),

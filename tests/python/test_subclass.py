@@ -164,12 +164,28 @@ def test_other_classes(lib: Any) -> None:
         lib.sum(object())
 
 
+def test_calls_inside_a_conversion() -> None:
+    """The class of an operand counts, whatever the code of a later argument calls."""
+
+    class Late:
+        def __index__(self) -> int:
+            cr.sum(cr.ones(2), dim=0)
+            return 2
+
+    x = cr.ones(2).as_subclass(Sub)
+    late: Any = Late()
+    assert type(cr.add(x, x, alpha=late)) is Sub and type(cr.add(cr.ones(2), cr.ones(2), alpha=late)) is cr.Tensor
+    assert type(x.add(1, alpha=late)) is Sub and x.add(1, alpha=late).tolist() == [3, 3]
+
+
 def test_plain_results_inside() -> None:
     from chainrule._subclass import DisableTorchFunctionSubclass
 
     x = cr.ones(2).as_subclass(Sub)
     with DisableTorchFunctionSubclass():
         assert type(x + 1) is cr.Tensor and type(x[0]) is cr.Tensor
+        assert type(cr._core._disabled_torch_function_impl(cr.add, (), (x, 1), None)) is cr.Tensor
+        assert type(x + 1) is cr.Tensor  # after a call inside
     assert type(x + 1) is Sub and type(cr.nn.Buffer(cr.ones(1)) + 1) is cr.Tensor
     for bad in (int, 3):
         with pytest.raises(TypeError):

@@ -100,6 +100,11 @@ def test_special_tokens_are_opt_in(small: Tokenizer) -> None:
         small.encode("a", allowed_special=["<|x|>"])
     with pytest.raises(ValueError, match="a collection of names or 'all'"):
         small.encode("a", allowed_special="<|pad|>")
+    with pytest.raises(IndexError, match="token -1 is not in the vocabulary"):
+        list(small.decode_stream([-1]))
+    for bad in ("x", -1, 2**70):
+        with pytest.raises((TypeError, OverflowError)):
+            cr._core._tokenizer_encode(small._source, "a", (bad,), False)
 
 
 def test_a_stream_never_cuts_a_character(small: Tokenizer) -> None:

@@ -269,6 +269,8 @@ def test_other_bad_input() -> None:
         v.to(3.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         pow(v, 2, 3)  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        assert v < Value(2)  # type: ignore[operator]
     with pytest.raises(OverflowError):
         Value(10**400)
     assert Value(10**30).data == 1e30

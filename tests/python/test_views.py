@@ -160,6 +160,8 @@ def test_shape_of_data() -> None:
         cr.Tensor([1, 2, 3], shape=[2, 2])
     with pytest.raises(TypeError, match="argument 'shape' must be ints, not str"):
         cr.Tensor([1, 2, 3], shape="3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        pow(cr.ones(2), 2, 3)  # type: ignore[misc]
 
 
 def test_names_of_devices() -> None:

@@ -81,12 +81,19 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """One epoch further, or to ``epoch``."""
-        _outside()
         self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        _outside()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._apply(self.get_lr if epoch is None else self._get_closed_form_lr)
+
+    def _apply(self, compute: Callable[[], list[float]]) -> None:
+        """Sets the rates that ``compute`` gives."""
         self._get_lr_called_within_step = True
         try:
-            rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
+            rates = compute()
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
@@ -108,6 +115,16 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on where ``state_dict`` was taken."""
         self.__dict__.update(state_dict)
+
+
+def _attributes(f: Any) -> dict[str, Any] | None:
+    """What a state dict holds of a callable; None: a plain function."""
+    return None if f is None or isinstance(f, FunctionType) else dict(f.__dict__)
+
+
+def _load_attributes(f: Any, kept: dict[str, Any] | None) -> None:
+    if kept is not None:
+        f.__dict__.update(kept)
 
 
 class LambdaLR(LRScheduler):
@@ -134,14 +151,13 @@ class LambdaLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         return {
             **super().state_dict(),
-            "lr_lambdas": [None if isinstance(f, FunctionType) else dict(f.__dict__) for f in self.lr_lambdas],
+            "lr_lambdas": [_attributes(f) for f in self.lr_lambdas],
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for f, kept in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
-            if kept is not None:
-                f.__dict__.update(kept)
+            _load_attributes(f, kept)
 
 
 _LRScheduler = LRScheduler  # the name before PyTorch 2.0
@@ -348,12 +364,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 at = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
                 length = self.T_0 * self.T_mult**n
             self.T_cur, self.T_i = at, length
-        self._step_count += 1
         self.last_epoch = math.floor(epoch)
-        rates = self.get_lr()
-        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = lr
-        self._last_lr = rates
+        self._apply(self.get_lr)
 
 
 def _cosine(start: float, end: float, part: float) -> float:
@@ -400,17 +412,20 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         top = pct_start * total_steps - 1
-        self._phases = [
-            (top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
-        ]  # last step, and from where to where
+        up, down = ("max_momentum", "base_momentum"), ("base_momentum", "max_momentum")
+        phases: list[tuple[float, str, str, tuple[str, str]]] = [(top, "initial_lr", "max_lr", up)]
         if three_phase:
-            self._phases += [(2 * top, "max_lr", "initial_lr", "base_momentum", "max_momentum")]
-            self._phases += [(total_steps - 1.0, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+            phases += [(2 * top, "max_lr", "initial_lr", down)]
+            phases += [(total_steps - 1, "initial_lr", "min_lr", ("max_momentum", "max_momentum"))]
         else:
-            self._phases += [(total_steps - 1.0, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+            phases += [(total_steps - 1, "max_lr", "min_lr", down)]
+        self._schedule_phases: list[dict[str, Any]] = [
+            {"end_step": end, "start_lr": lr0, "end_lr": lr1, "start_momentum": m0, "end_momentum": m1}
+            for end, lr0, lr1, (m0, m1) in phases
+        ]
         groups = optimizer.param_groups
-        if cycle_momentum and not {"momentum", "betas"} & set(groups[0]):
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        if cycle_momentum:
+            self.use_beta1 = _cycles_beta1(optimizer)
         if last_epoch == -1:
             spread = [
                 self._each(x, len(groups), name)
@@ -433,11 +448,14 @@ class OneCycleLR(LRScheduler):
     def _annealed(self, group: Group) -> tuple[float, float | None]:
         """Rate and momentum at ``last_epoch``."""
         anneal, start, n = _cosine if self._anneal_func_type == "cos" else _straight, 0.0, self.last_epoch
-        for end, lr0, lr1, m0, m1 in self._phases:
-            if n <= end or end == self._phases[-1][0]:
+        for phase in self._schedule_phases:
+            end = phase["end_step"]
+            if n <= end or phase is self._schedule_phases[-1]:
                 part = (n - start) / (end - start)
-                return anneal(group[lr0], group[lr1], part), (
-                    anneal(group[m0], group[m1], part) if self.cycle_momentum else None
+                return anneal(group[phase["start_lr"]], group[phase["end_lr"]], part), (
+                    anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                    if self.cycle_momentum
+                    else None
                 )
             start = end
         raise AssertionError  # the last phase takes all other steps
@@ -462,7 +480,7 @@ class CyclicLR(LRScheduler):
     2^(1 - c) ("triangular2"), gamma^n ("exp_range").  Momentum, or beta 1, goes the other way (Smith 2017).
     ValueError: an optimizer without momentum to cycle."""
 
-    _apart = ("optimizer", "_scale_fn")
+    _apart = ("optimizer", "_scale_fn_custom")
 
     def __init__(
         self,
@@ -492,24 +510,24 @@ class CyclicLR(LRScheduler):
         self.max_lrs = OneCycleLR._each(max_lr, len(groups), "max_lr")
         up, down = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
         self.total_size, self.step_ratio = up + down, up / (up + down)
-        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            if not {"momentum", "betas"} & set(optimizer.defaults):
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = _cycles_beta1(optimizer)
             self.base_momentums = OneCycleLR._each(base_momentum, len(groups), "base_momentum")
             self.max_momentums = OneCycleLR._each(max_momentum, len(groups), "max_momentum")
             if last_epoch == -1:
-                for momentum, group in zip(self.max_momentums, groups, strict=True):
-                    _set_momentum(group, momentum)
+                for low, high, group in zip(self.base_momentums, self.max_momentums, groups, strict=True):
+                    _set_momentum(group, high)
+                    group.update(max_momentum=high, base_momentum=low)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
 
     def scale_fn(self, x: float) -> float:
         """The height of cycle, or at step, x."""
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "exp_range":
             return float(self.gamma**x)
         return 1.0 if self.mode == "triangular" else float(1 / 2 ** (x - 1))
@@ -526,6 +544,20 @@ class CyclicLR(LRScheduler):
             ):
                 _set_momentum(group, high - (high - low) * height)
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "_scale_fn_custom": _attributes(self._scale_fn_custom)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
+        _load_attributes(self._scale_fn_custom, state_dict["_scale_fn_custom"])
+
+
+def _cycles_beta1(optimizer: Optimizer) -> bool:
+    """Is the momentum that a schedule cycles a beta?  ValueError: there is none."""
+    if not {"momentum", "betas"} & set(optimizer.defaults):
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" in optimizer.defaults
 
 
 def _set_momentum(group: Group, momentum: float) -> None:
@@ -612,7 +644,10 @@ class SequentialLR(LRScheduler):
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         i = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[i]
-        scheduler.step(0 if i and self._milestones[i - 1] == self.last_epoch else None)
+        if i and self._milestones[i - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
@@ -661,17 +696,16 @@ class ReduceLROnPlateau(LRScheduler):
             threshold,
             threshold_mode,
         )
-        self.cooldown, self.min_lrs, self.eps = (
-            cooldown,
-            list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * n,
-            eps,
-        )
+        self.cooldown, self.eps = cooldown, eps
+        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
+        self.min_lrs = list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * n
+        self.mode_worse = math.inf if mode == "min" else -math.inf
         self.last_epoch = 0
         self._last_lr = self._rates()
         self._reset()
 
     def _reset(self) -> None:
-        self.best = math.inf if self.mode == "min" else -math.inf
+        self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
     @property
@@ -698,9 +732,20 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                lr = max(group["lr"] * self.factor, least)
-                if group["lr"] - lr > self.eps:
-                    group["lr"] = lr
+            self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._rates()
+
+    def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):  # groups were added
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from when"
+                    f" `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}): set the `min_lrs` field to as many"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            lr = max(group["lr"] * self.factor, least)
+            if group["lr"] - lr > self.eps:
+                group["lr"] = lr

@@ -193,10 +193,8 @@ class Optimizer:
                 grad = p.grad
                 if set_to_none:
                     p.grad = None
-                elif grad is not None and grad.requires_grad:
-                    p.grad = _core.zeros_like(grad)
                 elif grad is not None:
-                    grad.zero_()
+                    p.grad = (grad.detach() if grad.requires_grad else grad).zero_()
 
     # ---- hooks ----
 

@@ -146,13 +146,13 @@ class SWALR(LRScheduler):
             raise ValueError(f"swa_lr must have the same length as optimizer.param_groups: {len(rates)}, {len(groups)}")
         for rate, group in zip(rates, groups, strict=True):
             group["swa_lr"] = rate
-        self.anneal_epochs, self._strategy = anneal_epochs, anneal_strategy
+        self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
     def _part(self, n: int) -> float:
         """How much of the way is done after n steps."""
         t = max(0.0, min(1.0, n / max(1, self.anneal_epochs)))
-        return t if self._strategy == "linear" else 1 - _cosine(1.0, 0.0, t)
+        return t if self._anneal_strategy == "linear" else 1 - _cosine(1.0, 0.0, t)
 
     def get_lr(self) -> list[float]:
         n = self._step_count - 1
