@@ -1,4 +1,4 @@
-"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).
+"""How Sphinx makes pages of the Markdown files here, in docs/, and in the rooms of src/ (make docs).
 The source folder is the repository's root, so that links between them are the same on a page, in an
 editor and on a repository's web site.
 
@@ -29,7 +29,7 @@ author = "The chainrule developers"
 copyright = "2026, " + author
 release = chainrule.__version__
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md"]
+include_patterns = ["*.md", "docs/**/*.md", "src/**/*.md", "python/README.md"]
 exclude_patterns = ["build", ".git"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3

@@ -16,13 +16,11 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule import Tokenizer
-from conftest import FULL, ROOT
+from conftest import FULL, PAGES
 from hypothesis import given
 from hypothesis import strategies as st
 
-TEXT = (ROOT / "docs" / "design.md").read_text(
-    encoding="utf-8"
-) + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
+TEXT = PAGES + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
 OLD = unicodedata.ucd_3_2_0  # characters that every version of every library knows
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
