@@ -43,3 +43,29 @@ def test_header() -> None:
     declared = set(re.findall(r"^(?!typedef|inline)\w[\w ]*[ *](cr_\w+)\(", text, re.MULTILINE))
     made = re.findall(r"{c:function} [^(]*?(\w+)\(", reference.header(text))
     assert len(declared) > 400 and set(made) == declared and len(made) == len(declared)
+
+
+def test_signatures() -> None:
+    """A class of nn names its arguments; those that take any arguments are PyTorch's."""
+    nn = importlib.import_module("chainrule.nn")
+    kinds = [
+        x for name in nn.__all__ if inspect.isclass(x := getattr(nn, name)) and x.__module__.startswith("chainrule")
+    ]
+    wide = {
+        kind.__name__
+        for kind in kinds
+        if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(kind).parameters.values())
+    }
+    assert wide == {"Identity", "LazyModuleMixin"} and len(kinds) > 150
+
+
+LINES = {"docs/design.md": 200, "docs/performance.md": 100, "README.md": 150, "CHANGELOG.md": 60}
+
+
+def test_pages_stay_short() -> None:
+    """A page of a room has at most 80 lines; of the changelog, the version that is not released counts."""
+    rooms = [*(ROOT / "src").rglob("*.md"), ROOT / "python" / "README.md"]
+    limits = {**{ROOT / name: most for name, most in LINES.items()}, **dict.fromkeys(rooms, 80)}
+    texts = {page: page.read_text(encoding="utf-8").split("\n## 0.0")[0].splitlines() for page in limits}
+    assert not [(page.name, len(lines)) for page, lines in texts.items() if len(lines) > limits[page]]
+    assert len(rooms) > 12
