@@ -228,11 +228,13 @@ def pages() -> dict[str, str]:
     examples = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", EXAMPLES.read_text(), re.MULTILINE | re.DOTALL))
     names = [name for names in in_groups().values() for name in names]
     assert not examples.keys() - set(names), "an example of no class of nn"
-    return {
-        name: f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: chainrule.nn\n\n"
-        f".. auto{'function' if name.islower() else 'class'}:: {name}\n\n{as_rst(examples.get(name, ''))}"
-        for name in names
-    }
+    return {name: page(name, examples.get(name, "")) for name in names}
+
+
+def page(name: str, example: str) -> str:
+    directive = "autofunction" if name.islower() else "autoclass"
+    below = textwrap.indent(as_rst(example), "   ")
+    return f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: chainrule.nn\n\n.. {directive}:: {name}\n\n{below}"
 
 
 def signatures() -> dict[str, tuple[str, str]]:
