@@ -4,7 +4,8 @@ public_header()  the text of include/chainrule.h with the parts that it includes
 header()         that text as MyST: groups are headings, functions and macros are entries, types are code
 functions()      the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
 classes()        the classes of chainrule.nn, group by group, as links to their pages
-pages()          name of such a page -> its text: the class, its formula and example of docs/reference/nn-examples.md
+pages()          name of such a page -> its text: a class, its formula and example of docs/reference/nn-examples.md;
+                 or a group
 signatures()     name -> signature with types, from the stub of the extension; the functions themselves have no types
 """
 
@@ -204,15 +205,19 @@ def first_sentence(name: str) -> str:
     return re.split(r"(?<=[^A-Z .]{2})[.:;] +(?=[A-Za-z(])", text, maxsplit=1)[0].removesuffix(".")
 
 
+def slug(title: str) -> str:
+    return "group-" + title.lower().replace(" ", "-")  # a name that differs from a class in more than case
+
+
 def classes() -> str:
-    return "\n".join(
+    """The side bar has the groups, by their pages."""
+    groups = in_groups()
+    lists = "\n".join(
         f"## {title}\n\n"
-        + "\n".join(f"* {{doc}}`{name} <nn/{name}>` - {plain(first_sentence(name))}" for name in names)
-        + "\n\n```{toctree}\n:hidden:\n\n"
-        + "\n".join(f"nn/{name}" for name in names)
-        + "\n```\n"
-        for title, names in in_groups().items()
+        + "".join(f"* {{doc}}`{name} <nn/{name}>` - {plain(first_sentence(name))}\n" for name in names)
+        for title, names in groups.items()
     )
+    return f"{lists}\n```{{toctree}}\n:hidden:\n\n" + "".join(f"nn/{slug(title)}\n" for title in groups) + "```\n"
 
 
 def as_rst(markdown: str) -> str:
@@ -226,9 +231,14 @@ def as_rst(markdown: str) -> str:
 
 def pages() -> dict[str, str]:
     examples = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", EXAMPLES.read_text(), re.MULTILINE | re.DOTALL))
-    names = [name for names in in_groups().values() for name in names]
-    assert not examples.keys() - set(names), "an example of no class of nn"
-    return {name: page(name, examples.get(name, "")) for name in names}
+    groups = in_groups()
+    names = {name for names in groups.values() for name in names}
+    assert not examples.keys() - names, "an example of no class of nn"
+    found = {name: page(name, examples.get(name, "")) for name in names}
+    for title, members in groups.items():
+        entries = "".join(f"   {name}\n" for name in members)
+        found[slug(title)] = f"{title}\n{'=' * len(title)}\n\n.. toctree::\n\n{entries}"
+    return found
 
 
 def page(name: str, example: str) -> str:
