@@ -48,7 +48,7 @@ sanitize: build/.for-test build ## the C tests under the address, undefined-beha
 	@$(TESTS) --stage address --stage thread
 
 docs: build/.for-docs build ## the documentation as web pages, in build/html
-	@$(BIN)/python -m sphinx -E -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/docs/index.html"
+	@$(BIN)/python -m sphinx -E -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/index.html"
 
 install: build ## headers, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"

@@ -182,8 +182,7 @@ BEYOND_CACHES = (
 COLUMN = (
     "the number of each row is spread over a block in the first-level cache before the product, one store per vector"
 )
-# why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what
-# was tried
+# why a call takes more than 1.5 times PyTorch's time, where it does
 REASONS = {
     "unique_consecutive(s)": (
         "the runs are counted before they are written, so that all threads can write; PyTorch makes one pass"

@@ -1,4 +1,4 @@
-"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).
+"""How Sphinx makes pages of the Markdown files here, in docs/, and in the rooms of src/ (make docs).
 The source folder is the repository's root, so that links between them are the same on a page, in an
 editor and on a repository's web site.
 
@@ -21,7 +21,9 @@ try:
     import chainrule
 except ImportError as problem:
     raise RuntimeError("the reference is made of the Python extension, which this build lacks (make deps)") from problem
+import latex2mathml.converter  # noqa: E402
 import reference  # noqa: E402
+from docutils import nodes  # noqa: E402
 from sphinx.util import logging  # noqa: E402
 
 project = "chainrule"
@@ -29,24 +31,32 @@ author = "The chainrule developers"
 copyright = "2026, " + author
 release = chainrule.__version__
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md"]
-exclude_patterns = ["build", ".git"]
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "docs/reference/nn/*.rst", "src/**/*.md", "python/README.md"]
+exclude_patterns = ["build", ".git", "docs/reference/nn-examples.md"]  # examples are on the pages of their classes
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-output) > div.highlight > pre"
 autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False  # a layer's forward is that of Module to a reader
 autodoc_member_order = "bysource"
 add_module_names = False
+maximum_signature_line_length = 100
+python_use_unqualified_type_names = True
 toc_object_entries = False
 html_theme = "furo"
 html_title = f"chainrule {release}"
 html_copy_source = False
+html_math_renderer = "mathml"
 smartquotes = False  # a quote in a docstring is code more often than not
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,
+    "<!-- made: classes -->": reference.classes,
     "<!-- made: header -->": lambda: reference.header(reference.public_header()),
 }
 SIGNATURES = reference.signatures()
@@ -103,7 +113,39 @@ def module_names(module: str) -> "list[str]":
     return [name for name in thing.__all__ if not isinstance(getattr(thing, name), type(re))]
 
 
+def write_pages(app, config):  # type: ignore[no-untyped-def]
+    """A page for each class of nn; git ignores them."""
+    folder = ROOT / "docs" / "reference" / "nn"
+    folder.mkdir(exist_ok=True)
+    pages = reference.pages()
+    for old in folder.glob("*.rst"):
+        if old.stem not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        (folder / f"{name}.rst").write_text(text, encoding="utf-8")
+
+
+def write_index(app, problem):  # type: ignore[no-untyped-def]
+    """The first page lies below docs/, as in the repository."""
+    if not problem:
+        there = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
+        Path(app.outdir, "index.html").write_text(f'{there}<a href="docs/index.html">{html_title}</a>\n')
+
+
+def formula(display: str):  # type: ignore[no-untyped-def]
+    """Formulas are MathML, which browsers show by themselves, also offline and in dark mode."""
+
+    def visit(translator, node):  # type: ignore[no-untyped-def]
+        translator.body.append(latex2mathml.converter.convert(node.astext(), display=display))
+        raise nodes.SkipNode
+
+    return visit, None
+
+
 def setup(app):  # type: ignore[no-untyped-def]
+    app.connect("config-inited", write_pages)
+    app.connect("build-finished", write_index)
+    app.add_html_math_renderer("mathml", formula("inline"), formula("block"))
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", read_signature)

@@ -7,7 +7,9 @@
  *             gradients).
  * Ownership   A function that returns a tensor returns a new reference that the caller owns.
  *             Release it with cr_release, or work inside a scope: it owns every new handle of its
- *             thread.  Arguments are borrowed.  "borrowed" in a comment means: do not release.
+ *             thread.  Arguments are borrowed.  "borrowed" in a comment means: do not release; it
+ *             is valid as long as its lender keeps it (a gradient: until the next backward pass or
+ *             cr_set_grad), or longer after cr_retain.
  * Errors      A failed call returns NULL (or a status other than CR_OK) and sets cr_error().  A
  *             NULL argument gives a NULL result and keeps the first message until
  *             cr_error_clear(), so a chain of calls needs one check at its end.  An absent optional

@@ -6,7 +6,7 @@ where the library is (build/release)
 A page is README.md or a file below docs/.  Its blocks run from top to bottom in a folder of the page's own:
   python    all in one process c         the blocks from one `main` to the next are a program,
   compiled and run where its main stands sh        a script; `chainrule` is the program of this
-  build, and an installed library lies where pkg-config and CMake look output    what the block
+  build, and the library is installed in $HOME/.local where a script names pkg-config or CMake output    what the block
   above printed: `...` stands for anything, a number with four or more decimals may be off by one in
   the last.
             What python and c print must be shown.
@@ -85,18 +85,15 @@ def close(shown: str, printed: str) -> bool:
 
 
 def environment(folder: Path, installed: bool) -> dict[str, str]:
-    """For scripts; the library is installed below the page's folder where a script asks for it."""
+    """For scripts.  The library is installed in .local of the page's folder, which is then $HOME, where a script asks
+    for it; nothing else says where it is."""
     found = {**os.environ, "PATH": f"{BUILD}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(BUILD / "python")}
-    prefix = folder / ".installed"
+    prefix = folder / ".local"
     if installed and not prefix.exists():
         subprocess.run(["cmake", "--install", str(BUILD), "--prefix", str(prefix)], check=True, capture_output=True)
-    for library in prefix.glob("lib*/**/pkgconfig"):
-        found |= {
-            "PKG_CONFIG_PATH": str(library),
-            "LD_LIBRARY_PATH": str(library.parent),
-            "CMAKE_PREFIX_PATH": str(prefix),
-        }
-    return found
+        if (prefix / "lib64").is_dir() and not (prefix / "lib").exists():  # the pages say lib
+            (prefix / "lib").symlink_to("lib64")
+    return {**found, "HOME": str(folder)} if prefix.exists() else found
 
 
 def run_python(block: Block, page: Path, names: dict[str, object]) -> str:

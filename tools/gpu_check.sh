@@ -68,7 +68,7 @@ step 18 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
 model="--layers 12 --heads 12 --width 768 --context 1024 --batch 8"
 [ -z "$QUICK" ] || model="--layers 1 --heads 2 --width 32 --context 32 --batch 2"
 # shellcheck disable=SC2086  # words
-step 20 train 60 "$build/chainrule" train --data docs/design.md --device cuda --dtype bf16 --steps 20 --sample 0 $model \
+step 20 train 60 "$build/chainrule" train --data docs/howto/*.md --device cuda --dtype bf16 --steps 20 --sample 0 $model \
     --out "$out/trained" --overwrite
 step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
     --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))

@@ -3,13 +3,19 @@
 public_header()  the text of include/chainrule.h with the parts that it includes
 header()         that text as MyST: groups are headings, functions and macros are entries, types are code
 functions()      the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
+classes()        the classes of chainrule.nn, group by group, as links to their pages
+pages()          name of such a page -> its text: a class, its formula and example of docs/reference/nn-examples.md;
+                 or a group
 signatures()     name -> signature with types, from the stub of the extension; the functions themselves have no types
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -156,6 +162,89 @@ def functions() -> str:
         + "\n```\n"
         for title, names in groups().items()
     )
+
+
+# ---- chainrule.nn ----
+
+GROUPS = {  # title -> the modules of chainrule.nn whose classes it has
+    "Modules and containers": "module containers",
+    "Linear layers": "linear",
+    "Activations": "activation",
+    "Convolutions": "conv",
+    "Pooling": "pooling",
+    "Normalization": "norm",
+    "Dropout": "dropouts",
+    "Embeddings": "embedding",
+    "Recurrent layers": "rnn",
+    "Attention and transformers": "multihead transformer rotary",
+    "Losses": "loss margin_loss adaptive",
+    "Distances": "distance",
+    "Padding": "padding",
+    "Rearranging and resampling": "rearrange upsample",
+    "Layers of a size that the first input gives": "lazy",
+    "Quantized layers": "quantized",
+}
+EXAMPLES = ROOT / "docs" / "reference" / "nn-examples.md"
+
+
+def in_groups() -> dict[str, list[str]]:
+    """Title -> the public names of nn in that group, functions last."""
+    nn = importlib.import_module("chainrule.nn")
+    group = {module: title for title, modules in GROUPS.items() for module in modules.split()}
+    found: dict[str, list[str]] = {title: [] for title in GROUPS}
+    for name in nn.__all__:
+        home, _, module = getattr(getattr(nn, name), "__module__", "").rpartition(".")
+        if home == "chainrule.nn" and module in group:
+            found[group[module]].append(name)
+    return {title: sorted(names, key=lambda n: (n.islower(), n)) for title, names in found.items()}
+
+
+def first_sentence(name: str) -> str:
+    thing = getattr(importlib.import_module("chainrule.nn"), name)
+    text = " ".join((inspect.getdoc(thing) or "").replace("``", "").split())
+    return re.split(r"(?<=[^A-Z .]{2})[.:;] +(?=[A-Za-z(])", text, maxsplit=1)[0].removesuffix(".")
+
+
+def slug(title: str) -> str:
+    return "group-" + title.lower().replace(" ", "-")  # a name that differs from a class in more than case
+
+
+def classes() -> str:
+    """The side bar has the groups, by their pages."""
+    groups = in_groups()
+    lists = "\n".join(
+        f"## {title}\n\n"
+        + "".join(f"* {{doc}}`{name} <nn/{name}>` - {plain(first_sentence(name))}\n" for name in names)
+        for title, names in groups.items()
+    )
+    return f"{lists}\n```{{toctree}}\n:hidden:\n\n" + "".join(f"nn/{slug(title)}\n" for title in groups) + "```\n"
+
+
+def as_rst(markdown: str) -> str:
+    """Formulas and blocks of code; there is nothing else in a section of EXAMPLES."""
+    out = []
+    for formula, kind, code in re.findall(r"^\$\$(.*?)\$\$$|^```(\w+)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL):
+        directive = f".. code-block:: {kind}" if kind else ".. math::"
+        out.append(f"{directive}\n\n{textwrap.indent((code or formula).strip(), '   ')}\n")
+    return "\n".join(out)
+
+
+def pages() -> dict[str, str]:
+    examples = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", EXAMPLES.read_text(), re.MULTILINE | re.DOTALL))
+    groups = in_groups()
+    names = {name for names in groups.values() for name in names}
+    assert not examples.keys() - names, "an example of no class of nn"
+    found = {name: page(name, examples.get(name, "")) for name in names}
+    for title, members in groups.items():
+        entries = "".join(f"   {name}\n" for name in members)
+        found[slug(title)] = f"{title}\n{'=' * len(title)}\n\n.. toctree::\n\n{entries}"
+    return found
+
+
+def page(name: str, example: str) -> str:
+    directive = "autofunction" if name.islower() else "autoclass"
+    below = textwrap.indent(as_rst(example), "   ")
+    return f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: chainrule.nn\n\n.. {directive}:: {name}\n\n{below}"
 
 
 def signatures() -> dict[str, tuple[str, str]]:

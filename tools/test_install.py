@@ -193,6 +193,24 @@ def test_cmake(prefix: Path, folder: Path) -> None:
         print(f"find_package, {kind}:", run(folder / "build" / kind).strip())
 
 
+def test_page(_: Path, folder: Path) -> None:
+    """docs/howto/embedding.md to the letter, as a user with a home folder and nothing else."""
+    page = (ROOT / "docs/howto/embedding.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(console|c|cmake|sh)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^\$ (make install .*?)(?: +#.*)?$", blocks[0][1], re.MULTILINE)
+    need(len(commands) == 1, "the page does not install")
+    where = {"HOME": str(folder), "PKG_CONFIG_PATH": "", "LD_LIBRARY_PATH": "", "CMAKE_PREFIX_PATH": ""}
+    run("sh", "-euc", f"cd '{ROOT}' && {commands[0]}", **where)
+    if (folder / ".local/lib64").is_dir():
+        (folder / ".local/lib").symlink_to("lib64")
+    for kind, text in blocks:
+        if named := re.match(r"(?:/\*|#) ([\w-]+\.\w+)\b", text):
+            (folder / named[1]).write_text(text, encoding="utf-8")
+        elif kind == "sh":
+            said = run("sh", "-euc", f"cd '{folder}'\n{text}", **where).splitlines()[-1]
+            need(said == "3", f"the page's program says {said}")
+
+
 def real_cmake() -> str:
     """The program itself: PyPI's `cmake` is a script in Python that calls it."""
     code = "import cmake, os; print(os.path.join(cmake.CMAKE_BIN_DIR, 'cmake'))"
@@ -268,13 +286,14 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
-        needed = {test_pkg_config: "pkg-config", test_musl: "musl-gcc"}
+        needed = {test_pkg_config: "pkg-config", test_page: "pkg-config", test_musl: "musl-gcc"}
         for test in (
             test_library,
             test_paths,
             test_static_names,
             test_pkg_config,
             test_cmake,
+            test_page,
             test_strange_folder,
             test_musl,
             test_python_free,

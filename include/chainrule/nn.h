@@ -175,12 +175,14 @@ typedef struct cr_cross_entropy_options {
 cr_cross_entropy_options cr_cross_entropy_defaults(void);   /* -100, 0, CR_MEAN */
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target,
                             const cr_cross_entropy_options *o);
+                            /* -log softmax(logits)[target] : logits (..., V), target (...) of
+                               ints -> (), with CR_EACH (...); o NULL: defaults.  The mean is over
+                               targets other than ignore_index */
 cr_tensor *cr_linear_cross_entropy(const cr_tensor *x, const cr_tensor *w,
                                    const cr_tensor *target,
                                    const cr_cross_entropy_options *o);
-                            /* of the logits x w^T, which no tensor holds: x (..., C), w (V, C) */
-                            /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o
-                               NULL: defaults */
+                            /* the same of logits x w^T, which no tensor holds: x (..., C),
+                               w (V, C) */
 
 /* ---- parameters: tensors by name */
 typedef struct cr_params cr_params;
@@ -268,6 +270,8 @@ cr_tensor  *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt);
                             /* like's shape and device, in host memory that CUDA kernels access
                                (slowly); host devices: cr_zeros; other devices: an error */
 cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
+                            /* keeps the parameters, not p: p may be freed before it; a parameter
+                               that joins p later is not trained */
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);
                             /* add a parameter group */
 void        cr_optim_free(cr_optim *opt);
@@ -337,10 +341,10 @@ cr_tokenizer *cr_tokenizer_bytes(void);                 /* 256 tokens, one for e
 cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);
                             /* one token for each code point of this UTF-8 text, in code-point
                                order */
-cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file,
-    or a folder with one: cr_tokenizer_save's,
-                               tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe,
-                               SentencePiece's .model, BERT's vocab.txt; or a GGUF file */
+cr_tokenizer *cr_tokenizer_load(const char *path);
+                            /* path: a file, or a folder that has one: what cr_tokenizer_save wrote,
+                               tokenizer.json, vocab.json with merges.txt, encoder.json with
+                               vocab.bpe, SentencePiece's .model, BERT's vocab.txt, or GGUF */
 typedef struct cr_bpe_training {
     int64_t vocabulary;     /* tokens in all: 256 bytes, special ones, and merges */
     int64_t min_frequency;  /* a pair that is rarer is not merged */
@@ -406,7 +410,7 @@ const char   *cr_chat_format(const char *folder, const cr_tokenizer *t);
 const char   *cr_chat_end(const char *format); /* the special token that ends an answer */
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
-cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped */
+cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped: as cr_load's */
 cr_tokens    *cr_tokens_join(int n, const cr_tokens *const *parts);
                             /* one sequence, over their memory; of one vocabulary */
 cr_status     cr_tokens_save(const cr_tokens *t, const char *path);
@@ -438,7 +442,9 @@ cr_status   cr_save(const char *path, const cr_params *tensors, const char *meta
 cr_params  *cr_load(const char *path, const cr_device *dev);
                             /* all tensors of a safetensors file (memory-mapped on cpu), of a
                                GGUF file (quantized ones as f32), of a folder of Hugging Face, or of
-                               a checkpoint's weights */
+                               a checkpoint's weights.  The map lives as long as a tensor over it;
+                               writes to a tensor do not reach the file.  Meanwhile the file may be
+                               replaced or removed, but not written in place or cut short */
 cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char *config,
                            int64_t shard_bytes);
                             /* Hugging Face's layout: model.safetensors, or shards of at most so

@@ -543,8 +543,13 @@ typedef struct cr_custom_op {
     cr_tensor *(*forward)(const cr_custom_call *c); /* returns a new tensor (owned) */
     cr_status (*backward)(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx);
                             /* sets dx[i] (owned; CR_NONE: no gradient); NULL: not differentiable */
-} cr_custom_op;
-cr_status   cr_custom_register(const cr_custom_op *op); /* copied; the name must be new */
+} cr_custom_op;             /* dx[i] of every float input whose gradient is not zero, in its shape;
+                               unneeded ones are dropped.  Callbacks run in scopes of their own that
+                               release what they make but the results; forward with recording off,
+                               on the caller's thread, backward on that of the pass, recorded under
+                               create_graph */
+cr_status   cr_custom_register(const cr_custom_op *op);
+                            /* copied, for the whole process and for good; the name must be new */
 cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
                             const void *params);
 

@@ -3,8 +3,8 @@
 A profile function notes the code that runs.  Its names say which globals, cells, attributes and entries of containers
 the step may read; ``Walk`` visits what is reachable by these names.  Numbers and texts are compared by value, other
 objects by identity, containers item by item.  A step that reads what cannot be compared (a clock, a file, an iterator,
-random numbers of Python) is refused, and so is one that changes what it reads: a replay would not.  docs/design.md has
-the rule."""
+random numbers of Python) is refused, and so is one that changes what it reads: a replay would not.  src/plan/README.md
+has the rule ("What a step may read")."""
 
 from __future__ import annotations
 

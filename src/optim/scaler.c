@@ -1,6 +1,7 @@
 /* scaler.c - loss scaling: gradients of float16 underflow, so the loss is multiplied by a scale and the gradients
  * are divided by it.  A step whose gradients are infinite or NaN is skipped, and the scale falls; after a number of
- * steps without that it grows. */
+ * steps without that it grows.  Infinities show in the sum of squares that clipping needs anyway; the inverse of the
+ * scale is a factor in the optimizer's own pass. */
 #include "optim.h"
 
 #include <math.h>

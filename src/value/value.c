@@ -9,6 +9,9 @@
  * the gradients of its inputs its own gradient times the derivative of its operation.  This is the
  * chain rule.
  *
+ * A node takes 64 bytes.  The walk allocates nothing: Kahn's order, whose lists go through the nodes.  Reference
+ * counts are plain numbers, which halves the cost of a multiplication; so a Value belongs to one thread.
+ *
  * Vectors are cr_tensor's.  A Value remembers a device but is computed on the host.  pool.c has the
  * memory of nodes.  The idea and the names are from Andrej Karpathy's micrograd. */
 #include <math.h>
@@ -55,8 +58,7 @@ struct cr_value {
     int refs;
     int uses;                                       /* in a walk: nodes that have not yet added their gradient; 0
                                                      * otherwise */
-    uint32_t thread;                                /* the owner, 0: none; counts are plain numbers, which halves the
-                                                     * cost of a multiplication */
+    uint32_t thread;                                /* the owner, 0: none */
     uint8_t op, device;                             /* device: its number in cr_device_at */
 };
 _Static_assert(sizeof(cr_value) == 64, "a Value is one cache line");

@@ -18,6 +18,7 @@ LEVEL = int(
     os.environ.get("CHAINRULE_TEST_FULL") or 0
 )  # 0: make test, 1: make test-all, 2: all that there is, which takes an hour
 FULL = LEVEL >= 1
+PAGES = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs" / "howto").glob("*.md")))  # some text
 REPORT: Counter[str] = Counter()  # what -> how many ran, for the result line
 
 sys.path.insert(0, str(BUILD / "python"))

@@ -43,3 +43,30 @@ def test_header() -> None:
     declared = set(re.findall(r"^(?!typedef|inline)\w[\w ]*[ *](cr_\w+)\(", text, re.MULTILINE))
     made = re.findall(r"{c:function} [^(]*?(\w+)\(", reference.header(text))
     assert len(declared) > 400 and set(made) == declared and len(made) == len(declared)
+
+
+def test_signatures() -> None:
+    """A class of nn names its arguments; those that take any arguments are PyTorch's."""
+    nn = importlib.import_module("chainrule.nn")
+    kinds = [
+        x for name in nn.__all__ if inspect.isclass(x := getattr(nn, name)) and x.__module__.startswith("chainrule")
+    ]
+    wide = {
+        kind.__name__
+        for kind in kinds
+        if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(kind).parameters.values())
+    }
+    assert wide == {"Identity", "LazyModuleMixin"} and len(kinds) > 150
+
+
+LINES = {"docs/design.md": 200, "docs/performance.md": 100, "README.md": 150}
+
+
+def test_pages_stay_short() -> None:
+    """A page of a room has at most 80 lines, the newest version of the changelog 60."""
+    rooms = [*(ROOT / "src").rglob("*.md"), ROOT / "python" / "README.md"]
+    limits = {**{ROOT / name: most for name, most in LINES.items()}, **dict.fromkeys(rooms, 80)}
+    lines = {page: len(page.read_text(encoding="utf-8").splitlines()) for page in limits}
+    assert not [(page, n) for page, n in lines.items() if n > limits[page]] and len(rooms) > 12
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert len(newest.splitlines()) <= 60

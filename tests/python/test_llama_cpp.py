@@ -15,10 +15,10 @@ import pytest
 from chainrule import models
 from chainrule.data import Tokenizer
 from chainrule.models.decoder import Decoder
-from conftest import BUILD
+from conftest import BUILD, PAGES
 
 PROGRAM = BUILD / "chainrule"
-TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+TEXT = PAGES[:10_000]
 TEXTS = (
     TEXT,
     "  two  spaces\n\n\tit's 12345 ß 漢字 😀 e\u0301\u00a0end ",

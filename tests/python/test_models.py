@@ -18,7 +18,7 @@ import pytest
 from chainrule import optim
 from chainrule.data import TokenFile
 from chainrule.models import GPT, Llama, load_checkpoint, save_checkpoint
-from conftest import BUILD, ROOT
+from conftest import BUILD, PAGES, ROOT
 
 try:
     import torch as _torch
@@ -349,7 +349,7 @@ def chainrule(*words: object) -> str:
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A token file."""
     folder = tmp_path_factory.mktemp("text")
-    (folder / "text.txt").write_text((ROOT / "docs" / "design.md").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "text.txt").write_text(PAGES, encoding="utf-8")
     chainrule("tokenize", "--data", folder / "text.txt", "--out", folder / "text.tok")
     return folder / "text.tok"
 

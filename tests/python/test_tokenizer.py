@@ -17,13 +17,11 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule import Tokenizer
-from conftest import FULL, ROOT
+from conftest import FULL, PAGES
 from hypothesis import given
 from hypothesis import strategies as st
 
-TEXT = (ROOT / "docs" / "design.md").read_text(
-    encoding="utf-8"
-) + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
+TEXT = PAGES + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
 OLD = unicodedata.ucd_3_2_0  # characters that every version of every library knows
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
@@ -508,9 +506,14 @@ def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     theirs = spm.SentencePieceProcessor(model_file=str(tmp_path / "m.model"))
     ours = Tokenizer.from_file(tmp_path / "m.model")
     assert len(ours) == theirs.vocab_size()
-    pick = random.Random(3)
+    pick, ties = random.Random(3), 0
     for text in [*TEXT.split("\n"), *("".join(pick.choices(PARTS[:40], k=20)).replace("\x00", "") for _ in range(300))]:
         want, got = theirs.encode(text), ours.encode(text)
+        if kind == "unigram" and got != want:  # a tie: SentencePiece adds scores in f32, we and tokenizers in f64
+            ties += 1
+            assert abs(sum(map(theirs.get_score, got)) - sum(map(theirs.get_score, want))) < 1e-4, text
+            continue
         assert got == want, text
         if kind == "bpe":
             assert ours.decode(want) == theirs.decode(want), text
+    assert ties < 10

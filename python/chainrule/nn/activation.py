@@ -238,35 +238,35 @@ class Softshrink(_Shrink):
         return F.softshrink(input, self.lambd)
 
 
-class Sigmoid(_Activation):
+class Sigmoid(Module):
     """1 / (1 + e^-x)"""
 
     def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
-class LogSigmoid(_Activation):
+class LogSigmoid(Module):
     """log(sigmoid(x))"""
 
     def forward(self, input: Tensor) -> Tensor:
         return input.logsigmoid()
 
 
-class Tanh(_Activation):
+class Tanh(Module):
     """hyperbolic tangent"""
 
     def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
-class Tanhshrink(_Activation):
+class Tanhshrink(Module):
     """x - tanh(x)"""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
-class Softsign(_Activation):
+class Softsign(Module):
     """x / (1 + abs(x))"""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -155,18 +155,31 @@ for _n in (1, 2, 3):
     KINDS[f"InstanceNorm{_n}d"] = ("num_features", _channels(_n))
 
 
+def _init_with(signature: inspect.Signature, size: str, defaults: Mapping[str, Any]) -> Callable[..., None]:
+    """The mixin's __init__ that shows the arguments of the other class without the size."""
+
+    def __init__(self: LazyModuleMixin, *args: Any, **kwargs: Any) -> None:
+        LazyModuleMixin.__init__(self, *args, **kwargs)
+
+    shown = [x.replace(default=defaults.get(x.name, x.default)) for x in signature.parameters.values()]
+    __init__.__signature__ = signature.replace(parameters=[x for x in shown if x.name != size])  # type: ignore[attr-defined]
+    return __init__
+
+
 def lazy_classes(there: Mapping[str, Any]) -> dict[str, type[Module]]:
     """A lazy class for each class of ``KINDS`` that is there, by name."""
     made = {}
     for name, (_size_name, _size_of) in KINDS.items():
         if name in there:
             said = f"``{name}`` whose {_size_name} is that of the first input."
+            defaults = dict.fromkeys(("affine", "track_running_stats"), True) if "Norm" in name else {}
             body = {
                 "_size_name": _size_name,
                 "_size_of": staticmethod(_size_of),
-                "_defaults": dict.fromkeys(("affine", "track_running_stats"), True) if "Norm" in name else {},
+                "_defaults": defaults,
                 "__doc__": said,
                 "__module__": __name__,
+                "__init__": _init_with(inspect.signature(there[name].__init__), _size_name, defaults),
             }
             made[f"Lazy{name}"] = type(f"Lazy{name}", (LazyModuleMixin, there[name]), body)
     globals().update(made)  # where pickle looks for them

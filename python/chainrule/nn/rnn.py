@@ -251,8 +251,8 @@ class RNNBase(Module):
         return text
 
 
-def _without_projection(kwargs: dict[str, Any]) -> None:
-    if "proj_size" in kwargs:
+def _without_projection(proj_size: int | None) -> None:
+    if proj_size is not None:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
 
 
@@ -263,10 +263,7 @@ def _mode(nonlinearity: str) -> str:
 
 
 class RNN(RNNBase):
-    """h = tanh(x w_ih^T + b_ih + h w_hh^T + b_hh) (Elman 1990), or max(..., 0) for the nonlinearity "relu".
-
-    RNN(input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0,
-    bidirectional=False, device=None, dtype=None)"""
+    """h = tanh(x w_ih^T + b_ih + h w_hh^T + b_hh) (Elman 1990), or max(..., 0) for the nonlinearity "relu"."""
 
     def __init__(
         self,
@@ -274,35 +271,63 @@ class RNN(RNNBase):
         hidden_size: int,
         num_layers: int = 1,
         nonlinearity: str = "tanh",
-        *args: Any,
-        **kwargs: Any,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        proj_size: int | None = None,  # LSTM's
     ) -> None:
-        _without_projection(kwargs)
-        super().__init__(_mode(nonlinearity), input_size, hidden_size, num_layers, *args, **kwargs)
+        _without_projection(proj_size)
+        options = bias, batch_first, dropout, bidirectional, 0, device, dtype
+        super().__init__(_mode(nonlinearity), input_size, hidden_size, num_layers, *options)
         self.nonlinearity = nonlinearity
 
 
 class GRU(RNNBase):
     """r = s(x w_r^T + h u_r^T), z = s(x w_z^T + h u_z^T), n = tanh(x w_n^T + r (h u_n^T)), h = (1 - z) n + z h, with
-    biases in each product and s = sigmoid (Cho et al. 2014).
+    biases in each product and s = sigmoid (Cho et al. 2014)."""
 
-    GRU(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-    device=None, dtype=None)"""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _without_projection(kwargs)
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        proj_size: int | None = None,  # LSTM's
+    ) -> None:
+        _without_projection(proj_size)
+        options = bias, batch_first, dropout, bidirectional, 0, device, dtype
+        super().__init__("GRU", input_size, hidden_size, num_layers, *options)
 
 
 class LSTM(RNNBase):
     """c = s(f) c + s(i) tanh(g), h = s(o) tanh(c), gates i, f, g, o = x w_ih^T + b_ih + h w_hh^T + b_hh and s = sigmoid
-    (Hochreiter and Schmidhuber 1997); ``proj_size`` P: h = (s(o) tanh(c)) w_hr^T (Sak et al. 2014).  hx is (h, c).
+    (Hochreiter and Schmidhuber 1997); ``proj_size`` P: h = (s(o) tanh(c)) w_hr^T (Sak et al. 2014).  hx is (h, c)."""
 
-    LSTM(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-    proj_size=0, device=None, dtype=None)"""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
+        options = bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        super().__init__("LSTM", input_size, hidden_size, num_layers, *options)
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """The shape of c, (L D, B, H)."""

@@ -62,7 +62,7 @@ MISSING = {
     "torch.Tensor.reinforce": "PyTorch dropped it too; use torch.distributions and -log_prob * reward",
     "torch.Tensor.imag": "complex numbers come later: the imaginary part is 0",
     "torch._C": "parts inside PyTorch do not exist; use the public function",
-    "torch._dynamo.OptimizedModule": "torch.compile returns the module itself",
+    "torch._dynamo.OptimizedModule": "torch.compile returns a module of a class that is not public",
     "torch._subclasses": "there are no fake tensors; use shapes",
     "torch.ScriptModule": "functions and modules run as they are; use torch.nn.Module",
     "torch.PyTorchFileReader": "use torch.load",
