@@ -409,6 +409,17 @@ const char   *cr_chat_format(const char *folder, const cr_tokenizer *t);
                                tokens; NULL without an error: none of these */
 const char   *cr_chat_end(const char *format); /* the special token that ends an answer */
 
+/* a chat template in Jinja, as transformers sets it up; it reaches nothing but its variables */
+typedef struct cr_template cr_template;
+typedef struct cr_marks { size_t bytes; int64_t n, *at; } cr_marks;
+                            /* of a rendered text; {% generation %} i is bytes [at[2i], at[2i + 1]);
+                               at: owned (cr_free) */
+cr_template  *cr_template_new(const char *text, size_t bytes); /* an error names the line */
+char         *cr_template_render(const cr_template *t, const char *variables, size_t bytes,
+                                 cr_marks *marks);
+                            /* variables: a JSON object; marks: may be NULL; owned; any thread */
+void          cr_template_free(cr_template *t);
+
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped: as cr_load's */
 cr_tokens    *cr_tokens_join(int n, const cr_tokens *const *parts);

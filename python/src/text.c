@@ -213,6 +213,40 @@ PyObject *api__chat_format(const arg *a) {
     return name ? PyUnicode_FromString(name) : cr_error() ? raise_error() : Py_NewRef(Py_None);
 }
 
+/* ---- chat templates */
+static const char template_name[] = "chainrule.template";
+
+static void free_template(PyObject *capsule) { cr_template_free(PyCapsule_GetPointer(capsule, template_name)); }
+
+PyObject *api__template(const arg *a) {
+    char *text;
+    Py_ssize_t bytes;
+    if (PyBytes_AsStringAndSize(a[0].o, &text, &bytes)) return NULL;
+    cr_template *t = cr_template_new(text, (size_t)bytes);
+    PyObject *capsule = t ? PyCapsule_New(t, template_name, free_template) : raise_error();
+    if (!capsule) cr_template_free(t);
+    return capsule;
+}
+
+PyObject *api__template_render(const arg *a) {
+    const cr_template *t = PyCapsule_GetPointer(a[0].o, template_name);
+    char *variables, *text;
+    Py_ssize_t bytes;
+    cr_marks marks;
+    if (!t || PyBytes_AsStringAndSize(a[1].o, &variables, &bytes)) return NULL;
+    WITHOUT_GIL(text = cr_template_render(t, variables, (size_t)bytes, &marks));
+    if (!text) return raise_error();
+    PyObject *at = PyTuple_New((Py_ssize_t)marks.n * 2);
+    for (Py_ssize_t i = 0; at && i < (Py_ssize_t)marks.n * 2; i++) {
+        PyObject *one = PyLong_FromLongLong(marks.at[i]);
+        if (!one || PyTuple_SetItem(at, i, one)) Py_CLEAR(at);
+    }
+    PyObject *result = at ? Py_BuildValue("(y#N)", text, (Py_ssize_t)marks.bytes, at) : NULL;
+    cr_free(text);
+    cr_free(marks.at);
+    return result;
+}
+
 /* ---- decoders of one text */
 static void free_decoder(PyObject *capsule) { cr_decoder_free(PyCapsule_GetPointer(capsule, decoder_name)); }
 

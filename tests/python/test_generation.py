@@ -33,7 +33,6 @@ needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
     reason="transformers is not installed (make oracle)",
 )
-needs_jinja = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="jinja2 is not installed")
 KINDS = ("gpt2", "llama", "mistral", "qwen3")
 V = 31
 PROMPT = [3, 14, 15, 9, 2, 6]
@@ -492,7 +491,6 @@ def chat_folder(at: Path, template: Any, tokens: tuple[str, str] = ("<s>", "</s>
     return Tokenizer.from_pretrained(at)
 
 
-@needs_jinja
 @pytest.mark.parametrize("name", STORED)
 def test_built_in_templates_are_the_stored_ones(name: str, tmp_path: Path) -> None:
     t = chat_folder(tmp_path / "t", STORED[name], SPECIAL.get(name, ("<s>", "</s>")))
@@ -537,18 +535,18 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
         (plain, [{"role": "user", "content": "a\0"}], {"chat_template": "chatml"}, "holds a NUL"),
         (plain, [{"role": "assistant", "content": ""}], {"chat_template": "llama2"}, "take turns"),
     ]
-    if importlib.util.find_spec("jinja2"):
-        evil = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
-        rows += [
-            (plain, hi, {"chat_template": "{% if %}"}, "the template is damaged: line 1"),
-            (plain, hi, {"chat_template": MISTRAL.replace("user", "x")}, "roles must alternate"),
-            (plain, hi, {"chat_template": evil}, "refuses these messages"),
-            (plain, hi, {"chat_template": "{{ messages.append(1) }}"}, "refuses these messages"),
-            (plain, hi, {"chat_template": "{{ 1 / 0 }}"}, "the template fails on these messages: ZeroDivisionError"),
-            (plain, hi, {"chat_template": "{{ 'a' + 1 }}"}, "fails on these messages: TypeError"),
-            (plain, hi, {"chat_template": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"}, "RecursionError"),
-            (chat_folder(tmp_path / "a", 5), hi, {}, "must be text, it is 5"),
-        ]
+    evil = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
+    rows += [
+        (plain, hi, {"chat_template": "{% if %}"}, "line 1: an expression is missing"),
+        (plain, hi, {"chat_template": MISTRAL.replace("user", "x")}, "roles must alternate"),
+        (plain, hi, {"chat_template": evil}, "access to attribute '__class__' of 'list' object is unsafe"),
+        (plain, hi, {"chat_template": "{{ messages.append(1) }}"}, "may not change its values"),
+        (plain, hi, {"chat_template": "{{ 1 / 0 }}"}, "division by zero"),
+        (plain, hi, {"chat_template": "{{ 'a' + 1 }}"}, "unsupported operand type"),
+        (plain, hi, {"chat_template": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"}, "too deeply"),
+        (plain, hi, {"chat_template": "{{ x }}", "x": object()}, "not object"),
+        (chat_folder(tmp_path / "a", 5), hi, {}, "must be text, it is 5"),
+    ]
     rows.append((chat_folder(tmp_path / "b", None), hi, {"chat_template": "mistral", "tokenize": True}, ""))
     for tokenizer, messages, options, message in rows:
         if not message:
@@ -559,13 +557,11 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
     assert (
         chat_folder(tmp_path / "c", None).apply_chat_template(hi, tokenize=False) == "<|im_start|>user\nhi<|im_end|>\n"
     )
-    if importlib.util.find_spec("jinja2"):
-        several = chat_folder(
-            tmp_path / "d", [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]
-        )
-        assert several.apply_chat_template(hi, tokenize=False) == "y"
-        (tmp_path / "d" / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}")
-        assert several.apply_chat_template(hi, tokenize=False) == "<s>hi</s>"
+    named = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]
+    several = chat_folder(tmp_path / "d", named)
+    assert several.apply_chat_template(hi, tokenize=False) == "y"
+    (tmp_path / "d" / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}")
+    assert several.apply_chat_template(hi, tokenize=False) == "<s>hi</s>"
     (tmp_path / "c" / "tokenizer_config.json").write_text("{")
     with pytest.raises(ValueError, match="is not JSON"):
         Tokenizer.from_pretrained(tmp_path / "c").apply_chat_template(hi)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from .. import _core
@@ -71,58 +71,28 @@ def stored(folder: str) -> tuple[str | None, dict[str, str]]:
     return template, tokens
 
 
+@functools.lru_cache(maxsize=64)
 def compiled(template: str) -> Any:
-    """The template in a sandbox, with the functions and filters that ``transformers`` gives it."""
-    try:
-        import jinja2
-        from jinja2.ext import Extension, loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise ImportError(
-            "[apply_chat_template] this template needs the package jinja2 (pip install jinja2); chat_template="
-            f'"{BUILT_IN[0]}" and {", ".join(BUILT_IN[1:])} do not'
-        ) from None
+    """ValueError: the template is damaged, or uses what is not supported."""
+    return _core._template(template.encode("utf-8", "surrogatepass"))
 
-    def parse(self: Any, parser: Any) -> Any:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
-    # {% generation %} marks what a model says; here its text alone counts
-    generation = type("Generation", (Extension,), {"tags": {"generation"}, "parse": parse})
-
-    def raise_exception(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    def tojson(x: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, **options)
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[generation, loopcontrols]
-    )
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda format: datetime.now().strftime(format)
-    try:
-        return environment.from_string(template)
-    except jinja2.TemplateSyntaxError as error:
-        raise ValueError(
-            f"[apply_chat_template] the template is damaged: line {error.lineno}: {error.message}"
-        ) from None
+def plain(x: Any) -> Any:
+    """What JSON does not know: mappings of other kinds."""
+    if isinstance(x, Mapping):
+        return dict(x)
+    raise TypeError(f"a template takes texts, numbers, lists and dicts, not {type(x).__name__}")
 
 
 def rendered(template: str, tokens: Mapping[str, str], messages: Messages, ask: bool, more: Mapping[str, Any]) -> str:
     """ValueError: the template refuses the messages."""
-    made = compiled(template)
-    import jinja2
-
+    given = {**tokens, "messages": messages, "add_generation_prompt": ask, **more}
     try:
-        text: str = made.render(**{**tokens, "messages": messages, "add_generation_prompt": ask, **more})
-    except jinja2.TemplateError as error:
-        raise ValueError(f"[apply_chat_template] the template refuses these messages: {error}") from None
-    except Exception as error:  # an expression of the template: TypeError, ZeroDivisionError, RecursionError, ...
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"[apply_chat_template] the template fails on these messages: {said}") from None
-    return text
+        variables = json.dumps(given, ensure_ascii=False, default=plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"[apply_chat_template] the variables of the template: {error}") from None
+    text: bytes = _core._template_render(compiled(template), variables)[0]
+    return text.decode()
 
 
 def template_of(folder: str | None, source: Any) -> tuple[str | None, dict[str, str]]:

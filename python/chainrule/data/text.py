@@ -193,11 +193,11 @@ class Tokenizer:
         trained on; tokenize=False: as text.  add_generation_prompt: up to the start of an answer.
 
         The template is chat_template.jinja, or "chat_template" in tokenizer_config.json, in the tokenizer's
-        folder. It runs in a sandbox of the package jinja2 with the special tokens and ``variables``, such as
-        tools. A folder without one has the built-in template that its special tokens point to.
-        chat_template: another one, or the name of a built-in one: "chatml", "llama2", "llama3", "mistral",
-        which need no package.  Names of special tokens in messages count as such.
-        ImportError: there is no jinja2.  ValueError: no template, or one that refuses the messages."""
+        folder. It reaches nothing but the special tokens and ``variables``, such as tools. A folder without one
+        has the built-in template that its special tokens point to.
+        chat_template: another one, or the name of a built-in one: "chatml", "llama2", "llama3", "mistral".
+        Names of special tokens in messages count as such.
+        ValueError: no template, or one that refuses the messages."""
         from .chat import chat_text
 
         text = chat_text(messages, add_generation_prompt, chat_template, self._folder, self._source, variables)
