@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 
 typedef enum token_kind {
     T_DATA, T_BLOCK, T_BLOCK_END, T_PRINT, T_PRINT_END, T_NAME, T_STRING, T_NUMBER, T_SIGN, T_END

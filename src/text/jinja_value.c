@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../io/utf8.h"
+#include "../core/utf8.h"
 
 /* ---- the arena */
 typedef struct jchunk { struct jchunk *next; size_t used, room; } jchunk;
