@@ -219,3 +219,80 @@ def test_backwards_saved(tmp_path: Any) -> None:
     x = cr.arange(6).reshape(2, 3)[::-1, ::-1]
     cr.save({"x": x}, tmp_path / "x.safetensors")
     assert cr.load(tmp_path / "x.safetensors")["x"].tolist() == [[5, 4, 3], [2, 1, 0]]
+
+
+# ---- many axes
+
+
+def many(lib: Any) -> list[Any]:
+    """Up to 16 axes: views, sums, products, indices, gradients."""
+    x = lib.arange(2.0**11, dtype=lib.float64).reshape((2,) * 11).requires_grad_()
+    wide = lib.arange(2.0**6, dtype=lib.float64).reshape(2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1)
+    out = [
+        x.permute(*range(10, -1, -1)),
+        x.transpose(0, 10)[1, ..., 0],
+        x[:, None, None, None, None, None],
+        x[0, :, 1, ::1, 0, 1, :, :, 1],
+        x[lib.tensor([1, 0]), :, :, lib.tensor([0, 1])],
+        x[(slice(None),) * 9 + (lib.tensor([[0, 1], [1, 1]]),)],
+        x.sum((0, 2, 4, 6, 8, 10)),
+        x.permute(3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 10).sum((1, 3, 5)),
+        x.mean(),
+        x.var((1, 5, 9)),
+        x.amax((0, 10)),
+        x.softmax(4),
+        x.cumsum(7),
+        x.flip(0, 5, 10),
+        x.roll((1, 1), (2, 8)),
+        x.argmax(3),
+        x.sort(6).values,
+        lib.cat([x, x], 5),
+        lib.stack([x, 2 * x], 4),
+        wide + x[0, 0, 0, 0, 0],
+        wide * x[0, 0, 0].reshape(1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2),
+        wide.expand(2, 3, 2, 1, 2, 3, 2, 1, 2, 1, 2, 1, 1, 1, 1, 3).sum((1, 5)),
+        x.reshape(1, 2, 1, 2, 1, 2, 1, 2, 2, 2, 2, 1, 2, 1, 2, 4) @ lib.ones(4, 3, dtype=lib.float64),
+        x @ x.transpose(9, 10),
+        lib.einsum("...ij,...jk->...ik", x, x),
+        lib.einsum("abcdefghijk,lmcdefghijk->abml", x, x),
+        lib.einsum("ABCDEFGHIJK,abEDCFGHIJK->KBa", x, x),
+        lib.where(x > 100, x, -x),
+        x.gather(9, (x > 3).long()),
+        lib.nn.functional.pad(x, (1, 0, 0, 1)),
+        x.unfold(3, 2, 1),
+        x.to(lib.float32),
+        x.clone().fill_(2.0),
+        x.diagonal(0, 2, 7),
+        lib.tensordot(x, x, ([0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 0])),
+        (x > 2**11 - 3).nonzero(),
+        lib.broadcast_to(x[0, 0, 0, 0, 0, 0, 0, 0], (1,) * 13 + (2, 2, 2)),
+        x.detach().numpy().ndim,
+    ]
+    sum(
+        (i + 1) * (y * (1e-9 * y.detach()).cos()).sum() for i, y in enumerate(out) if getattr(y, "requires_grad", False)
+    ).backward()
+    return [y.tolist() if hasattr(y, "tolist") else y for y in [*out, x.grad]]
+
+
+def flat(x: Any) -> list[float]:
+    return [v for part in x for v in flat(part)] if isinstance(x, list) else [x]
+
+
+def test_many_axes() -> None:
+    torch = pytest.importorskip("torch")
+    for k, (got, want) in enumerate(zip(many(cr), many(torch), strict=True)):
+        assert flat(got) == pytest.approx(flat(want), rel=1e-9, abs=1e-6), f"part {k}"
+
+
+def test_the_most_axes() -> None:
+    x = cr.ones((1,) * 15 + (3,))
+    assert x.ndim == 16 and x.sum().item() == 3 and (x + x).shape == x.shape
+    assert cr.tensor(x.tolist()).shape == x.shape
+    for refused in (
+        lambda: x[None],
+        lambda: x.unsqueeze(0),
+        lambda: cr.ones((1,) * 17),
+        lambda: x.reshape((1,) * 16 + (3,)),
+    ):
+        with pytest.raises((ValueError, RuntimeError, IndexError)):
+            refused()
