@@ -475,7 +475,7 @@ class Function:
         # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
         given = list(ctx._given or ())
         places = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
-        saved = [x for x in (given[i] for i in places) if x is not None]
+        saved = [x for x in (given[i] for i in places) if isinstance(x, Tensor)]
         for i in places:
             given[i] = None
         hooks = _core._set_saved_hooks(None)
