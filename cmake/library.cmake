@@ -58,20 +58,13 @@ if(CHAINRULE_CUDA_FATBIN)
     endif()
 endif()
 
-# An array has 304 bytes.  GCC copies structs of more than 272 by `rep movsq`, which takes 20 ns to start.
-if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    foreach(what memcpy memset)
-        list(APPEND struct_copies -m${what}-strategy=vector_loop:4096:noalign,libcall:-1:noalign)
-    endforeach()
-endif()
-
 chainrule_objects(chainrule_objects ${sources})
 if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are the files for instruction sets, and a few more: elsewhere size counts
     set(kernels ${sources})                         # those whose loops wait for memory: the same for every instruction set
     list(FILTER kernels INCLUDE REGEX "/src/dev/cpu/(blocks|buckets|copy|index|nonzero|places|sample|scan)\\.c$")
     set(remote ${sources})
     list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
-    target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables ${struct_copies})
+    target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
 endif()

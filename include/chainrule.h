@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 #define CR_VERSION "0.1.0"
-#define CR_MAX_DIMS 16
+#define CR_MAX_DIMS 8
 
 #ifdef __cplusplus
 }                       /* C++ has no compound literals; the list lives until the statement ends */
@@ -92,8 +92,8 @@ const cr_device *cr_cuda(int i);            /* i-th NVIDIA GPU */
 int              cr_cuda_count(void);       /* if 0, cr_cuda(0) reports why */
 const cr_device *cr_webgpu(int i);          /* i-th GPU through WebGPU, of any vendor */
 const cr_device *cr_device_find(const char *name);
-                            /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; "auto": CUDA, else another
-                               hardware GPU, else cpu; "meta": shapes and dtypes without elements */
+                            /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; "auto": CUDA, else
+                               another hardware GPU, else cpu */
 const cr_device *cr_device_at(int i);       /* i-th device; NULL past the end, no error */
 const cr_device *cr_default_device(void);   /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -280,7 +280,8 @@ cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
                         const cr_backward_options *o);
                             /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
                                NULL: all off */
-int64_t     cr_backward_visited(void);  /* nodes visited by this thread's running or last pass */
+int64_t     cr_backward_visited(void);      /* nodes that this thread's running pass, or its last
+                               one, has visited */
 cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
                          int n_in, const cr_tensor *const *in, cr_tensor **grads,
                          const cr_backward_options *o);
@@ -301,14 +302,9 @@ cr_status   cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*do
                                complete; after a failure only done (or NULL) is called */
 cr_status   cr_remove_hook(cr_tensor *t, int64_t id);   /* also from inside a hook */
 
-typedef struct cr_saved_hooks {     /* what the graph saves for backward, kept in another form */
-    void      *(*pack)(const cr_tensor *t, void *ctx);  /* when it is saved; NULL: a failure */
-    cr_tensor *(*unpack)(void *packed); /* in backward; owned, of t's dtype, shape and device */
-    void       (*done)(void *packed);   /* when the graph needs it no more */
-    void        *ctx;
-} cr_saved_hooks;
-cr_saved_hooks cr_set_saved_hooks(cr_saved_hooks h); /* this thread; {0}: none; returns the old */
-bool        cr_set_anomaly(bool on);    /* this thread: NaN or Inf is an error; returns the old */
+bool        cr_set_anomaly(bool on);
+                            /* this thread: the first op that makes NaN or Inf is an error;
+                               returns the old setting */
 typedef const char *(*cr_locate)(void *ctx);
                             /* the caller's position, "train.py:12"; NULL or "": unknown; the
                                library copies it */
@@ -316,7 +312,8 @@ void        cr_set_place(cr_locate place, void *ctx);
                             /* process-wide; NULL: off; in anomaly mode, messages about gradients
                                then give the place of the op */
 
-typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);    /* owned */
+typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);
+                            /* returns a new tensor (owned) */
 cr_tensor  *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);
                             /* f(in), recomputed in the backward pass instead of saved; ctx must
                                live until then */

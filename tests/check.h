@@ -49,8 +49,7 @@ static double stream_next(stream *s) {              /* [0, 1) */
 /* ---- data: elements of one dtype in row-major order, on the host */
 /* STEPS: whole numbers, many of them equal; INDEX: i64 below hi */
 typedef enum fill { REALS, STEPS, INDEX, MASK } fill;
-/* lo = hi = 0: -2 .. 2 */
-typedef struct spec { int ndim; int64_t shape[CR_MAX_DIMS]; fill fill; double lo, hi; } spec;
+typedef struct spec { int ndim; int64_t shape[5]; fill fill; double lo, hi; } spec;     /* lo = hi = 0: -2 .. 2 */
 typedef struct data { cr_dtype dtype; int ndim; int64_t shape[CR_MAX_DIMS], numel; unsigned char *bytes; } data;
 
 static data data_new(cr_dtype dt, int ndim, const int64_t *shape) {

@@ -103,7 +103,7 @@ TEST(shapes) {
     int64_t huge[2] = {INT64_MAX / 4, 8}, negative[2] = {2, -1}, zero[3] = {0, INT64_MAX, INT64_MAX}, n;
     FAILS(CR_BAD_VALUE, "too many", cr_shape_check("t", 2, huge, CR_F32, &n));
     FAILS(CR_BAD_VALUE, "(2, -1)", cr_shape_check("t", 2, negative, CR_F32, &n));
-    FAILS(CR_BAD_VALUE, "17 axes", cr_shape_check("t", CR_MAX_DIMS + 1, zero, CR_F32, &n));
+    FAILS(CR_BAD_VALUE, "9 axes", cr_shape_check("t", 9, zero, CR_F32, &n));
     FAILS(CR_BAD_TYPE, "not a dtype", cr_shape_check("t", 2, zero, (cr_dtype)77, &n));
     FAILS(CR_BAD_VALUE, "too many", cr_shape_check("t", 3, zero, CR_F32, &n));
     FAILS(CR_BAD_INDEX, "-3 to 2", cr_axis("t", 3, 3));

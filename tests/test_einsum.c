@@ -190,7 +190,7 @@ TEST(einsum_errors) {
     cr_scope_begin();
     const cr_tensor *a = cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), *b = cr_ones(CR_LIST(4, 3), CR_F32, cr_cpu()),
                     *ab[] = {a, b};
-    const cr_tensor *wide[] = {cr_ones(CR_LIST(2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2), CR_F32, cr_cpu()),
+    const cr_tensor *wide[] = {cr_ones(CR_LIST(2, 2, 2, 2, 2, 2, 2, 2), CR_F32, cr_cpu()),
                                cr_ones(CR_LIST(2), CR_F32, cr_cpu())};
     FAILS(CR_BAD_VALUE, "label 'i' is 4 in operand 1, (4, 3), and 2 before", cr_einsum("ij,ij", 2, ab));
     FAILS(CR_BAD_VALUE, "label '...' is 4 in operand 1, (4, 3), and 2 before", cr_einsum("...,...", 2, ab));
@@ -204,8 +204,8 @@ TEST(einsum_errors) {
     FAILS(CR_BAD_VALUE, "character 4 of the equation", cr_einsum("...", 1, &a) ? cr_einsum("....", 1, &a) : NULL);
     FAILS(CR_BAD_VALUE, "character 3 of the equation", cr_einsum("ij-", 1, &a));
     FAILS(CR_BAD_VALUE, "goes on after its output, at character 5", cr_einsum("ij->,", 1, &a));
-    FAILS(CR_BAD_VALUE, "more than 16 labels", cr_einsum("abcdefghijklmnopq", 1, &a));
-    FAILS(CR_BAD_VALUE, "the result would have 17 axes", cr_einsum("abcdefghijklmnop,q", 2, wide));
+    FAILS(CR_BAD_VALUE, "more than 8 labels", cr_einsum("abcdefghi", 1, &a));
+    FAILS(CR_BAD_VALUE, "the result would have 9 axes", cr_einsum("abcdefgh,i", 2, wide));
     FAILS(CR_BAD_VALUE, "at least one operand", cr_einsum("", 0, NULL));
     FAILS(CR_BAD_TYPE, "[einsum]",
           cr_einsum("ij,ij", 2, (const cr_tensor *[]){a, cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu())}));
@@ -217,21 +217,16 @@ TEST(einsum_errors) {
     FAILS(CR_BAD_VALUE, "more than 64 operands", cr_einsum(many, 65, line));
     many[127] = 0;                                  /* 64 of them are fine */
     CHECK(cr_item(cr_sum(cr_einsum(strcat(many, "->a"), 64, line), CR_ALL, false)) == 2, "64 operands: %s", cr_error());
-    /* every pair keeps two labels of what it shares and all sixteen that the third operand has */
-    const cr_tensor *twos = cr_expand(wide[1], CR_LIST(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2));
-    FAILS(CR_BAD_VALUE, "needs more than 16 axes",
-          cr_einsum("abcdefghijklmnop,abcdefghqrstuvwx,ijklmnopqrstuvwx->abijqr", 3,
-                    (const cr_tensor *[]){twos, twos, twos}));
-    FAILS(CR_BAD_VALUE, "more than 48 letters",
-          cr_einsum("abcdefghijklmnop,qrstuvwxyzABCDEF,GHIJKLMNOPQRSTUV,W", 4,
-                    (const cr_tensor *[]){twos, twos, twos, wide[1]}));
+    /* every pair keeps two labels of what it shares and all eight that the third operand has */
+    FAILS(CR_BAD_VALUE, "needs more than 8 axes",
+          cr_einsum("abcdefgh,abcdijkl,efghijkl->abefij", 3, (const cr_tensor *[]){wide[0], wide[0], wide[0]}));
     FAILS(CR_BAD_VALUE, "[tensordot] axis 1 of (2, 3) is 3, axis 0 of (4, 3) is 4",
           cr_tensordot(a, b, 1, (const int64_t[]){1}, (const int64_t[]){0}));
     FAILS(CR_BAD_VALUE, "named twice", cr_tensordot(a, a, 2, (const int64_t[]){1, -1}, (const int64_t[]){1, 0}));
     FAILS(CR_BAD_VALUE, "cannot sum over 3 axes",
           cr_tensordot(a, b, 3, (const int64_t[]){0, 1, 2}, (const int64_t[]){0, 1, 2}));
     FAILS(CR_BAD_INDEX, "[tensordot]", cr_tensordot(a, b, 1, (const int64_t[]){INT64_MIN}, (const int64_t[]){0}));
-    FAILS(CR_BAD_VALUE, "result would have 17 axes", cr_tensordot(wide[0], wide[1], 0, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "result would have 9 axes", cr_tensordot(wide[0], wide[1], 0, NULL, NULL));
     FAILS(CR_BAD_VALUE, "[inner] the last axes differ", cr_inner(a, wide[1]));
     FAILS(CR_BAD_VALUE, "[kron]", cr_kron(wide[0], a));
     FAILS(CR_BAD_VALUE, "[trace] needs a matrix", cr_trace(wide[1]));

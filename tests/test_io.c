@@ -226,7 +226,7 @@ TEST(safetensors_refused) {
                {ONE("F32", "[2.0]", "[0,8]"), 8, "integers of at least 0"},
                {ONE("F32", "[\"2\"]", "[0,8]"), 8, "integers of at least 0"},
                {ONE("F32", "2", "[0,8]"), 8, "no \"shape\""},
-               {ONE("F32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "17 axes, the most are 16"},
+               {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "9 axes, the most are 8"},
                {ONE("F32", "[4611686018427387904,4]", "[0,8]"), 8, "more elements than"},
                {ONE("F32", "[2]", "[8,0]"), 8, "0 <= begin <= end"},
                {ONE("F32", "[2]", "[0,8,9]"), 8, "0 <= begin <= end"},

@@ -722,7 +722,7 @@ class _Info:
 
     def capabilities(self) -> dict[str, _bool | _int | None]:
         """Answers to the questions that the standard leaves to the library."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 16}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Device:
         """Where arrays are made when no device is named."""

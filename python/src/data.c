@@ -167,8 +167,8 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
     flat f = {.integral = true,
               .to_u64 = dt && *dt == CR_U64,
               .dt = cr_default_dtype(),
-              .ndim = -1};
-    for (int i = 0; i < CR_MAX_DIMS; i++) f.shape[i] = -1;
+              .ndim = -1,
+              .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const bool read = walk(&f, data, 0);
     const cr_dtype to = dt ? *dt : f.dt;
     if (read && fits(&f, to)) t = from_cells(&f, to, dev);

@@ -123,8 +123,7 @@ static cr_tensor *arg_reduce(const arg *a, position f) {
     if (a[1].given) return f(a[0].t, axis(a[1].i), a[2].b);
     cr_scope_begin();
     cr_tensor *y = f(cr_reshape(a[0].t, CR_LIST(-1)), 0, false);
-    int64_t ones[CR_MAX_DIMS];
-    for (int i = 0; i < CR_MAX_DIMS; i++) ones[i] = 1;
+    int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     return leave(a[2].b ? cr_reshape(y, cr_ndim(a[0].t), ones) : y);
 }
 cr_tensor *api_argmax(const arg *a) { return extreme_of("argmax", a, true, arg_reduce(a, cr_argmax)); }

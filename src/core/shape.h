@@ -26,9 +26,6 @@ cr_status cr_axes_mask(const char *op, int n, const int64_t *axes, int ndim, uin
 /* out may be a or b */
 cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out);
 void      cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides);
-static inline void cr_shape_ones(int64_t shape[CR_MAX_DIMS]) {
-    for (int i = 0; i < CR_MAX_DIMS; i++) shape[i] = 1;
-}
 static inline bool cr_shape_equal(int na, const int64_t *a, int nb, const int64_t *b) {
     return na == nb && !memcmp(a, b, sizeof *a * (size_t)na);
 }

@@ -176,8 +176,8 @@ typedef enum cr_matmul_how {
     CR_MATMUL_GELU = 8, CR_MATMUL_SUMS = 16         /* matmul_epilogue only */
 } cr_matmul_how;                                    /* BF16, TF32: ignored for other dtypes */
 
-/* One ndim, 2 .. CR_MAX_DIMS; f16 and bf16 accumulate in f32.  One dtype, but c and bias may be f32 where a and b are
- * f16 or bf16: c is then not rounded. */
+/* One ndim, 2 .. 8; f16 and bf16 accumulate in f32.  One dtype, but c and bias may be f32 where a and b are f16 or
+ * bf16: c is then not rounded. */
 typedef struct cr_matmul_args {
     cr_array c;                                     /* rows contiguous in N */
     cr_array a, b;                                  /* any strides, 0 where broadcast */

@@ -30,7 +30,7 @@ typedef enum cr_rule {                              /* the compute and result dt
 typedef struct cr_gradient {                        /* the gradient of one input: a program over some of (inputs...,
                                                      * y, g) */
     cr_program *program;                            /* NULL: no gradient flows */
-    int n; uint8_t from[16];                         /* program input j is value from[j]: 0..n_in-1 inputs, n_in the
+    int n; uint8_t from[CR_MAX_DIMS + 8];           /* program input j is value from[j]: 0..n_in-1 inputs, n_in the
                                                      * result, n_in+1 the cotangent */
 } cr_gradient;
 

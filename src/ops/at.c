@@ -215,8 +215,7 @@ static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
 /* One value at the places of one mask: its positions are not needed. */
 static cr_tensor *fill_mask(cr_tensor *to, const cr_tensor *x, const key *k, const cr_tensor *value) {
     const cr_tensor *mask = k->parts[0].given;
-    int64_t shape[CR_MAX_DIMS];
-    cr_shape_ones(shape);
+    int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     memcpy(shape, mask->shape, sizeof *shape * (size_t)mask->ndim);
     return cr_masked_where(to, x, cr_reshape(mask, x->ndim - k->take.axis, shape), cr_reshape(value, CR_ALL));
 }

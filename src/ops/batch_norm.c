@@ -51,9 +51,7 @@ static cr_status batch_norm_forward(const cr_call *c, cr_tensor *out, cr_tensor 
 
 /* t (C) as (C, 1, 1...), which broadcasts over x */
 static cr_tensor *as_column(const cr_tensor *t, const cr_tensor *x) {
-    int64_t shape[CR_MAX_DIMS];
-    cr_shape_ones(shape);
-    shape[0] = t ? t->numel : 0;
+    int64_t shape[CR_MAX_DIMS] = {t ? t->numel : 0, 1, 1, 1, 1, 1, 1, 1};
     return cr_reshape(t, x->ndim - 1, shape);
 }
 

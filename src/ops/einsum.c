@@ -9,9 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The letters of the equation by the alphabet, then the axes under "...", the last of them LABELS - 1.  A set of
- * labels is one word. */
-enum { LABELS = 64, MOST_LETTERS = LABELS - CR_MAX_DIMS, ALPHABET = 52,
+/* A-Z, a-z, then the axes under "...", the last of them LABELS - 1 */
+enum { LETTERS = 52, LABELS = LETTERS + CR_MAX_DIMS,
        /* up to EXACT terms every order of contraction is looked at */
        MOST_TERMS = 64, EXACT = 4 };
 
@@ -182,17 +181,15 @@ typedef struct equation {
     int n; subscripts in[MOST_TERMS], out;
     bool explicit_out;
     int dots;                                       /* axes under "...", at most */
-    int letters; char letter[MOST_LETTERS];         /* of the labels below `letters` */
     int64_t size[LABELS];
 } equation;
 
-static cr_text label_text(const equation *e, int label) {
+static cr_text label_text(int label) {
     cr_text text = {"'...'"};
-    if (label < e->letters) text = (cr_text){{'\'', e->letter[label], '\'', 0}};
+    if (label < LETTERS) text = (cr_text){{'\'', (char)(label < 26 ? 'A' + label : 'a' + label - 26), '\'', 0}};
     return text;
 }
 
-/* its place in the alphabet */
 static int label_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
 
 /* Reads labels up to a ',', "->" or the end, which is returned; NULL and a message where they are wrong. */
@@ -215,25 +212,6 @@ static const char *read_subscripts(const char *text, const char *at, subscripts 
                    NULL;
         else s->is.at[s->is.n++] = (int8_t)label;
     }
-}
-
-/* Places in the alphabet become places among the letters that the equation has. */
-static bool number_letters(equation *e) {
-    int number[ALPHABET];
-    uint64_t used = set_of(&e->out.is);
-    for (int i = 0; i < e->n; i++) used |= set_of(&e->in[i].is);
-    if (count(used) > MOST_LETTERS)
-        return cr_fail(CR_BAD_VALUE, "einsum", "more than %d letters", MOST_LETTERS), false;
-    for (int k = 0; k < ALPHABET; k++) {
-        if (!has(used, k)) continue;
-        e->letter[e->letters] = (char)(k < 26 ? 'A' + k : 'a' + k - 26);
-        number[k] = e->letters++;
-    }
-    for (int i = 0; i <= e->n; i++) {
-        labels *is = i < e->n ? &e->in[i].is : &e->out.is;
-        for (int k = 0; k < is->n; k++) is->at[k] = (int8_t)number[is->at[k]];
-    }
-    return true;
 }
 
 static bool read_equation(equation *e, const char *text, int n) {
@@ -270,12 +248,12 @@ static bool name_axes(equation *e, int i, const cr_tensor *x, labels *is) {
         for (int j = 0; j < k; j++)
             if (is->at[j] == label && x->shape[j] != x->shape[k])
                 return cr_fail(CR_BAD_VALUE, "einsum", "label %s stands for sizes %lld and %lld in operand %d, %s",
-                               label_text(e, label).s, (long long)x->shape[j], (long long)x->shape[k], i,
+                               label_text(label).s, (long long)x->shape[j], (long long)x->shape[k], i,
                                cr_shape_text(x->ndim, x->shape).s),
                        false;
         if (*size != 1 && x->shape[k] != 1 && *size != x->shape[k])
             return cr_fail(CR_BAD_VALUE, "einsum", "label %s is %lld in operand %d, %s, and %lld before",
-                           label_text(e, label).s, (long long)x->shape[k], i, cr_shape_text(x->ndim, x->shape).s,
+                           label_text(label).s, (long long)x->shape[k], i, cr_shape_text(x->ndim, x->shape).s,
                            (long long)*size),
                    false;
         if (*size == 1) *size = x->shape[k];
@@ -309,13 +287,13 @@ static bool name_result(const equation *e, labels *out) {
     const int dots = e->explicit_out ? e->out.dots : 0;
     for (int k = 0; e->explicit_out && k < written->n; k++)
         if (!times[written->at[k]] || place(written, written->at[k]) < k)
-            return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(e, written->at[k]).s,
+            return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(written->at[k]).s,
                            times[written->at[k]] ? "stands there twice" : "is in no operand"),
                    false;
-    for (int k = 0; k <= (e->explicit_out ? written->n : e->letters); k++) {
+    for (int k = 0; k <= (e->explicit_out ? written->n : LETTERS); k++) {
         if (k == dots) for (int j = 0; j < e->dots; j++) all[n++] = (int8_t)(LABELS - e->dots + j);
         if (e->explicit_out && k < written->n) all[n++] = written->at[k];
-        if (!e->explicit_out && k < e->letters && times[k] == 1) all[n++] = (int8_t)k;
+        if (!e->explicit_out && k < LETTERS && times[k] == 1) all[n++] = (int8_t)k;
     }
     if (n > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "einsum", "the result would have %d axes: %d are the most there can be", n,
@@ -345,7 +323,7 @@ cr_tensor *cr_einsum(const char *text, int n, const cr_tensor *const *in) {
     if (!text) return cr_fail_null("einsum", "the equation"), NULL;
     if (n < 1) return cr_fail(CR_BAD_VALUE, "einsum", "needs at least one operand"), NULL;
     if (!in) return cr_fail_null("einsum", "the operands"), NULL;
-    if (!read_equation(&e, text, n) || !number_letters(&e)) return NULL;
+    if (!read_equation(&e, text, n)) return NULL;
     for (int k = 0; k < LABELS; k++) e.size[k] = 1;
     for (int i = 0; i < n; i++)
         if (!cr_given("einsum", "an operand", in[i])) return NULL;
@@ -397,8 +375,7 @@ static cr_tensor *contract_axes(const cr_tensor *a, const cr_tensor *b, int n, c
         return cr_fail(CR_BAD_VALUE, "tensordot", "the result would have %d axes: %d are the most there can be",
                        a->ndim + b->ndim - 2 * n, CR_MAX_DIMS),
                NULL;
-    labels is_a = {.n = a->ndim}, is_b = {.n = b->ndim};
-    for (int i = 0; i < CR_MAX_DIMS; i++) is_a.at[i] = (int8_t)i, is_b.at[i] = (int8_t)(CR_MAX_DIMS + i);
+    labels is_a = {a->ndim, {0, 1, 2, 3, 4, 5, 6, 7}}, is_b = {b->ndim, {8, 9, 10, 11, 12, 13, 14, 15}};
     for (int i = 0; i < n; i++) {
         int x = named_axis(a, axes_a[i], &seen_a), y = x < 0 ? -1 : named_axis(b, axes_b[i], &seen_b);
         if (y < 0) return NULL;
@@ -413,7 +390,7 @@ static cr_tensor *contract_axes(const cr_tensor *a, const cr_tensor *b, int n, c
     }
     cr_scope_begin();
     term x = dot_term(a, is_a, short_a), y = dot_term(b, is_b, short_b);
-    uint64_t stay = (set_of(&is_a) & ~seen_a) | (set_of(&is_b) >> CR_MAX_DIMS << CR_MAX_DIMS);
+    uint64_t stay = (set_of(&is_a) & ~seen_a) | (set_of(&is_b) >> 8 << 8);
     return cr_leave(x.t && y.t ? same(contract(x, y, stay, NULL).t) : NULL);
 }
 

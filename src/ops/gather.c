@@ -257,8 +257,7 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     if (x->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "multiplies numbers, not bool"), NULL;
     if (src->ndim && !covers(src, index)) return uncovered(op, src, index), NULL;
     const int64_t K = index->ndim ? index->shape[a] : 1;
-    int64_t along[CR_MAX_DIMS];
-    cr_shape_ones(along);
+    int64_t along[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
     const cr_tensor *one = cr_scalar_int(1), *none = cr_scalar_int(0);
     if (!src->ndim) src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);

@@ -64,9 +64,7 @@ static cr_tensor *in_groups(const cr_call *c, const cr_tensor *x) {
 }
 /* t (C) as (C, 1, 1...), which broadcasts over x */
 static cr_tensor *as_column(const cr_tensor *t, const cr_tensor *x) {
-    int64_t shape[CR_MAX_DIMS];
-    cr_shape_ones(shape);
-    shape[0] = t->numel;
+    int64_t shape[CR_MAX_DIMS] = {t->numel, 1, 1, 1, 1, 1, 1, 1};
     return cr_reshape(t, x->ndim - 1, shape);
 }
 static cr_tensor *as_x(const cr_tensor *t, const cr_tensor *x) { return cr_reshape(t, x->ndim, x->shape); }

@@ -17,7 +17,8 @@ int cr_product_how(void) { return precision == CR_MEDIUM ? CR_MATMUL_BF16 : prec
 /* A vector on the left is a row (1, K), on the right a column (K, 1). */
 static void as_matrix(const cr_tensor *x, bool left, int *n, int64_t *shape, int64_t *strides) {
     *n = x->ndim == 1 ? 2 : x->ndim;
-    for (int i = 0; i < x->ndim; i++) shape[i] = x->shape[i], strides[i] = x->strides[i];
+    memcpy(shape, x->shape, sizeof x->shape);
+    memcpy(strides, x->strides, sizeof x->strides);
     if (x->ndim != 1) return;
     shape[1] = left ? x->shape[0] : 1;
     shape[0] = left ? 1 : x->shape[0];
@@ -41,7 +42,7 @@ static cr_status product_meta(const char *op, const cr_tensor *a, const cr_tenso
                        cr_shape_text(b->ndim, b->shape).s);
     status = cr_broadcast(op, na - 2, sa, nb - 2, sb, &n, batch);
     if (status != CR_OK) return status;
-    out->dtype = a->dtype, out->ndim = n, out->offset = 0, out->strided = false;
+    *out = (cr_meta){.dtype = a->dtype, .ndim = n};
     memcpy(out->shape, batch, sizeof *batch * (size_t)n);
     if (a->ndim > 1) out->shape[out->ndim++] = sa[na - 2];
     if (b->ndim > 1) out->shape[out->ndim++] = sb[nb - 1];
@@ -55,15 +56,17 @@ static cr_status matmul_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 /* x as (batch..., rows, columns) with n axes, stride 0 along batch axes that x lacks or repeats. */
 static cr_array operand(const cr_tensor *x, bool left, int n, const int64_t *batch) {
-    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], sizes[CR_MAX_DIMS], steps[CR_MAX_DIMS];
+    cr_array a = {.storage = x->storage, .dev = x->dev, .dtype = x->dtype, .ndim = n, .offset = x->offset, .numel = 1};
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
     int nx;
     as_matrix(x, left, &nx, shape, strides);
     for (int i = 0, k = nx - n; i < n; i++, k++) {
         bool matrix = i >= n - 2, there = k >= 0;
-        sizes[i] = matrix ? shape[k] : batch[i];
-        steps[i] = there && (matrix || shape[k] == batch[i]) ? strides[k] : 0;
+        a.numel *= a.shape[i] = matrix ? shape[k] : batch[i];
+        a.strides[i] = there && (matrix || shape[k] == batch[i]) ? strides[k] : 0;
     }
-    return cr_array_strided(&x->array, n, sizes, steps, x->offset);
+    a.contiguous = cr_strides_are_contiguous(n, a.shape, a.strides);
+    return a;
 }
 
 /* A batch of a against one matrix b is one tall product, where a's rows lie evenly in memory; false where not. */
@@ -80,17 +83,16 @@ static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b
                                 N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
     int n = out->ndim - (a->ndim > 1) - (b->ndim > 1);      /* batch axes */
     memcpy(shape, out->shape, sizeof *shape * (size_t)n);
-    cr_matmul_args args;                            /* its arrays in place: a small product would notice copies */
-    const bool one = n && b->ndim <= 2 && tall(a, out->numel / N, &args.a);
+    cr_array left;
+    const bool one = n && b->ndim <= 2 && tall(a, out->numel / N, &left);
     if (one) n = 0;
     shape[n] = one ? out->numel / N : M;
     shape[n + 1] = N;
-    if (!one) args.a = operand(a, true, n + 2, shape);
-    args.b = operand(b, false, n + 2, shape);
-    args.c = cr_array_as(&out->array, n + 2, shape);
-    args.bias.storage = NULL;
-    args.how = cr_product_how() | how;
-    return out->dev->kernels->matmul(&args);
+    if (!one) left = operand(a, true, n + 2, shape);
+    return out->dev->kernels->matmul(&(cr_matmul_args){.c = cr_array_as(&out->array, n + 2, shape),
+                                                       .a = left,
+                                                       .b = operand(b, false, n + 2, shape),
+                                                       .how = cr_product_how() | how});
 }
 
 cr_tensor *cr_matmul_wide(const cr_tensor *a, const cr_tensor *b) {

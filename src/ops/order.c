@@ -189,8 +189,7 @@ static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, co
     if (!x->numel && !cr_dtype_is_float(x->dtype))
         return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(x->dtype)), NULL;
     if (!x->numel && !index) return cr_full(CR_ALL, NAN, x->dtype, x->dev);
-    int64_t ones[CR_MAX_DIMS];
-    cr_shape_ones(ones);
+    int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
     cr_tensor *flat = cr_reshape(x, CR_LIST(-1)),
               *y = flat && has_elements(op, flat, 0)

@@ -239,8 +239,7 @@ cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const 
 /* One value at the places, as a choice between it and x: its gradient then counts places named twice once. */
 static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_params *p, const cr_tensor *line,
                               const cr_tensor *value) {
-    int64_t shape[CR_MAX_DIMS];
-    cr_shape_ones(shape);
+    int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     if (p->count) shape[p->axis] = x->shape[p->axis];
     cr_tensor *mask = cr_zeros(x->ndim, shape, CR_BOOL, x->dev), *yes = cr_ones(CR_ALL, CR_BOOL, x->dev);
     if (!mask || !yes) return NULL;

@@ -216,8 +216,7 @@ cr_tensor *cr_transpose(const cr_tensor *x, int a, int b) {
     if (!cr_given("transpose", "x", x)) return NULL;
     int i = cr_axis("transpose", a, x->ndim), k = cr_axis("transpose", b, x->ndim);
     if (i < 0 || k < 0) return NULL;
-    permute_params p = {.n = x->ndim};
-    for (int d = 0; d < x->ndim; d++) p.axis[d] = (int8_t)d;
+    permute_params p = {.n = x->ndim, .axis = {0, 1, 2, 3, 4, 5, 6, 7}};
     p.axis[i] = (int8_t)k;
     p.axis[k] = (int8_t)i;
     return cr_apply(&cr_op_permute, 1, &x, &p);
@@ -296,9 +295,8 @@ cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
 
 /* ---- meshgrid: vectors, each along an axis of its own and expanded along the others */
 cr_status cr_meshgrid(int n, const cr_tensor *const *in, bool xy, cr_tensor **out) {
-    int64_t shape[CR_MAX_DIMS], line[CR_MAX_DIMS];
+    int64_t shape[CR_MAX_DIMS], line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     int made = 0;
-    cr_shape_ones(line);
     if (n < 1 || n > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "meshgrid", "%d tensors: 1 to %d are supported", n, CR_MAX_DIMS);
     if (!in || !out) return cr_fail_null("meshgrid", "an array");

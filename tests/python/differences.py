@@ -316,7 +316,7 @@ DIFFERENCES = {
         ),
         (".*", r"^raises \w+: .*needs tensors of . and . axes", "The wrong number of axes is a RuntimeError."),
         ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
-        (".*", r"dimensions, at most 16", "There are at most 16 axes; this is checked first."),
+        (".*", r"dimensions, at most 8", "There are at most 8 axes; this is checked first."),
         ("norm", r"out of range.*is empty", "An axis is checked before the number of elements."),
         (
             "clamp|clip",
@@ -373,7 +373,7 @@ GENERAL = [
     "`shape` also equals a list.",
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient.",
     "`cr.Error` is a `RuntimeError`, as in PyTorch, and a `ValueError`, as in NumPy: either `except` works.",
-    "A tensor has at most 16 axes.",
+    "A tensor has at most 8 axes.",
     (
         "The gradient of `ctc_loss` is that of its formula. PyTorch's is that of the logits in front of a"
         " `log_softmax`; behind one, both are the same."

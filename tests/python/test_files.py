@@ -606,7 +606,7 @@ def test_tensors_that_contradict_their_storage() -> None:
         "a huge size": tensor(rest=b"K\0" + huge + b"\x85K\0\x85\x89"),
         "a large product": tensor(rest=b"K\0" + big + big + b"\x86K\0K\0\x86\x89"),
         "a stride less": tensor(rest=b"K\0K\1K\1\x86K\1\x85\x89"),
-        "seventeen axes": tensor(rest=b"K\0(" + b"K\1" * 17 + b"t(" + b"K\1" * 17 + b"t\x89"),
+        "nine axes": tensor(rest=b"K\0(" + b"K\1" * 9 + b"t(" + b"K\1" * 9 + b"t\x89"),
         "no sizes": tensor(rest=b"K\0K\1K\1\x89"),
         "texts": tensor(rest=b"X\1\0\0\0aK\6\x85K\1\x85\x89"),
         "a storage of seven": tensor(REFERENCE.replace(b"K\6", b"K\7")),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 numpy: Any = pytest.importorskip("numpy", reason="NumPy is not installed: indexing is not compared")
 
-MAX_DIMS = 16  # ours; NumPy has 64
+MAX_DIMS = 8  # ours; NumPy has 64
 EXAMPLES = 10000 if FULL else 300
 often = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 

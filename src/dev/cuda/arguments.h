@@ -97,7 +97,7 @@ ARGUMENTS(squares_arguments, class T) {
 };
 
 /* ---- matmul.cu: c (batch, M, N) = [c +] a (batch, M, K) b (batch, K, N) [+ bias (N)] */
-enum { MATMUL_EDGE = 64, MATMUL_BATCH_AXES = 14 };          /* a block has EDGE x EDGE results */
+enum { MATMUL_EDGE = 64, MATMUL_BATCH_AXES = 6 };           /* a block has EDGE x EDGE results */
 ARGUMENTS(matmul_arguments, class T, class TO) {
     POINTER(TO) c;
     POINTER(const T) a, b;
@@ -263,7 +263,7 @@ typedef struct write_arguments {
     POINTER(const struct b8) x;
     POINTER(const i64) ends;                        /* of each piece: how many elements are true up to its end */
     i64 numel, pieces, room, step, column, ndim;    /* step, column: strides of y */
-    i64 shape[16];
+    i64 shape[8];
 } write_arguments;
 
 /* ---- random.cu: element i of y from seed and counter; integers: low + [0, span), span 0: 2^64 */

@@ -40,9 +40,9 @@ typedef struct matrix { uint32_t offset, stride[2]; } matrix;
 typedef struct parameters {
     uint32_t zero, M, N, K, groups, across, tiles, bias, bias_stride;
     matrix a, b, c;
-    uint32_t unused[2], batch[CR_MAX_DIMS][4];
+    uint32_t unused[2], batch[8][4];
 } parameters;
-_Static_assert(sizeof(parameters) == 336, "the struct of matmul.wgsl");
+_Static_assert(sizeof(parameters) == 208, "the struct of matmul.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const product *q = how;

@@ -33,7 +33,7 @@ struct parameters {
     c: u32,
     c_row: u32,
     c_column: u32,
-    batch: array<vec4<u32>, 16>,                    // of each axis: size, strides of a, b, c
+    batch: array<vec4<u32>, 8>,                     // of each axis: size, strides of a, b, c
 }
 
 #if WIDE

@@ -5,8 +5,8 @@
 enum { PIECE = 64 };
 typedef struct kernel { int id, count, ndim; } kernel;      /* count: the first of the two kernels */
 
-typedef struct parameters { uint32_t zero, count, x, rows, y, y_row, y_column, unused, shape[CR_MAX_DIMS]; } parameters;
-_Static_assert(sizeof(parameters) == 96, "the struct of nonzero.wgsl");
+typedef struct parameters { uint32_t zero, count, x, rows, y, y_row, y_column, unused, shape[8]; } parameters;
+_Static_assert(sizeof(parameters) == 64 && CR_MAX_DIMS <= 8, "the struct of nonzero.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;

@@ -9,7 +9,7 @@ struct parameters {
     y: u32,                                         // offset, then strides
     y_row: u32,
     y_column: u32,
-    shape: array<vec4<u32>, 4>,                     // of x
+    shape: array<vec4<u32>, 2>,                     // of x
 }
 
 fn kernel(group: u32, lane: u32, i: u32) {
