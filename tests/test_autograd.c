@@ -1171,3 +1171,56 @@ TEST(failures_pass_through_a_chain) {
     cr_scope_end();
     test_ran_on(cr_cpu());
 }
+
+/* ---- hooks of saved tensors: each is kept as a copy that holds its elements times a factor */
+typedef struct hooked { int packs, unpacks, alive; double factor; bool wrong; } hooked;
+typedef struct held { hooked *h; cr_tensor *t; } held;
+
+static void *pack(const cr_tensor *t, void *ctx) {
+    held *p = malloc(sizeof *p);
+    *p = (held){ctx, cr_unscope(cr_mul_scalar(t, ((hooked *)ctx)->factor))};
+    p->h->packs++;
+    p->h->alive++;
+    return p;
+}
+static cr_tensor *unpack(void *packed) {
+    held *p = packed;
+    p->h->unpacks++;
+    return p->h->wrong ? cr_unscope(cr_sum(p->t, CR_ALL, false)) : cr_retain(p->t);
+}
+static void unhold(void *packed) {
+    held *p = packed;
+    p->h->alive--;
+    cr_drop(p->t);
+    free(p);
+}
+
+TEST(saved_hooks) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        hooked h = {.factor = 10};
+        cr_tensor *a = cr_requires_grad_(vec3(1, 2, 3, d), true), *b = cr_requires_grad_(vec3(4, 5, 6, d), true);
+        const cr_saved_hooks old = cr_set_saved_hooks((cr_saved_hooks){pack, unpack, unhold, &h});
+        CHECK(!old.pack, "hooks were set before");
+        cr_tensor *y = cr_mul(a, b), *unused = cr_mul(a, b);
+        CHECK(cr_set_saved_hooks((cr_saved_hooks){0}).ctx == &h, "another setting came back");
+        cr_tensor *z = cr_mul(a, b);
+        CHECK(h.packs == 4 && h.alive == 4 && !h.unpacks, "%d packed, %d alive, %d unpacked", h.packs, h.alive,
+              h.unpacks);
+        OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+        double g[3];
+        OK(cr_read(cr_grad(a), CR_F64, g, sizeof g));
+        CHECK(g[0] == 40 && g[1] == 50 && g[2] == 60, "gradient %g %g %g: not of what was unpacked", g[0], g[1], g[2]);
+        CHECK(h.unpacks == 2 && h.alive == 2, "%d unpacked, %d alive after a pass that frees", h.unpacks, h.alive);
+        FAILS(CR_RUNTIME, "freed by an earlier", cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+        OK(cr_set_grad(a, CR_NONE));
+        OK(cr_backward(cr_sum(z, CR_ALL, false), CR_NONE, NULL));
+        OK(cr_read(cr_grad(a), CR_F64, g, sizeof g));
+        CHECK(g[0] == 4 && g[2] == 6, "hooks at work behind their end: %g", g[0]);
+        h.wrong = true;
+        FAILS(CR_RUNTIME, "[saved_tensors_hooks] the hook that unpacks gave float64 () on",
+              cr_backward(cr_sum(unused, CR_ALL, false), CR_NONE, NULL));
+        cr_scope_end();
+        CHECK(!h.alive, "%d packed tensors outlive their graph", h.alive);
+    }
+}

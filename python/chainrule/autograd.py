@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import _local
+
 from . import _core
 from ._core import Tensor
 
@@ -23,12 +25,15 @@ __all__ = [
     "GradcheckError",
     "backward",
     "detect_anomaly",
+    "disable_saved_tensors_hooks",
     "enable_grad",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
     "no_grad",
+    "save_on_cpu",
+    "saved_tensors_hooks",
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
@@ -267,6 +272,74 @@ def backward(
         total.backward(None, retain_graph, create_graph, to)
 
 
+# ---- hooks of saved tensors ----
+
+
+class saved_tensors_hooks:  # noqa: N801, PyTorch's name
+    """``with saved_tensors_hooks(pack, unpack):`` what operations inside save for their backward pass is
+    ``pack(tensor)``, of any type, and ``unpack`` of that is the tensor again, of the same shape and dtype.  The
+    innermost pair is used.  A compiled step cannot be recorded inside."""
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        message = getattr(_refusals, "message", None)
+        if message is not None:
+            raise RuntimeError(message)
+        self._before.append(_core._set_saved_hooks((self.pack_hook, self.unpack_hook)))
+
+    def __exit__(self, *exception: object) -> None:
+        _core._set_saved_hooks(self._before.pop())
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801, PyTorch's name
+    """What operations inside save waits in the host's memory for the backward pass.  pin_memory changes nothing."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda x: (x.device, x.cpu()), lambda kept: kept[1].to(kept[0]))
+
+
+class disable_saved_tensors_hooks:  # noqa: N801, PyTorch's name
+    """``with disable_saved_tensors_hooks(message):`` a pair of hooks inside is a RuntimeError with this message."""
+
+    def __init__(self, error_message: str) -> None:
+        self._message = error_message
+        self._before: list[str | None] = []
+
+    def __enter__(self) -> None:
+        hooks = _core._set_saved_hooks(None)
+        _core._set_saved_hooks(hooks)
+        if hooks is not None:
+            raise RuntimeError(self._message)
+        self._before.append(getattr(_refusals, "message", None))
+        _refusals.message = self._message
+
+    def __exit__(self, *exception: object) -> None:
+        _refusals.message = self._before.pop()
+
+
+_refusals = _local()
+
+
+class _Packed:
+    """A saved tensor in the form that a hook gave it."""
+
+    def __init__(self, hooks: Any, tensor: Tensor) -> None:
+        with no_grad():
+            self._kept = hooks[0](tensor.detach())
+        self._unpack = hooks[1]
+
+    def open(self) -> Any:
+        x = self._unpack(self._kept)
+        if not isinstance(x, Tensor):
+            kind = type(x).__name__
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {kind}")
+        return x
+
+
 # ---- functions with a gradient of their own ----
 
 
@@ -275,7 +348,7 @@ class _Context:
 
     def __init__(self) -> None:
         self.needs_input_grad: tuple[bool, ...] = ()
-        self._given: tuple[Tensor | None, ...] | None = ()  # None: freed
+        self._given: tuple[Tensor | _Packed | None, ...] | None = ()  # None: freed
         self._versions: list[int] = []
         self._materialize = True
         self._constant: tuple[Tensor, ...] = ()
@@ -300,12 +373,12 @@ class _Context:
                 " time."
             )
         for x, version in zip(self._given, self._versions, strict=True):
-            if x is not None and x._version != version:
+            if isinstance(x, Tensor) and x._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation:"
                     f" [{x.dtype} {list(x.shape)}] is at version {x._version}; expected version {version} instead"
                 )
-        return self._given
+        return tuple(x.open() if isinstance(x, _Packed) else x for x in self._given)
 
     saved_variables = saved_tensors
 
@@ -404,9 +477,13 @@ class Function:
         # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
         given = list(ctx._given or ())
         places = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
-        saved = [x for x in (given[i] for i in places) if x is not None]
+        saved = [x for x in (given[i] for i in places) if isinstance(x, Tensor)]
         for i in places:
             given[i] = None
+        hooks = _core._set_saved_hooks(None)
+        _core._set_saved_hooks(hooks)
+        if hooks is not None:
+            given = [_Packed(hooks, x) if isinstance(x, Tensor) else x for x in given]
         ctx._constant = ctx._written = ()
         ctx._given = tuple(given)
 

@@ -91,6 +91,38 @@ PyObject *api_register_post_accumulate_grad_hook(const arg *a) {
     return raise_type(a[1].o, "register_post_accumulate_grad_hook(): argument 'hook' must be callable, not");
 }
 
+/* ---- hooks of saved tensors: ctx is (pack, unpack), a packed tensor (unpack, what pack returned) */
+static void *pack_saved(const cr_tensor *t, void *pair) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *hooks = (PyObject *)pair, *x = wrap_borrowed(t);
+    PyObject *given = x ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(hooks, 0), x, NULL) : NULL;
+    PyObject *packed = given ? PyTuple_Pack(2, PyTuple_GetItem(hooks, 1), given) : NULL;
+    Py_XDECREF(given);
+    Py_XDECREF(x);
+    PyGILState_Release(state);
+    return packed;
+}
+
+static cr_tensor *unpack_saved(void *packed) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *pair = (PyObject *)packed, *unpack = PyTuple_GetItem(pair, 0);
+    PyObject *result = PyObject_CallFunctionObjArgs(unpack, PyTuple_GetItem(pair, 1), NULL);
+    cr_tensor *y = result && is_tensor(result) ? cr_retain(handle(result)) : NULL;
+    if (result && !y)
+        raise_type(result, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type");
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return y;
+}
+
+/* The thread owns the pair that is set; the one before goes to the caller. */
+PyObject *api__set_saved_hooks(const arg *a) {
+    cr_saved_hooks h = {0};
+    if (a[0].o != Py_None) h = (cr_saved_hooks){pack_saved, unpack_saved, forget, Py_NewRef(a[0].o)};
+    const cr_saved_hooks old = cr_set_saved_hooks(h);
+    return old.ctx ? (PyObject *)old.ctx : Py_NewRef(Py_None);
+}
+
 static cr_status call_behind(void *function) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *result = PyObject_CallNoArgs((PyObject *)function);

@@ -20,7 +20,10 @@ PyObject *raise_error(void) {
         case CR_NO_MEMORY: type = no_memory; break;
         case CR_IO: type = PyExc_OSError; break;
         case CR_INTERRUPTED: type = PyExc_KeyboardInterrupt; break;
-        case CR_OK: case CR_RUNTIME: break;
+        case CR_RUNTIME:
+            if (message && !strncmp(message, "[meta] ", 7)) type = PyExc_NotImplementedError;
+            break;
+        case CR_OK: break;
     }
     /* else: a callback's own exception caused it */
     if (!PyErr_Occurred()) PyErr_SetString(type, message ? message : "failed without a message");
@@ -31,7 +34,7 @@ PyObject *raise_error(void) {
 /* The "] " after the op of a message that may name the call instead; NULL: a device's own message, an
  * anomaly, another exception. */
 static const char *end_of_op(const char *message) {
-    static const char *const kept[] = {"[cuda] ", "[webgpu] "};
+    static const char *const kept[] = {"[cuda] ", "[meta] ", "[webgpu] "};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (!strncmp(message, kept[i], strlen(kept[i]))) return NULL;
     const size_t op = *message == '[' ? strspn(message + 1, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
@@ -530,10 +533,11 @@ static PyObject *get_device(PyObject *self, void *unused) {
     (void)unused;
     return device_object(cr_device_of(handle(self)));
 }
-static PyObject *get_is_cuda(PyObject *self, void *unused) {
-    (void)unused;
-    return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4));
+static PyObject *lives_on(PyObject *self, const char *type) {
+    return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), type, strlen(type)));
 }
+static PyObject *get_is_cuda(PyObject *self, void *unused) { (void)unused; return lives_on(self, "cuda"); }
+static PyObject *get_is_meta(PyObject *self, void *unused) { (void)unused; return lives_on(self, "meta"); }
 static PyObject *get_ndim(PyObject *self, void *unused) { (void)unused; return PyLong_FromLong(cr_ndim(handle(self))); }
 static PyObject *get_itemsize(PyObject *self, void *unused) {
     (void)unused;
@@ -663,6 +667,7 @@ static PyGetSetDef getset[] = {
     {"dtype", get_dtype, NULL, "The type of the elements.", NULL},
     {"device", get_device, NULL, "Where the tensor lives.", NULL},
     {"is_cuda", get_is_cuda, NULL, "Does it live on a CUDA device?", NULL},
+    {"is_meta", get_is_meta, NULL, "Has it a shape and no elements?", NULL},
     {"ndim", get_ndim, NULL, "The number of axes.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
@@ -739,7 +744,7 @@ static PyType_Slot slots[] = {
     {Py_sq_contains, (void *)op_contains},
     {Py_bf_getbuffer, (void *)tensor_get_buffer},
     {Py_bf_releasebuffer, (void *)tensor_release_buffer},
-    {Py_tp_doc, "Tensor(data, device=None, dtype=None, *, shape=None)\n--\n\nNumbers in up to eight axes.  Made so, "
+    {Py_tp_doc, "Tensor(data, device=None, dtype=None, *, shape=None)\n--\n\nNumbers in up to 16 axes.  Made so, "
                 "from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
     {0}};

@@ -282,7 +282,8 @@ static PyObject *is_cpu(PyObject *self, PyObject *unused) { (void)unused; return
 static PyObject *is_cuda(PyObject *self, PyObject *unused) { (void)unused; return is_a(self, "cuda"); }
 static PyObject *is_gpu(PyObject *self, PyObject *unused) {
     (void)unused;
-    return PyBool_FromLong(strncmp(device_name(self), "cpu", 3) && strncmp(device_name(self), "ref", 3));
+    const char *name = device_name(self);
+    return PyBool_FromLong(strcmp(name, "cpu") && strcmp(name, "ref") && strcmp(name, "meta"));
 }
 static PyObject *get_type(PyObject *self, void *unused) {
     (void)unused;

@@ -1,5 +1,5 @@
 /* registry.c - the devices of this process, by name and number. */
-#include "dev.h"
+#include "meta.h"
 #include "../core/config.h"
 
 #include <stdio.h>
@@ -112,6 +112,7 @@ static void fail_unknown(const char *op, const char *name, const gpu_kind *kind)
 /* Looks for GPUs only where the name asks for one. */
 static const cr_device *find(const char *op, const char *name) {
     if (!strcmp(name, "auto")) return best_device();
+    if (!strcmp(name, cr_device_meta.name)) return &cr_device_meta;
     for (int i = 0; i < DEVICES; i++)
         if (!strcmp(devices[i]->name, name)) return devices[i];
     const gpu_kind *kind = kind_of(name);

@@ -295,26 +295,64 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
                                             : CR_OK;
 }
 
+/* The handles of packed tensors become those that their hooks make: p has those of c's in, out and aux. */
+static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) {
+    bool have = true;
+    for (int j = 0; j < n + 1 + c->op->n_aux; j++) {
+        const cr_tensor **place = j < n ? &in[j] : j == n ? &c->out : &c->aux[j - n - 1];
+        if (p[j] && have) have = (*place = cr_packed_open(p[j], *place));
+        cr_packed_release(p[j]);
+    }
+    return have;
+}
+
+/* Input i is a leaf that was given other memory since it was saved: a handle over that memory, in the place of x.
+ * Where the leaf has another shape, dtype or device now, or is freed: x. */
+static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) {
+    cr_tensor *leaf = cr_node_tensor(n->edges[i]);
+    const bool fits = leaf && cr_shape_equal(leaf->ndim, leaf->shape, x->ndim, x->shape) && leaf->dtype == x->dtype &&
+                      leaf->dev == x->dev;
+    cr_tensor *y = fits ? cr_tensor_alias(leaf, NULL) : NULL;
+    cr_drop(leaf);
+    if (!fits) return x;
+    if (y && x->contiguous) y = cr_contiguous(y);
+    if (y && cr_in_graph(x)) {
+        y->flags |= CR_FLAG_REQUIRES_GRAD;
+        y->node = cr_node_retain(x->node);
+    }
+    return y;
+}
+
 /* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes
  * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
 static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
+    cr_packed **packed = n->packs ? calloc((size_t)n->n + 1 + CR_MAX_AUX, sizeof *packed) : NULL;
+    if (n->packs && !packed) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
     const bool placed = graph || n->op->grafts;
     for (int i = 0; i < n->n && have; i++) {
-        const bool unseen = n->op->only_saved && !n->in[i].storage;
+        const bool unseen = n->op->only_saved && !cr_saved_has_data(&n->in[i]);
         in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, placed ? n->edges[i] : NULL);
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, placed ? n : NULL);
+        const bool unseen = n->op->only_saved && !cr_saved_has_data(&n->out);
+        c->out = unseen ? CR_NONE : cr_saved_unpack(&n->out, take, placed ? n : NULL);
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
+    for (int j = 0; j < n->n + 1 + n->op->n_aux && have && packed; j++)
+        packed[j] = cr_saved_packed(j < n->n ? &n->in[j] : j == n->n ? &n->out : &n->aux[j - n->n - 1], take);
     if (status == CR_OK && n->head.saved && take) n->head.freed = true;
     if (n->head.saved) cr_spin_unlock(&n->head.lock);
+    if (have && packed) have = open_packed(n->n, packed, c, in);
+    for (int i = 0; i < n->n && have; i++)
+        if (n->in[i].leaf && n->in[i].leaf != 1 + n->edges[i]->moves && in[i]->storage && !n->packs)
+            have = (in[i] = moved_leaf(n, i, in[i]));
+    free(packed);
     return have ? CR_OK : cr_error_status();
 }
 

@@ -153,7 +153,11 @@ static cr_tensor *token_new(const cr_function_use *u, function **made) {
         function_params p = {f, 0};
         cr_call c = {.op = &op_function, .params = &p, .n = n, .in = all, .dev = token->dev, .out = token};
         node = cr_node_new(&c, all, token, 0);
-        for (int i = u->n_in; i < n && node; i++) cr_node_save(node, i, all[i]);
+        for (int i = u->n_in; i < n && node; i++)
+            if (cr_node_save(node, i, all[i]) != CR_OK) {
+                cr_node_release(node);
+                node = NULL;
+            }
         *made = f;
     }
     free(all);

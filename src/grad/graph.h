@@ -13,14 +13,26 @@
 
 #include "../ops/op.h"
 
-/* A saved tensor: always dtype, shape and device; the data too where storage is set. */
+/* What a hook of saved tensors made of one: cr_saved_hooks. */
+typedef struct cr_packed {
+    atomic_int refs;
+    cr_saved_hooks hooks;
+    void *value;
+} cr_packed;
+
+/* A saved tensor: always dtype, shape and device; the data too where storage is set, or packed. */
 typedef struct cr_saved {
     const cr_device *dev;
-    cr_storage *storage;                            /* owned; NULL: not saved, or freed */
-    cr_counter *counter;                            /* owned, as the handle had it, while storage is set */
+    cr_storage *storage;                            /* owned; NULL: not saved, freed, or packed */
+    union {
+        cr_counter *counter;                        /* owned, as the handle had it, while storage is set */
+        cr_packed *packed;                          /* owned, where is_packed */
+    };
     unsigned version;                               /* when it was saved */
     cr_dtype dtype; int ndim;
-    bool absent, contiguous, weak;                  /* absent: the input was CR_NONE; weak: a plain number */
+    bool absent, contiguous, weak, is_packed;       /* absent: the input was CR_NONE; weak: a plain number */
+    unsigned leaf;                                  /* 1 + moves of the leaf that it is, whose memory in backward
+                                                     * counts; 0: another tensor */
     int64_t offset, numel, *dims;                   /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_saved;
 
@@ -46,6 +58,8 @@ struct cr_node {
                                                      * NULL */
     uint32_t bytes;                                 /* of the allocation */
     int n;
+    bool packs;                                     /* one of its saved tensors is packed */
+    unsigned moves;                                 /* of a leaf: how often it was given other memory (cr_with_data) */
     _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
@@ -63,6 +77,12 @@ cr_status cr_node_check_saved(const cr_node *n);
 /* A handle of a saved tensor, with data where it was saved.  take: ownership moves from the node to
  * the handle.  `as`: the node of the handle under create_graph, else NULL. */
 cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as);
+/* Its packed form, NULL where it has none: a reference.  Under head.lock. */
+cr_packed *cr_saved_packed(cr_saved *k, bool take);
+void       cr_packed_release(cr_packed *p);         /* NULL is allowed */
+/* The handle that the hook makes of it, in the place of `like`, which has no data.  NULL: failed. */
+cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like);
+static inline bool cr_saved_has_data(const cr_saved *k) { return k->storage || k->is_packed; }
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
 /* cr_grad and cr_grad_retain where a recording need not know of it */
 cr_tensor *cr_grad_hold(const cr_tensor *t);
@@ -77,7 +97,7 @@ bool     cr_node_points_to(const cr_node *n, const cr_tensor *t);      /* the le
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* n becomes the node of out */
 void     cr_node_move(const cr_tensor *from, cr_tensor *to);  /* to takes the place of from in the graph */
 /* saves the data of input i, which is t, in addition to what the op saves */
-void     cr_node_save(cr_node *n, int i, const cr_tensor *t);
+cr_status cr_node_save(cr_node *n, int i, const cr_tensor *t);
 /* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no
  * scope is owned by the caller, so it is moved into the scope of the thread. */
 cr_tensor *cr_adopt(cr_tensor *t);

@@ -1,6 +1,7 @@
 /* record.c - turns one run of an op into a node, and unpacks saved tensors. */
 #include "graph.h"
 #include "../core/small.h"
+#include "../core/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +25,93 @@ static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
     *dims = d;
 }
 
-static void save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
-    if (!t->storage) return;
+/* ---- hooks of saved tensors */
+static _Thread_local cr_saved_hooks hooks;
+
+cr_saved_hooks cr_set_saved_hooks(cr_saved_hooks h) {
+    const cr_saved_hooks old = hooks;
+    hooks = h;
+    return old;
+}
+
+void cr_packed_release(cr_packed *p) {
+    if (!p || !cr_unref(&p->refs)) return;
+    if (p->hooks.done) p->hooks.done(p->value);
+    free(p);
+}
+
+cr_packed *cr_saved_packed(cr_saved *k, bool take) {
+    cr_packed *p = k->is_packed ? k->packed : NULL;
+    if (p && take) k->packed = NULL, k->is_packed = false;
+    else if (p) atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+/* Nothing that the hook computes is recorded or packed.  It sees inputs as they are, and another handle of the result:
+ * a packed result would keep its own node alive. */
+static cr_status save_packed(cr_node *n, cr_saved *k, const cr_tensor *t) {
+    const cr_saved_hooks now = hooks;
+    if (cr_watching())
+        return cr_fail(CR_RUNTIME, "saved_tensors_hooks", "a recorded step cannot call a hook of saved tensors");
+    cr_packed *p = malloc(sizeof *p);
+    cr_tensor *apart = p && k == &n->out ? cr_tensor_alias(t, NULL) : NULL;
+    if (!p || (k == &n->out && !apart)) {
+        free(p);
+        return cr_fail(CR_NO_MEMORY, "saved_tensors_hooks", "out of memory");
+    }
+    const bool mode = cr_set_grad_enabled(false);
+    hooks = (cr_saved_hooks){0};
+    *p = (cr_packed){.hooks = now, .value = now.pack(apart ? apart : t, now.ctx)};
+    atomic_init(&p->refs, 1);
+    hooks = now;
+    cr_set_grad_enabled(mode);
+    cr_release(apart);
+    if (!p->value) { free(p); return cr_fail(CR_RUNTIME, "saved_tensors_hooks", "the hook that packs failed"); }
+    k->packed = p;
+    k->is_packed = n->packs = n->head.saved = true;
+    return CR_OK;
+}
+
+static bool alike(const cr_tensor *a, const cr_tensor *b) {
+    return a->dtype == b->dtype && a->dev == b->dev && cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape);
+}
+
+cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like) {
+    static const char op[] = "saved_tensors_hooks";
+    cr_tensor *given = p->hooks.unpack(p->value), *y = NULL;
+    if (!given || given == CR_NONE) cr_fail(CR_RUNTIME, op, "the hook that unpacks gave no tensor");
+    else if (!alike(given, like))
+        cr_fail(CR_RUNTIME, op, "the hook that unpacks gave %s %s on %s, and %s %s on %s was packed",
+                cr_dtype_name(given->dtype), cr_shape_text(given->ndim, given->shape).s, given->dev->name,
+                cr_dtype_name(like->dtype), cr_shape_text(like->ndim, like->shape).s, like->dev->name);
+    else y = cr_tensor_alias(given, NULL);
+    if (y && like->contiguous) y = cr_contiguous(y);
+    if (y) {
+        y->flags |= like->flags & (CR_FLAG_WEAK | CR_FLAG_REQUIRES_GRAD);
+        y->node = cr_node_retain(like->node);
+    }
+    cr_drop(given);
+    return y;
+}
+
+static cr_status save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
+    if (!t->storage) return CR_OK;
+    if (hooks.pack) return save_packed(n, k, t);
     k->storage = cr_storage_retain(t->storage);
     k->counter = cr_counter_retain(t->counter);
     k->version = cr_version_of(t->storage, t->counter) + version_ahead;
     k->offset = t->offset;
     n->head.saved = true;
+    return CR_OK;
 }
 
 static void release_saved(cr_saved *k) {
     if (k->storage) cr_storage_release(k->storage);
-    cr_counter_release(k->counter);
+    if (k->is_packed) cr_packed_release(k->packed);
+    else cr_counter_release(k->counter);
     k->storage = NULL;
     k->counter = NULL;
+    k->is_packed = false;
 }
 
 static void free_saved(cr_node *n) {
@@ -102,6 +176,7 @@ void cr_node_move(const cr_tensor *from, cr_tensor *to) {
         int64_t *dims = n->out.dims;
         cr_spin_lock(&n->head.lock);
         save_meta(&n->out, to, &dims);
+        n->moves++;
         cr_spin_unlock(&n->head.lock);
     }
     if (pointed) cr_node_point(n, to);
@@ -138,14 +213,21 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     uint32_t mask = saves(&wanted);
     for (int i = 0; i < c->n; i++) {
         save_meta(&node->in[i], saved[i], &dims);
-        if (mask >> (i < 15 ? i : 15) & 1) save_data(node, &node->in[i], saved[i], 0);
         node->edges[i] = needs[i] ? cr_node_retain(c->in[i]->node) : NULL;
+        if (needs[i] && saved[i] == c->in[i] && node->edges[i]->head.leaf)
+            node->in[i].leaf = 1 + node->edges[i]->moves;
     }
     save_meta(&node->out, out, &dims);
-    if (mask & CR_SAVE_OUT) save_data(node, &node->out, out, out_version_ahead);
-    for (int k = 0; k < c->op->n_aux; k++) {
-        save_meta(&node->aux[k], c->aux[k], &dims);
-        if (mask & CR_SAVE_AUX) save_data(node, &node->aux[k], c->aux[k], 0);
+    for (int k = 0; k < c->op->n_aux; k++) save_meta(&node->aux[k], c->aux[k], &dims);
+    cr_status status = CR_OK;
+    for (int i = 0; i < c->n && status == CR_OK; i++)
+        if (mask >> (i < 15 ? i : 15) & 1) status = save_data(node, &node->in[i], saved[i], 0);
+    if (mask & CR_SAVE_OUT && status == CR_OK) status = save_data(node, &node->out, out, out_version_ahead);
+    for (int k = 0; k < c->op->n_aux && status == CR_OK; k++)
+        if (mask & CR_SAVE_AUX) status = save_data(node, &node->aux[k], c->aux[k], 0);
+    if (status != CR_OK) {
+        cr_node_release(node);
+        node = NULL;
     }
 done:
     if (needs != few) free(needs);
@@ -166,7 +248,7 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
     if (retains) cr_node_point(n, out);
 }
 
-void cr_node_save(cr_node *n, int i, const cr_tensor *t) { save_data(n, &n->in[i], t, 0); }
+cr_status cr_node_save(cr_node *n, int i, const cr_tensor *t) { return save_data(n, &n->in[i], t, 0); }
 
 cr_tensor *cr_new_handle(const cr_tensor *t) {
     const bool recorded = cr_in_graph(t);
@@ -214,7 +296,7 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
     cr_storage *s = k->storage;
-    cr_counter *counter = k->counter;
+    cr_counter *counter = s ? k->counter : NULL;
     if (s && take) {
         k->storage = NULL;
         k->counter = NULL;
@@ -224,7 +306,7 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     }
     cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
     if (!t) return cr_counter_release(counter), NULL;
-    t->counter = s ? counter : NULL;
+    t->counter = counter;
     if (k->weak) t->flags |= CR_FLAG_WEAK;
     if (as) {
         t->node = cr_node_retain(as);
@@ -236,7 +318,6 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
 cr_tensor *cr_node_handle(cr_node *n) {
     cr_saved k = n->out;
     k.storage = NULL;
-    k.counter = NULL;
     return cr_saved_unpack(&k, false, n);
 }
 

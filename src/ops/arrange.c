@@ -349,10 +349,13 @@ cr_tensor *cr_pad(const cr_tensor *x, int n, const int64_t *sizes, cr_pad_mode m
         (i % 2 ? p.after : p.before)[x->ndim - 1 - i / 2] = sizes[i];
         crops |= sizes[i] < 0;
     }
+    const bool last = mode == CR_PAD_REFLECT || mode == CR_PAD_REPLICATE;     /* a margin may show what is cropped */
     cr_scope_begin();
-    const cr_tensor *y = crops ? cropped(x, &p) : x;
+    const cr_tensor *y = crops && !last ? cropped(x, &p) : x;
     if (mode == CR_PAD_CONSTANT) return cr_leave(y ? cr_apply(&cr_op_pad, 1, &y, &p) : NULL);
     for (int i = x->ndim - 1; i >= 0 && y; i--)
-        if (p.before[i] || p.after[i]) y = pad_axis(y, mode, i, p.before[i], p.after[i]);
+        if (p.before[i] > 0 || p.after[i] > 0)
+            y = pad_axis(y, mode, i, cr_imax(p.before[i], 0), cr_imax(p.after[i], 0));
+    if (crops && last && y) y = cropped(y, &p);
     return cr_leave(y == x ? cr_clone(x) : (cr_tensor *)(uintptr_t)y);
 }

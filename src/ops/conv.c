@@ -3,7 +3,7 @@
  *   y[b, o, p] = sum over c, t of x[b, c, p stride + t dilation - pad] w[o, c, t] + bias[o].
  * The sum is linear in x, w and y's cotangent: one op with three kinds, each the derivative of the others in one
  * operand, so gradients of any order are this op again.  Fast twin: dev/cpu/conv.c. */
-#include "compose.h"
+#include "windows.h"
 
 #include <string.h>
 
@@ -240,6 +240,20 @@ static cr_tensor *for_channels(const cr_tensor *b, int n) {
     return cr_reshape(b, 1 + n, shape);
 }
 
+static cr_tensor *of_integers(const conv_params *p, const cr_tensor *x, const cr_tensor *w) {
+    const bool back = p->kind == CR_CONV_INPUT;
+    cr_windows windows = {.n = p->n};
+    for (int i = 0; i < p->n; i++) {
+        windows.kernel[i] = w->shape[FIRST + i];
+        windows.stride[i] = p->stride[i];
+        windows.dilation[i] = p->dilation[i];
+        windows.pad[i] = p->pad[i];
+        windows.count[i] = back ? x->shape[FIRST + i] : p->size[i];
+    }
+    return back ? cr_integer_conv_transpose(x, w, &windows, p->groups, p->size)
+                : cr_integer_conv(x, w, &windows, p->groups);
+}
+
 static cr_tensor *convolve(cr_conv_kind kind, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
                            const cr_conv_options *o) {
     conv_params p = {.kind = kind};
@@ -247,10 +261,14 @@ static cr_tensor *convolve(cr_conv_kind kind, const cr_tensor *x, const cr_tenso
     const cr_conv_options plain = cr_conv_defaults();
     if (!cr_given(op, "the input", x) || !cr_given(op, "the weight", w) || cr_missing(op, "the bias", b)) return NULL;
     if (plan(op, x, w, b, o ? o : &plain, &p) != CR_OK) return NULL;
-    const bool single = x->ndim == p.n + 1, later = kind == CR_CONV_INPUT && b != CR_NONE;
-    if (!single && !later) return apply(&p, kind, x, w, b, p.size);
+    const bool whole = cr_is_integer(x) && cr_is_integer(w);
+    const bool single = x->ndim == p.n + 1, later = (kind == CR_CONV_INPUT || whole) && b != CR_NONE;
+    if (!single && !later && !whole) return apply(&p, kind, x, w, b, p.size);
+    if (whole && cr_want_same_dtype(op, x, w) != CR_OK) return NULL;
+    if (whole && later && cr_want_same_dtype(op, x, b) != CR_OK) return NULL;
     cr_scope_begin();
-    cr_tensor *y = apply(&p, kind, single ? cr_unsqueeze(x, 0) : x, w, later ? CR_NONE : b, p.size);
+    const cr_tensor *batch = single ? cr_unsqueeze(x, 0) : x;
+    cr_tensor *y = whole ? of_integers(&p, batch, w) : apply(&p, kind, batch, w, later ? CR_NONE : b, p.size);
     if (later) y = add(y, for_channels(b, p.n));
     return cr_leave(single ? cr_squeeze(y, CR_LIST(0)) : y);
 }

@@ -1,6 +1,7 @@
 /* make.c - new tensors: constants, ranges, host memory. */
 #include "compose.h"
 #include "../core/pool.h"
+#include "../dev/meta.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
         return NULL;
     size_t size = cr_dtype_size(r->dt);
     cr_tensor *y = cr_new_like(&m, dev);
+    if (dev == &cr_device_meta) return y;
     void *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL;
     r->to = y && dev->host ? cr_tensor_data(y) : staging;
     cr_status status = y && !r->to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;

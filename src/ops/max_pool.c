@@ -65,7 +65,7 @@ cr_status cr_pooled_shape(const char *kind, const cr_tensor *x, const cr_pool_op
     cr_status status = cr_check_spatial(kind, x, o->n);
     const pool_text name = pool_name(kind, o->n);
     const char *op = name.s;
-    if (status == CR_OK) status = cr_want_float(op, x);
+    if (status == CR_OK && !cr_is_integer(x)) status = cr_want_float(op, x);
     for (int i = 0; i < o->n && status == CR_OK; i++) status = check_axis(op, o, i);
     if (status != CR_OK) return status;
     *out = cr_meta_of(x);
@@ -175,9 +175,21 @@ const cr_op cr_op_max_pool_values = {
     .no_grad = "it runs only where nothing is recorded",
 };
 
+static cr_tensor *max_of_integers(const cr_tensor *x, const cr_pool_options *o, cr_tensor **index) {
+    cr_meta m, unused[1];
+    const cr_call c = {.params = o, .n = 1, .in = &x};
+    if (max_pool_infer(&c, &m, unused) != CR_OK) return NULL;
+    const cr_windows w = cr_windows_of(o, m.shape + x->ndim - o->n);
+    cr_scope_begin();
+    cr_tensor *y = cr_integer_max_pool(x, &w, index);
+    if (y && index) cr_keep(*index);
+    return cr_leave(y);
+}
+
 cr_tensor *cr_max_pool(const cr_tensor *x, const cr_pool_options *o, cr_tensor **index) {
     if (index) *index = NULL;
     if (!cr_given("max_pool", "x", x)) return NULL;
+    if (cr_is_integer(x)) return max_of_integers(x, o, index);
     if (!index && !(cr_grad_enabled() && cr_in_graph(x)) && x->dev->kernels->max_pool_values)
         return cr_apply(&cr_op_max_pool_values, 1, &x, o);
     return cr_apply_with_index(&cr_op_max_pool, x, o, index);
@@ -242,6 +254,7 @@ cr_tensor *cr_adaptive_max_pool(const cr_tensor *x, int n, const int64_t *size, 
     if (index) *index = NULL;
     if (!cr_given("adaptive_max_pool", "x", x)) return NULL;
     if (cr_check_sizes("adaptive_max_pool", x, n, size) != CR_OK) return NULL;
+    if (cr_want_float("adaptive_max_pool", x) != CR_OK) return NULL;
     cr_pool_options o = cr_pool_defaults(n, 1);
     bool equal = true, empty = false;
     for (int i = 0; i < n; i++) {

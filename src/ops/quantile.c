@@ -54,7 +54,8 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     const int a = n ? cr_axis("quantile", axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
     const bool along = n && x->ndim;
-    int64_t ones[CR_MAX_DIMS + 1] = {q->numel, 1, 1, 1, 1, 1, 1, 1, 1};
+    int64_t ones[1 + CR_MAX_DIMS] = {q->numel};
+    cr_shape_ones(ones + 1);
     if (q->ndim + (keepdim ? x->ndim : along ? x->ndim - 1 : 0) > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "quantile", "the result has more than %d axes", CR_MAX_DIMS), NULL;
     cr_scope_begin();
@@ -78,11 +79,10 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
 }
 
 /* Where the run of equal elements begins that each element of the rows s, in order, belongs to, i64.
- * All NaN are one run, the last. */
+ * NaN is equal to nothing. */
 static cr_tensor *run_starts(const cr_tensor *s, const cr_tensor *position) {
     /* the first begins at 0 in any case */
     cr_tensor *before = cr_roll(s, 1, (int64_t[]){1}, (int64_t[]){-1}), *begins = cr_ne(s, before);
-    if (s && cr_dtype_is_float(s->dtype)) begins = cr_logical_and(begins, cr_eq(before, before));
     return cr_cummax(cr_where(begins, position, cr_scalar_int(0)), -1, NULL);
 }
 

@@ -72,7 +72,11 @@ cr_tensor *cr_avg_pool(const cr_tensor *x, const cr_pool_options *o) {
         if (o->dilation[i] != 1)
             return cr_fail(CR_BAD_VALUE, "avg_pool", "the dilation must be 1: %lld", (long long)o->dilation[i]), NULL;
     if (cr_pooled_shape("avg_pool", x, o, &m) != CR_OK) return NULL;
-    return resampled(x, o->n, average_band, &(average){o, m.shape + x->ndim - o->n});
+    const int64_t *count = m.shape + x->ndim - o->n;
+    if (!cr_is_integer(x)) return resampled(x, o->n, average_band, &(average){o, count});
+    const cr_windows w = cr_windows_of(o, count);
+    cr_scope_begin();
+    return cr_leave(cr_integer_avg_pool(x, &w, o->count_pad, o->divisor));
 }
 
 static bool adaptive_band(const void *how, int axis, int64_t R, cr_band *b) {

@@ -15,6 +15,27 @@ cr_status cr_check_sizes(const char *op, const cr_tensor *x, int n, const int64_
 static inline int64_t cr_adaptive_first(int64_t s, int64_t S, int64_t R) { return s * R / S; }
 static inline int64_t cr_adaptive_end(int64_t s, int64_t S, int64_t R) { return ((s + 1) * R + S - 1) / S; }
 
+/* Windows over n axes: window p has the elements p stride + t dilation - pad, t < kernel.  (integer_windows.c) */
+typedef struct cr_windows { int n; int64_t kernel[3], stride[3], dilation[3], pad[3], count[3]; } cr_windows;
+static inline cr_windows cr_windows_of(const cr_pool_options *o, const int64_t *count) {
+    cr_windows w = {.n = o->n};
+    for (int i = 0; i < o->n; i++) {
+        w.kernel[i] = o->kernel[i];
+        w.stride[i] = o->stride[i];
+        w.dilation[i] = o->dilation[i];
+        w.pad[i] = o->pad[i];
+        w.count[i] = count[i];
+    }
+    return w;
+}
+/* In the caller's scope; x (B, C, ...) and the weight as convolutions have them; no bias. */
+cr_tensor *cr_integer_conv(const cr_tensor *x, const cr_tensor *w, const cr_windows *windows, int64_t groups);
+cr_tensor *cr_integer_conv_transpose(const cr_tensor *x, const cr_tensor *w, const cr_windows *windows, int64_t groups,
+                                     const int64_t *size);
+cr_tensor *cr_integer_max_pool(const cr_tensor *x, const cr_windows *w, cr_tensor **index);
+cr_tensor *cr_integer_avg_pool(const cr_tensor *x, const cr_windows *w, bool count_pad, int64_t divisor);
+static inline bool cr_is_integer(const cr_tensor *x) { return !cr_dtype_is_float(x->dtype) && x->dtype != CR_BOOL; }
+
 /* A banded matrix (S, R): row s has the weights (s, 0 .. K - 1) from column start[s] on.  On the host. */
 typedef struct cr_band { int64_t S, R, K; int64_t *start; double *weights; } cr_band;
 /* weights 0; false: out of memory, or too large, with a message */

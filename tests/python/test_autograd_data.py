@@ -65,7 +65,7 @@ def test_a_leaf_with_other_data_keeps_its_place(when: str) -> None:
     if when.startswith("between"):
         w.data = w.data * 0 + 7
     y.sum().backward()
-    assert gradient(w) == ([100.0, 120.0] if when.startswith("before") else [20.0, 40.0])
+    assert gradient(w) == ([100.0, 120.0] if when.startswith("before") else [140.0, 140.0])  # 2 w 10
     assert seen == [True] and w.is_leaf and w._version == 0
     assert accumulator(w * w) is node
 
@@ -89,6 +89,32 @@ def test_a_module_that_is_converted_keeps_hooks_and_gradients(how: str) -> None:
     y.backward()  # in the dtype of before
     m(cr.ones(1, 2, dtype=m.weight.dtype)).sum().backward()
     assert gradient(m.weight) == (3 * mask).tolist() and late == [True] * 3
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_backward_reads_the_memory_that_a_leaf_has_then(retain: bool) -> None:
+    """As PyTorch: a leaf itself is looked up, and a view or a copy of it was saved as it was."""
+    w, x = leaf(2, 3), leaf(5, 7)
+    y, turned, other = w * x, w[None].t() * x[:, None], w.exp() * x
+    w.data = cr.tensor([11.0, 13.0], dtype=cr.float64)
+    assert [g.tolist() for g in grads(y.sum(), w, x, retain_graph=retain)] == [[5, 7], [11, 13]]
+    assert grads(turned.sum(), x, retain_graph=retain)[0].tolist() == [2, 3]
+    assert grads(other.sum(), x)[0].tolist() == cr.tensor([2.0, 3.0], dtype=cr.float64).exp().tolist()
+    if retain:  # what the leaf has now, in each pass, and in derivatives of derivatives
+        w.data = cr.tensor([1.0, 4.0], dtype=cr.float64)
+        assert grads(y.sum(), x, retain_graph=True)[0].tolist() == [1, 4]
+        dw, dx = grads((y * y).sum(), w, x, create_graph=True)
+        assert grads(dx.sum(), w)[0].requires_grad is False and dx.requires_grad
+    w.data = cr.tensor([1.0, 2.0, 3.0], dtype=cr.float64)  # of another shape: what was saved
+    z = w * cr.tensor([2.0, 2.0, 2.0], dtype=cr.float64)
+    assert grads(z.sum(), w)[0].tolist() == [2, 2, 2]
+
+
+def test_a_leaf_of_another_dtype_is_what_was_saved() -> None:
+    w, x = leaf(2, 3), leaf(5, 7)
+    y = (w * x).sum()
+    w.data = w.data.float() * 2
+    assert grads(y, x)[0].tolist() == [2, 3]
 
 
 def test_data_of_a_gradient_is_its_tensors_gradient() -> None:

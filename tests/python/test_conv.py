@@ -233,3 +233,67 @@ def test_layers_refused(name: str, args: tuple[Any, ...], options: dict[str, Any
     for lib in (torch.nn, nn):
         with pytest.raises(ValueError):
             getattr(lib, name)(*args, **options)
+
+
+INTEGERS = [
+    (name, x, w, {k: v for k, v in options.items() if k != "padding" or not isinstance(v, str)})
+    for name, x, w, options in CALLS
+    if x[0]
+]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8"])
+@pytest.mark.parametrize("case", INTEGERS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(INTEGERS)])
+def test_integers(case: tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], dtype: str) -> None:
+    """As PyTorch's int64; narrower results wrap around, where PyTorch has them."""
+    name, x, w, options = case
+    torch.manual_seed(7)
+    low = 0 if dtype == "uint8" else -9
+    parts = [torch.randint(low, 10, s) for s in (x, w, (outputs(name, w, options),))]
+    want = getattr(torch.nn.functional, name)(*parts, **options).to(getattr(torch, dtype))
+    for bias in (True, False):
+        if not bias:
+            want = getattr(torch.nn.functional, name)(*parts[:2], **options).to(getattr(torch, dtype))
+        mine = [cr.tensor(p.numpy()).to(getattr(cr, dtype)) for p in parts[: 2 + bias]]
+        got = getattr(F, name)(*mine, **options)
+        assert got.dtype is getattr(cr, dtype) and got.tolist() == want.tolist(), f"{name} {x} {w} {options} {bias}"
+
+
+def test_integers_of_two_dtypes_are_refused() -> None:
+    x, w = cr.ones(1, 2, 5, dtype=cr.int64), cr.ones(3, 2, 3, dtype=cr.int64)
+    for other in (w.int(), w.float(), w.bool()):
+        with pytest.raises((RuntimeError, TypeError)):
+            F.conv1d(x, other)
+    with pytest.raises((RuntimeError, TypeError)):
+        F.conv1d(x, w, cr.ones(3))
+    with pytest.raises((RuntimeError, TypeError)):
+        F.conv1d(x.bool(), w.bool())
+
+
+NOT_FINITE = [float("inf"), float("-inf"), float("nan")]
+
+
+@pytest.mark.parametrize("value", NOT_FINITE, ids=["inf", "-inf", "nan"])
+def test_infinities_stay_apart(value: float) -> None:
+    """A convolution that is large enough for Winograd's sums: what one element spoils is what it meets."""
+    torch.manual_seed(3)
+    for kernel, stride, name in (
+        (3, 1, "conv2d"),
+        (4, 2, "conv2d"),
+        (4, 2, "conv_transpose2d"),
+        (3, 1, "conv_transpose2d"),
+    ):
+        parts = [torch.randn(2, 16, 24, 24), torch.randn(16, 16, kernel, kernel)]
+        for which, at in ((0, (0, 3, 5, 8)), (0, (1, 0, 0, 0)), (1, (4, 2, 1, 1))):
+            changed = [p.clone() for p in parts]
+            changed[which][at] = value
+            theirs = [p.double().requires_grad_() for p in changed]
+            mine = [cr.tensor(p.numpy()).requires_grad_() for p in changed]
+            want = getattr(torch.nn.functional, name)(*theirs, stride=stride, padding=1)
+            got = getattr(F, name)(*mine, stride=stride, padding=1)
+            want.sum().backward()
+            got.sum().backward()
+            pairs = [(got, want), *((m.grad, t.grad) for m, t in zip(mine, theirs, strict=True))]
+            for k, (m, t) in enumerate(pairs):
+                same = torch.allclose(torch.tensor(m.tolist()).double(), t, 1e-3, 1e-2, equal_nan=True)
+                assert same, f"{name} {kernel} {stride}, {value} at {at} of operand {which}: tensor {k}"

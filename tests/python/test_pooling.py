@@ -9,7 +9,7 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from cases import X
+from cases import WHOLES, X
 from chainrule import nn
 from chainrule.nn import functional as F
 from compare import compare, differ
@@ -36,6 +36,19 @@ FUNCTIONS: list[Case] = [
     call("max_pool2d", PLANE, 5, 1, 2),
     call("max_pool1d", LINE, 4, 3, 2, 1, True, return_indices=True),
     call("max_pool3d", BOX, (2, 3, 1), (1, 2, 2), (1, 1, 0), (2, 1, 1), True, return_indices=True),
+    *(
+        call(f"max_pool{len(shape) - 2}d", x, *options, return_indices=True)
+        for dtype in WHOLES
+        for shape in ((2, 3, 7, 9), (2, 2, 5, 6, 7))
+        for x in (X(shape, dtype, low=0, high=4),)
+        for options in ((2,), (3, 2, 1), (3, 1, 0, 2), (3, 2, 1, 1, True))
+    ),
+    *(
+        call(f"avg_pool{len(shape) - 2}d", X(shape, "int64", low=-20, high=20), *options)
+        for shape in ((2, 3, 11), (2, 3, 7, 9), (2, 2, 5, 6, 7))
+        for options in ((2,), (3, 2, 1), (3, 2, 1, False, False), (3, 2, 1, True), (3, 2, 1, True, False))
+    ),
+    call("avg_pool2d", X((2, 3, 7, 9), "int64", low=-20, high=20), 3, 2, 1, divisor_override=4),
     call("max_pool2d", X((0, 3, 7, 9)), 2),
     call("max_pool2d_with_indices", PLANE, 2),
     call("max_pool2d", PLANE, 8),  # larger than the input

@@ -274,9 +274,268 @@ with torch.device("meta"):
 print(layer.weight.shape)
 """
 
+# What a meta tensor is, and what it refuses.
+META = """
+import torch, warnings
+import torch.nn.functional as F
+def tried(f):
+    try:
+        return f()
+    except Exception as e:
+        return type(e).__name__
+with torch.device("meta"):
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4 * 36, 10),
+    )
+    made = [
+        torch.zeros(2, 3),
+        torch.ones(2),
+        torch.randn(3, 4),
+        torch.arange(10),
+        torch.full((2,), 7),
+        torch.eye(3),
+        torch.empty(10**12),
+        torch.tensor([1, 2]),
+        torch.linspace(0, 1, 5),
+        torch.randperm(4),
+        torch.rand(2),
+        torch.randint(3, (2,)),
+    ]
+print([(tuple(x.shape), str(x.dtype), str(x.device), x.is_meta) for x in made])
+print({name: (tuple(p.shape), str(p.device), p.requires_grad) for name, p in net.named_parameters()})
+y = net(torch.empty(5, 3, 8, 8, device="meta"))
+print(tuple(y.shape), y.device.type, y.is_meta, y.requires_grad)
+y.sum().backward()
+print([tuple(p.grad.shape) for p in net.parameters()], net[0].weight.grad.is_meta)
+print(
+    torch.empty(2, 3, device="meta"),
+    torch.zeros(3, dtype=torch.float64, device="meta"),
+    torch.ones(2, device="meta", requires_grad=True),
+    torch.tensor(3, device="meta"),
+)
+x = torch.empty(4, 6, device="meta")
+w = torch.empty(6, 3, device="meta", dtype=torch.float64)
+print(
+    [
+        tuple(t.shape)
+        for t in (
+            x @ w.float(),
+            x.sum(1),
+            x.T,
+            x[1:, ::2],
+            x.reshape(2, -1),
+            torch.cat([x, x]),
+            x.softmax(1),
+            x.max(1).values,
+            x.sort().values,
+            x.topk(2).values,
+            x.var(0),
+            F.pad(x, (1, 1)),
+            torch.einsum("ij,kj->ik", x, x),
+            x.cumsum(0),
+            x.expand(2, 4, 6),
+            torch.stack([x, x]),
+        )
+    ]
+)
+print(
+    (x > 0).dtype,
+    x.argmax(1).dtype,
+    (x * 2).dtype,
+    (x.int() + 1.5).dtype,
+    x.to(torch.bfloat16).dtype,
+    x.stride(),
+    x.numel(),
+    x.element_size(),
+)
+for f in (
+    lambda: x.tolist(),
+    lambda: x[0, 0].item(),
+    lambda: bool(x[0, 0]),
+    lambda: x.cpu(),
+    lambda: x.to("cpu"),
+    lambda: x.nonzero(),
+    lambda: x[x > 0],
+    lambda: float(x[0, 0]),
+    lambda: torch.zeros(4, 6).copy_(x),
+    lambda: net.to("cpu"),
+):
+    print(issubclass(RuntimeError, eval(tried(f))) or issubclass(eval(tried(f)), RuntimeError))
+print(
+    type(tried(lambda: x + torch.ones(4, 6))).__name__,
+    tuple((x + 1).shape),
+    tuple(x.copy_(torch.ones(4, 6)).shape),
+)
+sources = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 4, 3),
+    torch.nn.BatchNorm2d(4),
+    torch.nn.ReLU(),
+    torch.nn.Flatten(),
+    torch.nn.Linear(4 * 36, 10),
+)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    net.load_state_dict(sources.state_dict())
+print(len(seen) > 0, net[0].weight.is_meta)
+print(
+    net.load_state_dict(sources.state_dict(), assign=True),
+    net[0].weight.is_meta,
+    type(net[0].weight).__name__,
+    net[0].weight.requires_grad,
+)
+image = torch.ones(2, 3, 8, 8)
+print(torch.equal(net.eval()(image), sources.eval()(image)))
+other = torch.nn.Linear(3, 2, device="meta").to_empty(device="cpu")
+other.reset_parameters()
+print(other.weight.device, tuple(other(torch.ones(1, 3)).shape))
+moved = torch.nn.Linear(3, 2).to("meta")
+print(moved.weight.is_meta, moved.bias.device)
+print(
+    torch.zeros(3).is_meta,
+    torch.device("meta"),
+    torch.zeros_like(x).is_meta,
+    torch.zeros_like(x, device="cpu").is_meta,
+    x.new_zeros(2).is_meta,
+)
+rnn = torch.nn.LSTM(4, 5, device="meta")
+out, (h, c) = rnn(torch.empty(7, 2, 4, device="meta"))
+print(tuple(out.shape), tuple(h.shape), tuple(c.shape))
+layer = torch.nn.TransformerEncoderLayer(8, 2, 16, device="meta", batch_first=True)
+print(tuple(layer(torch.empty(2, 3, 8, device="meta")).shape))
+optimizer = torch.optim.AdamW(layer.parameters())
+layer(torch.empty(2, 3, 8, device="meta")).sum().backward()
+optimizer.step()
+print(tuple(next(layer.parameters()).shape), torch.get_default_device())
+"""
+# What a graph saves passes through the innermost pair of hooks.
+HOOKS = """
+import torch
+from torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+log = []
+def pack(x):
+    log.append(("pack", tuple(x.shape), x.is_leaf and x.requires_grad))
+    return x.clone(), len(log)
+def unpack(kept):
+    log.append(("unpack", tuple(kept[0].shape)))
+    return kept[0]
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+b = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
+with saved_tensors_hooks(pack, unpack):
+    y = (a * b).exp()
+print(sorted(log, key=str))
+y.sum().backward()
+print(sorted(log, key=str), a.grad.tolist() == (b * (a * b).exp()).tolist())
+log.clear()
+with torch.no_grad(), saved_tensors_hooks(pack, unpack):
+    a * b
+print(log, (a * b).requires_grad)
+# scaled values show that backward reads what the hooks gave
+with saved_tensors_hooks(lambda x: x, lambda x: 2 * x):
+    z = (a * b).sum()
+a.grad = b.grad = None
+z.backward()
+print(a.grad.tolist(), b.grad.tolist())
+# innermost pair
+with saved_tensors_hooks(lambda x: x, lambda x: 2 * x):
+    with saved_tensors_hooks(lambda x: x, lambda x: 3 * x):
+        z = (a * b).sum()
+    u = (a * b).sum()
+v = (a * b).sum()
+for t in (z, u, v):
+    print([g.tolist() for g in torch.autograd.grad(t, (a, b))])
+# twice over one graph
+with saved_tensors_hooks(pack, unpack):
+    z = (a * a * b).sum()
+log.clear()
+first = torch.autograd.grad(z, a, retain_graph=True)[0]
+count = len(log)
+second = torch.autograd.grad(z, a)[0]
+print(first.tolist(), second.tolist(), len(log) == 2 * count, count > 0)
+# second derivatives
+with saved_tensors_hooks(pack, unpack):
+    z = (a**3 * b).sum()
+    (g,) = torch.autograd.grad(z, a, create_graph=True)
+print(torch.autograd.grad(g.sum(), a)[0].tolist())
+# functions
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x**3
+        ctx.save_for_backward(x, y)
+        return y
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        log.append(("in backward", tuple(y.shape)))
+        return 3 * g * x * x
+log.clear()
+with saved_tensors_hooks(pack, unpack):
+    z = Cube.apply(a).sum()
+print([kind for kind, *_ in log])
+print(torch.autograd.grad(z, a)[0].tolist(), sorted(kind for kind, *_ in log))
+# errors
+def tried(f):
+    try:
+        return f()
+    except Exception as e:
+        return type(e).__name__, str(e).splitlines()[0]
+def refuses():
+    with disable_saved_tensors_hooks("not here"):
+        with saved_tensors_hooks(pack, unpack):
+            pass
+print(tried(refuses))
+def inside():
+    with saved_tensors_hooks(pack, unpack):
+        with disable_saved_tensors_hooks("not here either"):
+            pass
+print(tried(inside))
+def wrong():
+    with saved_tensors_hooks(lambda x: x, lambda x: 3):
+        y = (a * b).sum()
+    y.backward()
+print(tried(wrong))
+def raises_in_pack():
+    with saved_tensors_hooks(lambda x: 1 / 0, lambda x: x):
+        a * b
+print(tried(raises_in_pack)[0])
+def raises_in_unpack():
+    with saved_tensors_hooks(lambda x: x, lambda x: 1 / 0):
+        y = (a * b).sum()
+    y.backward()
+print(tried(raises_in_unpack)[0])
+with disable_saved_tensors_hooks("nothing is used"):
+    print((a * b).sum().item())
+with saved_tensors_hooks(pack, unpack):
+    pass
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+x = torch.randn(5, 3)
+net(x).square().mean().backward()
+plain = [p.grad.clone() for p in net.parameters()]
+for hooks in (
+    save_on_cpu(),
+    save_on_cpu(pin_memory=False),
+    saved_tensors_hooks(lambda x: x.detach().numpy().copy(), torch.from_numpy),
+):
+    net.zero_grad()
+    with hooks:
+        loss = net(x).square().mean()
+    loss.backward()
+    print(all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), plain)))
+with saved_tensors_hooks(lambda x: x, lambda x: x):
+    w = torch.tensor([2.0, 3.0], requires_grad=True)
+    y = w * 2
+    y.mul_(y.detach() + 1)
+print(torch.autograd.grad(y.sum(), w)[0].tolist())
+"""
+
 
 @pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
-@pytest.mark.parametrize("text", [TREES, PARTS], ids=["trees", "parts"])
+@pytest.mark.parametrize("text", [TREES, PARTS, META, HOOKS], ids=["trees", "parts", "meta", "hooks"])
 def test_parts_that_packages_use(tmp_path: Path, text: str) -> None:
     """The same lines as PyTorch's."""
     path = script(tmp_path, text)

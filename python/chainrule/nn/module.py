@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -906,6 +907,11 @@ def _take_entry(module: Module, name: str, given: Tensor, assign: bool) -> None:
     """Copies an entry into a parameter or buffer, or puts it in its place."""
     mine = module._value_of(name)
     if not assign:
+        if mine.is_meta and not given.is_meta:
+            warnings.warn(
+                f"{name} is on the meta device, so its value is not copied: load_state_dict(assign=True) takes it",
+                stacklevel=4,
+            )
         mine.copy_(given.to(mine.device))
         return
     if isinstance(mine, Parameter):

@@ -659,6 +659,15 @@ static cr_status run_product(job *j) {
     return cr_cpu_matmul(&args);
 }
 
+static bool is_finite(const cr_array *x) {
+    float most = 0;
+    cr_storage s = {.data = &most, .bytes = sizeof most, .dev = x->dev};
+    const cr_reduce_args args = {.y = cr_array_of(&s, x->dev, CR_F32, CR_LIST(1, 1)),
+                                 .x = cr_array_as(x, CR_LIST(1, x->numel, 1)),
+                                 .how = {.kind = CR_REDUCE_MAX, .map = CR_MAP_ABS}};
+    return cr_cpu_reduce(&args) == CR_OK && isfinite(most);
+}
+
 cr_status cr_cpu_conv(const cr_conv_args *a) {
     static cr_status (*const runs[])(job *) = {
         [CR_CONV_FORWARD] = run_forward, [CR_CONV_INPUT] = run_input, [CR_CONV_WEIGHT] = run_weight};
@@ -673,5 +682,10 @@ cr_status cr_cpu_conv(const cr_conv_args *a) {
              .M = back ? ins : outs};
     open_kernels(&j);
     if (is_product(&j)) return run_product(&j);
-    return cr_conv_winograd_takes(&j) ? cr_conv_winograd(&j) : runs[a->kind](&j);
+    if (!cr_conv_winograd_takes(&j)) return runs[a->kind](&j);
+    job direct = j;
+    const cr_status status = cr_conv_winograd(&j);
+    const cr_array *written = a->kind == CR_CONV_WEIGHT ? &a->w : back ? &a->x : &a->y;
+    /* a number that is not finite spoils its neighbours in a tile: the sums in order do not mix them */
+    return status != CR_OK || is_finite(written) ? status : runs[a->kind](&direct);
 }
