@@ -3,13 +3,11 @@
  * Parts       This file is the core: errors, dtypes, devices, scopes, tensors, autograd.  It
  *             includes chainrule/ops.h (functions of tensors), chainrule/nn.h (layers, losses,
  *             optimizers, text, data, checkpoints, GPT-2), chainrule/plan.h (recorded steps),
- *             chainrule/dist.h (many processes) and chainrule/value.h (single numbers with
- *             gradients).
+ *             chainrule/dist.h (many processes), chainrule/value.h (numbers with gradients).
  * Ownership   A function that returns a tensor returns a new reference that the caller owns.
  *             Release it with cr_release, or work inside a scope: it owns every new handle of its
- *             thread.  Arguments are borrowed.  "borrowed" in a comment means: do not release; it
- *             is valid as long as its lender keeps it (a gradient: until the next backward pass or
- *             cr_set_grad), or longer after cr_retain.
+ *             thread.  Arguments are borrowed.  "borrowed" in a comment: do not release; valid as
+ *             long as its lender keeps it (a gradient: until another is set), or after cr_retain.
  * Errors      A failed call returns NULL (or a status other than CR_OK) and sets cr_error().  A
  *             NULL argument gives a NULL result and keeps the first message until
  *             cr_error_clear(), so a chain of calls needs one check at its end.  An absent optional
@@ -94,8 +92,8 @@ const cr_device *cr_cuda(int i);            /* i-th NVIDIA GPU */
 int              cr_cuda_count(void);       /* if 0, cr_cuda(0) reports why */
 const cr_device *cr_webgpu(int i);          /* i-th GPU through WebGPU, of any vendor */
 const cr_device *cr_device_find(const char *name);
-                            /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; "auto": CUDA, else
-                               another hardware GPU, else cpu */
+                            /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; "auto": CUDA, else another
+                               hardware GPU, else cpu; "meta": shapes and dtypes without elements */
 const cr_device *cr_device_at(int i);       /* i-th device; NULL past the end, no error */
 const cr_device *cr_default_device(void);   /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -282,8 +280,7 @@ cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
                         const cr_backward_options *o);
                             /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
                                NULL: all off */
-int64_t     cr_backward_visited(void);      /* nodes that this thread's running pass, or its last
-                               one, has visited */
+int64_t     cr_backward_visited(void);  /* nodes visited by this thread's running or last pass */
 cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
                          int n_in, const cr_tensor *const *in, cr_tensor **grads,
                          const cr_backward_options *o);
@@ -304,9 +301,14 @@ cr_status   cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*do
                                complete; after a failure only done (or NULL) is called */
 cr_status   cr_remove_hook(cr_tensor *t, int64_t id);   /* also from inside a hook */
 
-bool        cr_set_anomaly(bool on);
-                            /* this thread: the first op that makes NaN or Inf is an error;
-                               returns the old setting */
+typedef struct cr_saved_hooks {     /* what the graph saves for backward, kept in another form */
+    void      *(*pack)(const cr_tensor *t, void *ctx);  /* when it is saved; NULL: a failure */
+    cr_tensor *(*unpack)(void *packed); /* in backward; owned, of t's dtype, shape and device */
+    void       (*done)(void *packed);   /* when the graph needs it no more */
+    void        *ctx;
+} cr_saved_hooks;
+cr_saved_hooks cr_set_saved_hooks(cr_saved_hooks h); /* this thread; {0}: none; returns the old */
+bool        cr_set_anomaly(bool on);    /* this thread: NaN or Inf is an error; returns the old */
 typedef const char *(*cr_locate)(void *ctx);
                             /* the caller's position, "train.py:12"; NULL or "": unknown; the
                                library copies it */
@@ -314,8 +316,7 @@ void        cr_set_place(cr_locate place, void *ctx);
                             /* process-wide; NULL: off; in anomaly mode, messages about gradients
                                then give the place of the op */
 
-typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);
-                            /* returns a new tensor (owned) */
+typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);    /* owned */
 cr_tensor  *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);
                             /* f(in), recomputed in the backward pass instead of saved; ctx must
                                live until then */

@@ -30,19 +30,20 @@ static void nothing(const cr_device *d) { (void)d; }
 /* Every kernel: nothing, but for what two of them tell the host. */
 static cr_status run(int kernel, const void *args) {
     if (kernel == CR_KERNEL_nonzero) return no_data();
-    if (kernel == CR_KERNEL_linear_quantized) *((const cr_linear_quantized_args *)args)->done = true;
+    if (kernel == CR_KERNEL_linear_quantized) cr_note_done(((const cr_linear_quantized_args *)args)->done, true);
     return CR_OK;
 }
 
 /* meta has the kernels that the cpu has. */
-#define KERNEL(name, cpu, ...)                                                                                       \
-    CR_IF_##cpu(                                                                                                     \
-        static cr_status meta_##name(const cr_##name##_args *args) { return run(CR_KERNEL_##name, args); }           \
-        CR_WATCHED(meta_, name))
-#define ENTRY(name, cpu, ...) CR_IF_##cpu(CR_ENTRY(name))
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...)                                                                    \
+    CR_IF_##cpu(static cr_status meta_##name(const cr_##name##_args *args) { return run(CR_KERNEL_##name, args); }   \
+                CR_WATCHED(meta_, name))
+#include "kernels.def"
 
-CR_KERNELS(KERNEL)
-static const cr_kernels kernels = {CR_KERNELS(ENTRY)};
+static const cr_kernels kernels = {
+#define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(CR_ENTRY(name))
+#include "kernels.def"
+};
 
 const cr_device cr_device_meta = {
     .name = "meta",
