@@ -29,7 +29,7 @@ static void check_make(void) {
           cr_empty(CR_LIST(INT64_C(1) << 62, 4), CR_F32, dev));
     int64_t ones[CR_MAX_DIMS + 1];
     for (int i = 0; i <= CR_MAX_DIMS; i++) ones[i] = 1;
-    FAILS(CR_BAD_VALUE, "[empty] 17 axes", cr_empty(CR_MAX_DIMS + 1, ones, CR_F32, dev));
+    FAILS(CR_BAD_VALUE, "[empty] 9 axes", cr_empty(CR_MAX_DIMS + 1, ones, CR_F32, dev));
     FAILS(CR_BAD_TYPE, "[ones] 99 is not a dtype", cr_ones(CR_LIST(2), (cr_dtype)99, dev));
     FAILS(CR_BAD_VALUE, "[empty]", cr_empty(CR_LIST(2), CR_F32, NULL));
     FAILS(CR_BAD_VALUE, "[arange] steps of 1 do not lead from 5 to 2", cr_arange(5, 2, 1, CR_F32, dev));
@@ -132,8 +132,8 @@ static void check_view_rules(void) {
     FAILS(CR_BAD_VALUE, "[expand] shape (4611686018427387904, 3, 4) holds too many",
           cr_expand(x, CR_LIST(INT64_C(1) << 62, 3, 4)));
     FAILS(CR_BAD_INDEX, "[unsqueeze] axis 4", cr_unsqueeze(x, 4));
-    FAILS(CR_BAD_VALUE, "[unsqueeze] 16 axes are the most",
-          cr_unsqueeze(cr_zeros(CR_LIST(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), CR_F32, dev), 0));
+    FAILS(CR_BAD_VALUE, "[unsqueeze] 8 axes are the most",
+          cr_unsqueeze(cr_zeros(CR_LIST(1, 1, 1, 1, 1, 1, 1, 1), CR_F32, dev), 0));
     FAILS(CR_BAD_VALUE, "[flatten] the first axis 1 comes after the last, 0", cr_flatten(x, 1, 0));
     FAILS(CR_BAD_INDEX, "[squeeze] axis 2", cr_squeeze(x, CR_LIST(2)));
     SHAPE(cr_expand(cr_ones(CR_LIST(3, 1), CR_F32, dev), CR_LIST(2, -1, 5)), 2, 3, 5);

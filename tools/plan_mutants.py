@@ -26,7 +26,7 @@ PLAN_MUTANTS = [
     PlanMutant("record", RECORD, ".high = (int64_t)(«at + bytes»)});", "bytes", "test_plan_passes written_outside"),
     PlanMutant("record", RECORD, ": «src->born == mine->id») return CR_OK;", "true", "refused"),
     PlanMutant("record", RECORD, "p->split += «r->n_first»;", "0", "test_plan_passes changed_numbers"),
-    PlanMutant("record", RECORD, "for (int i = «w->n»; i < n; i++) cr_count_write", "n", "host_steps"),
+    PlanMutant("record", RECORD, "for (int i = «w->n»; i < n; i++) {\n        cr_count_write", "n", "host_steps"),
     PlanMutant(
         "record",
         RECORD,

@@ -53,14 +53,14 @@ class Writer:
     def any(self, depth: int) -> str:
         if depth <= 0:
             return self.r.choice(ANY)
-        return self.r.choice([self.text, self.text, self.number, self.list, self.truth, lambda _: self.r.choice(ANY)])(
-            depth
-        )
+        kinds = [self.text, self.text, self.number, self.list, self.truth, None]
+        make = self.r.choice(kinds)
+        return make(depth) if make else self.r.choice(ANY)
 
     def text(self, depth: int) -> str:
         r = self.r
         if depth <= 0 or r.random() < 0.2:
-            return r.choice([*"sueewq", *TEXTS])
+            return r.choice(["s", "u", "e", "w", "q", *TEXTS])
         inner, other = self.text(depth - 1), self.any(depth - 1)
         return r.choice(
             [f"({inner}){r.choice(OF_TEXT)}"] * 6

@@ -1472,7 +1472,13 @@ def test_writes_are_noticed_by_graphs_outside() -> None:
         m, seen = nn.Linear(3, 3), []
         m.double().float()
         o = optim.SGD(m.parameters(), lr=0.1)
-        step = compiler(lambda x: (m(x).sum().backward(), o.step(), o.zero_grad())[0])
+
+        def train(x: Any) -> None:
+            m(x).sum().backward()
+            o.step()
+            o.zero_grad()
+
+        step = compiler(train)
         forward = compiler(lambda x: m(x))
         for k in range(6):
             x = cr.randn(2, 3, requires_grad=True)
@@ -1734,6 +1740,7 @@ def test_objects_end_while_they_are_compared() -> None:
             return object.__getattribute__(self, name)
 
         __slots__ = ("k",)
+        k: float
 
     armed: list[int] = []
     for k in range(6):
