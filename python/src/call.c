@@ -204,9 +204,7 @@ static bool convert(const param *p, PyObject *o, arg *a) {
 
 /* The value of an absent argument: its default, else "not given"; an implementation may always read it. */
 static void set_default(const param *p, arg *a) {
-    a->given = p->text != NULL;                     /* field by field: a small op would notice clearing all sizes */
-    a->owned = false;
-    a->from = NULL;
+    *a = (arg){.given = p->text != NULL};
     switch (p->kind) {
         case NUMBER:
             a->x = (number){.d = p->value, .i = (int64_t)p->value, .integral = (double)(int64_t)p->value == p->value};
@@ -220,8 +218,7 @@ static void set_default(const param *p, arg *a) {
         case GENERATOR: a->g = cr_default_generator(); break;
         case OBJECT: a->o = Py_None; break;
         case TENSOR: case OPERAND: a->t = (cr_tensor *)(uintptr_t)CR_NONE; break;
-        case SIZE: a->size.n = 0; break;
-        case TENSORS: a->list.n = 0, a->list.v = NULL; break;
+        case SIZE: case TENSORS: break;
     }
 }
 
