@@ -40,7 +40,7 @@ PLAN_MUTANTS = [
         "run", RUN, "if («!cr_same_layout(&p->inputs[i].array, &in[i]->array)»)", "false", "test_plan_passes do_not_fit"
     ),
     PlanMutant(
-        "run", RUN, "&& «o->last >= p->split» &&", "o->last > p->split", "test_plan_passes input_read_again_backwards"
+        "run", RUN, "&& «b->last >= p->split»;", "b->last > p->split", "test_plan_passes input_read_again_backwards"
     ),
     PlanMutant("run", RUN, "results[«i»]);", "0", "host_steps"),
     PlanMutant("run", RUN, "if («!inner») status = check_kernel", "true", "anomalies_of_replays"),

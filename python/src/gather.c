@@ -61,7 +61,7 @@ static cr_tensor *scatter_reduced(const arg *a, const cr_tensor *x) {
     static const char *const kinds[] = {"sum", "prod", "mean", "amax", "amin"};
     for (int k = 0; k < 5; k++)
         if (!strcmp(a[4].s, kinds[k]))
-            return cr_scatter_reduce(x, axis(a[1].i), a[2].t, a[3].t, (cr_scatter_kind)k, a[5].i);
+            return cr_scatter_reduce(x, axis(a[1].i), a[2].t, a[3].t, (cr_scatter_kind)k, a[5].b);
     set_error(PyExc_RuntimeError, "[scatter_reduce] reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not '%s'",
               a[4].s);
     return NULL;
