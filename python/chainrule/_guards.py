@@ -126,7 +126,7 @@ class Walk:
             self._walk()
         self._put_together()
         self.capsule = _core._guards(self.entries)
-        self.retired = False  # an object that the guards name has ended
+        self.retired, self.lost = False, ""  # an object that the guards name has ended; the path of the first one
 
     def _walk(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
@@ -164,23 +164,26 @@ class Walk:
         """From now on objects may end.  The guards of one that does are retired; what has no weak references stays."""
         kept: dict[int, Any] = {}
         ends: dict[int, weakref.ref[Any]] = {}
+        paths: dict[int, str] = {}
 
         me, retire = weakref.ref(self), _core._guards_retire  # not by global names: the interpreter may be ending
 
-        def ended(_: Any) -> None:
+        def ended(end: Any) -> None:
             walk = me()
             if walk is not None:
                 walk.retired = True
+                walk.lost = walk.lost or paths.get(id(end), "")
                 if retire(walk.capsule):
                     walk._held.clear()
 
-        for kind, of, key, was in self.entries:
+        for (kind, of, key, was), path in zip(self.entries, self.paths, strict=True):
             kept[id(key)] = key
             for x in (of, *(was if kind == ENTRIES else (was,))):
                 if id(x) in kept or id(x) in ends:
                     continue
                 try:
                     ends[id(x)] = weakref.ref(x, ended)
+                    paths[id(ends[id(x)])] = path
                 except TypeError:
                     kept[id(x)] = x
         self._held = [*kept.values()]
@@ -192,7 +195,7 @@ class Walk:
         """The first thing that is not as it was; empty: all is."""
         at = _core._guards_fail(self.capsule)
         if at == len(self.paths):
-            return "whether an object lives"
+            return self.lost or "whether an object lives"
         added = (path for path, x, items in self.logged if _identities(x) != items)
         return self.paths[at] if at >= 0 else next(added, "")
 
