@@ -24,7 +24,7 @@ import types
 import warnings
 import weakref
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import chainrule as cr
@@ -477,6 +477,13 @@ def operator_of(name: str, value: Any, read: Callable[[Any, cr.Tensor], Any]) ->
     kind = type("Operators", (), {"__module__": __name__, "__mul__": times, "__rmul__": times, "__radd__": times})
     o = kind()
     return (lambda x: read(o, x)), (lambda: setattr(kind, name, value))
+
+
+@pytest.fixture(autouse=True)
+def same_number_of_threads() -> Iterator[None]:
+    many = cr.get_num_threads()
+    yield
+    cr.set_num_threads(many)
 
 
 def threads() -> Any:
