@@ -167,7 +167,7 @@ def functions() -> str:
 # ---- chainrule.nn ----
 
 GROUPS = {  # title -> the modules of chainrule.nn whose classes it has
-    "Modules and containers": "module containers",
+    "Modules and containers": "module parameter containers",
     "Linear layers": "linear",
     "Activations": "activation",
     "Convolutions": "conv",
