@@ -118,7 +118,7 @@ class Walk:
                 self.optional.update(code.co_names)
         if any("_version" in code.co_names for code in shown):
             raise Refused("the step reads _version, which each write changes")
-        self.logged: list[tuple[str, Any, str]] = []  # containers that the step only adds to, with their items
+        self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
         self._shown, self._roots = shown, [*roots]
         known = -1
         while len(self.names) > known:  # a walk may find more names
@@ -196,8 +196,8 @@ class Walk:
         at = _core._guards_fail(self.capsule)
         if at == len(self.paths):
             return self.lost or "whether an object lives"
-        added = (path for path, x, items in self.logged if _identities(x) != items)
-        return self.paths[at] if at >= 0 else next(added, "")
+        kept = (path for path, x, n in self.logged if any(type(item) not in PLAIN for item in [*x][n:]))
+        return self.paths[at] if at >= 0 else next(kept, "")
 
     def _guard(self, kind: int, of: Any, key: Any, was: Any, path: str) -> None:
         at = kind, id(of), key if type(key) in PLAIN else id(key)
@@ -260,7 +260,7 @@ class Walk:
         elif isinstance(x, weakref.ref):
             self._visit(x(), path)
         elif isinstance(x, list | set | deque) and path.rpartition(".")[2] in self.logs:
-            self.logged.append((path, x, _identities(x)))
+            self.logged.append((path, x, len(x)))
         elif isinstance(x, list | tuple | dict | set | frozenset | deque):
             self._container(x, path)
             if origin_of(kind) == USER:
