@@ -20,7 +20,7 @@ static flow run(jinja *j, const jnodes *body, jscope *s, jout *o);
 static jvalue *lookup(jscope *s, const jtext *name) {
     for (; s; s = s->up)
         for (int i = 0; i < s->n; i++)
-            if (j_is(s->at[i].name, name->s)) return &s->at[i].value;
+            if (cr_j_is(s->at[i].name, name->s)) return &s->at[i].value;
     return NULL;
 }
 
@@ -30,17 +30,17 @@ static void define(jinja *j, jscope *s, const jtext *name, jvalue v) {
     jvalue *found = lookup(&own, name);
     if (found) { *found = v; return; }
     int64_t room = s->room;
-    if (s->n == s->room) s->at = j_grow(j, s->at, s->n, &room, sizeof *s->at);
+    if (s->n == s->room) s->at = cr_j_grow(j, s->at, s->n, &room, sizeof *s->at);
     s->room = (int)room;
     s->at[s->n++] = (jnamed){name, v};
 }
 
 static void define_as(jinja *j, jscope *s, const char *name, jvalue v) {
-    define(j, s, j_text(j, name, strlen(name)), v);
+    define(j, s, cr_j_text(j, name, strlen(name)), v);
 }
 
 static jscope *inner(jinja *j, jscope *up, const jframe *frame) {
-    jscope *s = j_take(j, sizeof *s);
+    jscope *s = cr_j_take(j, sizeof *s);
     s->up = up;
     for (int64_t i = 0; frame && i < frame->n; i++)
         if (frame->at[i].starts_undefined) define(j, s, frame->at[i].name, (jvalue){.kind = J_MISSING});
@@ -51,14 +51,14 @@ static void assign(jinja *j, jscope *s, const jnode *to, jvalue v) {
     if (to->kind == N_NAME) { define(j, s, to->text, v); return; }
     if (to->kind == N_PROPERTY) {
         const jvalue *of = lookup(s, to->text);
-        if (!of || of->kind != J_NAMESPACE) j_fail(j, "cannot assign attribute on non-namespace object");
-        if (to->name->s[0] == '_') j_fail(j, "an attribute of a namespace may not begin with '_'");
-        j_set(j, of->dict, (jvalue){.kind = J_TEXT, .text = to->name}, v);
+        if (!of || of->kind != J_NAMESPACE) cr_j_fail(j, "cannot assign attribute on non-namespace object");
+        if (to->name->s[0] == '_') cr_j_fail(j, "an attribute of a namespace may not begin with '_'");
+        cr_j_set(j, of->dict, (jvalue){.kind = J_TEXT, .text = to->name}, v);
         return;
     }
-    const jlist *l = j_items(j, v);
+    const jlist *l = cr_j_items(j, v);
     if (l->n != to->kids.n)
-        j_fail(j, l->n < to->kids.n ? "not enough values to unpack (expected %d, got %lld)"
+        cr_j_fail(j, l->n < to->kids.n ? "not enough values to unpack (expected %d, got %lld)"
                                     : "too many values to unpack (expected %d, got %lld)", to->kids.n, (long long)l->n);
     for (int i = 0; i < to->kids.n; i++) assign(j, s, to->kids.at[i], l->at[i]);
 }
@@ -66,8 +66,8 @@ static void assign(jinja *j, jscope *s, const jnode *to, jvalue v) {
 /* ---- calls */
 static void add_named(jinja *j, jargs *a, int64_t *room, const jtext *name, jvalue v) {
     for (int i = 0; i < a->n_named; i++)
-        if (!strcmp(a->named[i].name->s, name->s)) j_fail(j, "keyword argument repeated: %s", name->s);
-    if (a->n_named == *room) a->named = j_grow(j, a->named, a->n_named, room, sizeof *a->named);
+        if (!strcmp(a->named[i].name->s, name->s)) cr_j_fail(j, "keyword argument repeated: %s", name->s);
+    if (a->n_named == *room) a->named = cr_j_grow(j, a->named, a->n_named, room, sizeof *a->named);
     a->named[a->n_named++] = (jnamed){name, v};
 }
 
@@ -80,15 +80,15 @@ static jargs arguments(jinja *j, const jnodes *kids, jscope *s) {
         const jvalue v = eval(j, k->a, s);
         if (k->text) add_named(j, &a, &room, k->text, v);
         else if (k->op == '*') {
-            const jlist *l = j_items(j, v);
-            for (int64_t m = 0; m < l->n; m++) j_append(j, &plain, l->at[m]);
+            const jlist *l = cr_j_items(j, v);
+            for (int64_t m = 0; m < l->n; m++) cr_j_append(j, &plain, l->at[m]);
         } else if (k->op == 'p') {
-            if (v.kind != J_DICT) j_fail(j, "the argument after ** must be a mapping, not %s", j_type(v));
+            if (v.kind != J_DICT) cr_j_fail(j, "the argument after ** must be a mapping, not %s", cr_j_type(v));
             for (int64_t m = 0; m < v.dict->n; m++) {
-                if (v.dict->at[m].key.kind != J_TEXT) j_fail(j, "keywords must be strings");
+                if (v.dict->at[m].key.kind != J_TEXT) cr_j_fail(j, "keywords must be strings");
                 add_named(j, &a, &room, v.dict->at[m].key.text, v.dict->at[m].value);
             }
-        } else j_append(j, &plain, v);
+        } else cr_j_append(j, &plain, v);
     }
     a.at = plain.at;
     a.n = (int)plain.n;
@@ -106,7 +106,7 @@ static jvalue call_macro(jinja *j, const jmacro *m, const jargs *a) {
     const jnode *n = m->node;
     jscope *s = inner(j, m->scope, n->frame);
     const int total = n->parameters.n;
-    bool *used = j_take(j, (size_t)a->n_named + 1), explicit_caller = false;
+    bool *used = cr_j_take(j, (size_t)a->n_named + 1), explicit_caller = false;
     for (int i = 0; i < total; i++) define(j, s, n->parameters.at[i]->text, (jvalue){.kind = J_MISSING});
     for (int i = 0; i < total; i++) {
         const jnode *p = n->parameters.at[i];
@@ -114,30 +114,30 @@ static jvalue call_macro(jinja *j, const jmacro *m, const jargs *a) {
         jvalue v = i < a->n ? a->at[i] : named(a, p->text, &at);
         if (at < a->n_named) used[at] = true;
         if (v.kind == J_MISSING)
-            v = p->a ? eval(j, p->a, s) : j_undefined(j, "parameter '%s' was not provided", p->text->s);
+            v = p->a ? eval(j, p->a, s) : cr_j_undefined(j, "parameter '%s' was not provided", p->text->s);
         define(j, s, p->text, v);
         explicit_caller |= !strcmp(p->text->s, "caller");
     }
     if (n->caller && !explicit_caller) {
         int at;
-        const jtext *name = j_text(j, "caller", 6);
+        const jtext *name = cr_j_text(j, "caller", 6);
         jvalue v = named(a, name, &at);
         if (at < a->n_named) used[at] = true;
-        define(j, s, name, v.kind == J_MISSING ? j_undefined(j, "No caller defined") : v);
+        define(j, s, name, v.kind == J_MISSING ? cr_j_undefined(j, "No caller defined") : v);
     }
-    jvalue more = j_new_dict(j, J_DICT), extra = j_new_list(j, J_TUPLE, 0);
+    jvalue more = cr_j_new_dict(j, J_DICT), extra = cr_j_new_list(j, J_TUPLE, 0);
     for (int i = 0; i < a->n_named; i++) {
         if (used[i]) continue;
-        if (!n->kwargs) j_fail(j, "macro '%s' takes no keyword argument '%s'", n->text->s, a->named[i].name->s);
-        j_set(j, more.dict, (jvalue){.kind = J_TEXT, .text = a->named[i].name}, a->named[i].value);
+        if (!n->kwargs) cr_j_fail(j, "macro '%s' takes no keyword argument '%s'", n->text->s, a->named[i].name->s);
+        cr_j_set(j, more.dict, (jvalue){.kind = J_TEXT, .text = a->named[i].name}, a->named[i].value);
     }
-    if (a->n > total && !n->varargs) j_fail(j, "macro '%s' takes not more than %d argument(s)", n->text->s, total);
-    for (int i = total; i < a->n; i++) j_append(j, extra.list, a->at[i]);
+    if (a->n > total && !n->varargs) cr_j_fail(j, "macro '%s' takes not more than %d argument(s)", n->text->s, total);
+    for (int i = total; i < a->n; i++) cr_j_append(j, extra.list, a->at[i]);
     if (n->kwargs) define_as(j, s, "kwargs", more);
     if (n->varargs) define_as(j, s, "varargs", extra);
     jout o = {0};
     run(j, &n->kids, s, &o);
-    return j_out(j, &o);
+    return cr_j_out(j, &o);
 }
 
 static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, int depth);
@@ -145,44 +145,44 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
 static jvalue call_loop(jinja *j, const jloop *l, const jargs *a) {
     jvalue v[1];
     jout o = {0};
-    if (!l->node->recursive) j_fail(j, "The loop must have the 'recursive' marker to be called recursively.");
-    j_bind(j, "loop", a, "iterable|", v);
+    if (!l->node->recursive) cr_j_fail(j, "The loop must have the 'recursive' marker to be called recursively.");
+    cr_j_bind(j, "loop", a, "iterable|", v);
     loop_over(j, l->node, v[0], l->scope, &o, l->depth + 1);
-    return j_out(j, &o);
+    return cr_j_out(j, &o);
 }
 
 static jvalue make_dict(jinja *j, jkind kind, const jargs *a) {
-    jvalue made = j_new_dict(j, kind);
-    if (a->n > 1) j_fail(j, "dict expected at most 1 argument, got %d", a->n);
+    jvalue made = cr_j_new_dict(j, kind);
+    if (a->n > 1) cr_j_fail(j, "dict expected at most 1 argument, got %d", a->n);
     if (a->n && a->at[0].kind == J_DICT)
         for (int64_t i = 0; i < a->at[0].dict->n; i++)
-            j_set(j, made.dict, a->at[0].dict->at[i].key, a->at[0].dict->at[i].value);
+            cr_j_set(j, made.dict, a->at[0].dict->at[i].key, a->at[0].dict->at[i].value);
     else if (a->n) {
-        const jlist *l = j_items(j, a->at[0]);
+        const jlist *l = cr_j_items(j, a->at[0]);
         for (int64_t i = 0; i < l->n; i++) {
-            const jlist *pair = j_items(j, l->at[i]);
-            if (pair->n != 2) j_fail(j, "a dict is made of pairs");
-            j_set(j, made.dict, pair->at[0], pair->at[1]);
+            const jlist *pair = cr_j_items(j, l->at[i]);
+            if (pair->n != 2) cr_j_fail(j, "a dict is made of pairs");
+            cr_j_set(j, made.dict, pair->at[0], pair->at[1]);
         }
     }
     for (int i = 0; i < a->n_named; i++) {
         if (kind == J_NAMESPACE && a->named[i].name->s[0] == '_')
-            j_fail(j, "an attribute of a namespace may not begin with '_'");
-        j_set(j, made.dict, (jvalue){.kind = J_TEXT, .text = a->named[i].name}, a->named[i].value);
+            cr_j_fail(j, "an attribute of a namespace may not begin with '_'");
+        cr_j_set(j, made.dict, (jvalue){.kind = J_TEXT, .text = a->named[i].name}, a->named[i].value);
     }
     return made;
 }
 
 static jvalue make_range(jinja *j, const jargs *a) {
-    if (a->n < 1 || a->n > 3 || a->n_named) j_fail(j, "range expected 1 to 3 arguments");
+    if (a->n < 1 || a->n > 3 || a->n_named) cr_j_fail(j, "range expected 1 to 3 arguments");
     int64_t v[3] = {0, 0, 1};
-    for (int i = 0; i < a->n; i++) v[a->n == 1 ? 1 : i] = j_index(j, a->at[i], "an argument of range");
-    if (!v[2]) j_fail(j, "range() arg 3 must not be zero");
-    jvalue made = j_new_list(j, J_RANGE, 0);
+    for (int i = 0; i < a->n; i++) v[a->n == 1 ? 1 : i] = cr_j_index(j, a->at[i], "an argument of range");
+    if (!v[2]) cr_j_fail(j, "range() arg 3 must not be zero");
+    jvalue made = cr_j_new_list(j, J_RANGE, 0);
     for (int64_t i = v[0]; v[2] > 0 ? i < v[1] : i > v[1];) {
         if (made.list->n == J_RANGE_MOST)
-            j_fail(j, "Range too big. The sandbox blocks ranges larger than %d.", J_RANGE_MOST);
-        j_append(j, made.list, j_number(i));
+            cr_j_fail(j, "Range too big. The sandbox blocks ranges larger than %d.", J_RANGE_MOST);
+        cr_j_append(j, made.list, cr_j_number(i));
         if (__builtin_add_overflow(i, v[2], &i)) break;
     }
     return made;
@@ -191,19 +191,19 @@ static jvalue make_range(jinja *j, const jargs *a) {
 static jvalue now(jinja *j, const jargs *a) {
     jvalue v[1];
     char text[400];
-    j_bind(j, "strftime_now", a, "format|", v);
+    cr_j_bind(j, "strftime_now", a, "format|", v);
     const time_t seconds = time(NULL);
     struct tm parts;
-    if (!localtime_r(&seconds, &parts)) j_fail(j, "there is no local time");
-    return j_of_text(j, text, strftime(text, sizeof text, j_str(j, v[0])->s, &parts));
+    if (!localtime_r(&seconds, &parts)) cr_j_fail(j, "there is no local time");
+    return cr_j_of_text(j, text, strftime(text, sizeof text, cr_j_str(j, v[0])->s, &parts));
 }
 
-jvalue j_call(jinja *j, jvalue f, const jargs *a) {
-    if (f.kind == J_METHOD) return j_method(j, f.bound, a);
+jvalue cr_j_call(jinja *j, jvalue f, const jargs *a) {
+    if (f.kind == J_METHOD) return cr_j_method(j, f.bound, a);
     if (f.kind == J_MACRO) return call_macro(j, f.macro, a);
     if (f.kind == J_LOOP) return call_loop(j, f.loop, a);
-    if (f.kind == J_UNDEFINED) j_fail(j, "%s", f.why);
-    if (f.kind != J_FUNCTION) j_fail(j, "'%s' object is not callable", j_type(f));
+    if (f.kind == J_UNDEFINED) cr_j_fail(j, "%s", f.why);
+    if (f.kind != J_FUNCTION) cr_j_fail(j, "'%s' object is not callable", cr_j_type(f));
     switch ((function)f.function) {
         case F_RANGE: return make_range(j, a);
         case F_DICT: return make_dict(j, J_DICT, a);
@@ -212,8 +212,8 @@ jvalue j_call(jinja *j, jvalue f, const jargs *a) {
         case F_RAISE: break;
     }
     jvalue v[1];
-    j_bind(j, "raise_exception", a, "message|", v);
-    j_fail(j, "the template refuses these messages: %s", j_str(j, v[0])->s);
+    cr_j_bind(j, "raise_exception", a, "message|", v);
+    cr_j_fail(j, "the template refuses these messages: %s", cr_j_str(j, v[0])->s);
 }
 
 /* ---- expressions */
@@ -223,57 +223,57 @@ static jvalue compare(jinja *j, const jnode *n, jscope *s) {
         const int op = n->kids.at[i]->op;
         const jvalue right = eval(j, n->kids.at[i]->b, s);
         bool good;
-        if (op == ('=' << 8 | '=') || op == ('!' << 8 | '=')) good = j_equal(j, left, right) == (op >> 8 == '=');
-        else if (op == 'i' || op == 'n') good = j_contains(j, right, left) == (op == 'i');
+        if (op == ('=' << 8 | '=') || op == ('!' << 8 | '=')) good = cr_j_equal(j, left, right) == (op >> 8 == '=');
+        else if (op == 'i' || op == 'n') good = cr_j_contains(j, right, left) == (op == 'i');
         else {
             const char first = (char)(op > 255 ? op >> 8 : op), sign[3] = {first, op > 255 ? '=' : 0, 0};
-            const int order = j_compare(j, sign, left, right);
+            const int order = cr_j_compare(j, sign, left, right);
             good = (first == '<' ? order < 0 : order > 0) || (op > 255 && !order);
         }
-        if (!good) return j_truth(false);
+        if (!good) return cr_j_truth(false);
         left = right;
     }
-    return j_truth(true);
+    return cr_j_truth(true);
 }
 
 static jvalue containers(jinja *j, const jnode *n, jscope *s) {
     if (n->kind == N_DICT) {
-        jvalue made = j_new_dict(j, J_DICT);
+        jvalue made = cr_j_new_dict(j, J_DICT);
         for (int i = 0; i < n->kids.n; i += 2) {
             const jvalue key = eval(j, n->kids.at[i], s);
-            j_set(j, made.dict, key, eval(j, n->kids.at[i + 1], s));
+            cr_j_set(j, made.dict, key, eval(j, n->kids.at[i + 1], s));
         }
         return made;
     }
-    jvalue made = j_new_list(j, n->kind == N_LIST ? J_LIST : J_TUPLE, n->kids.n);
-    for (int i = 0; i < n->kids.n; i++) j_append(j, made.list, eval(j, n->kids.at[i], s));
+    jvalue made = cr_j_new_list(j, n->kind == N_LIST ? J_LIST : J_TUPLE, n->kids.n);
+    for (int i = 0; i < n->kids.n; i++) cr_j_append(j, made.list, eval(j, n->kids.at[i], s));
     return made;
 }
 
 static jvalue negate(jinja *j, int op, jvalue v) {
     if (v.kind == J_FLOAT) return (jvalue){.kind = J_FLOAT, .d = op == '-' ? -v.d : v.d};
-    return j_binary(j, op, j_number(0), j_number(j_index(j, v, "the operand of a sign")));
+    return cr_j_binary(j, op, cr_j_number(0), cr_j_number(cr_j_index(j, v, "the operand of a sign")));
 }
 
 static jvalue item_of(jinja *j, const jnode *n, jscope *s) {
     const jvalue of = eval(j, n->a, s);
-    if (n->b->kind != N_SLICE) return j_get_item(j, of, eval(j, n->b, s));
+    if (n->b->kind != N_SLICE) return cr_j_get_item(j, of, eval(j, n->b, s));
     const jnode *const parts[] = {n->b->a, n->b->b, n->b->c};
     jvalue v[3] = {0};
     for (int i = 0; i < 3; i++) if (parts[i]) v[i] = eval(j, parts[i], s);
-    return j_slice(j, of, v[0], v[1], v[2]);
+    return cr_j_slice(j, of, v[0], v[1], v[2]);
 }
 
 /* A chain of filters; the innermost takes `of` where it has no operand of its own. */
 static jvalue filtered(jinja *j, const jnode *n, jscope *s, jvalue of) {
     if (!n->a) {
         const jargs a = arguments(j, &n->kids, s);
-        return j_filter(j, n->text, of, &a);
+        return cr_j_filter(j, n->text, of, &a);
     }
     const jvalue v = n->a->kind == N_FILTER ? filtered(j, n->a, s, of) : eval(j, n->a, s);
     const jargs a = arguments(j, &n->kids, s);
     j->line = n->line;
-    return j_filter(j, n->text, v, &a);
+    return cr_j_filter(j, n->text, v, &a);
 }
 
 static jvalue eval_node(jinja *j, const jnode *n, jscope *s) {
@@ -282,50 +282,50 @@ static jvalue eval_node(jinja *j, const jnode *n, jscope *s) {
         case N_CONST: return n->value;
         case N_NAME: {
             const jvalue *found = lookup(s, n->text);
-            return found && found->kind != J_MISSING ? *found : j_undefined(j, "'%s' is undefined", n->text->s);
+            return found && found->kind != J_MISSING ? *found : cr_j_undefined(j, "'%s' is undefined", n->text->s);
         }
         case N_LIST: case N_TUPLE: case N_DICT: return containers(j, n, s);
         case N_UNARY: return negate(j, n->op, eval(j, n->a, s));
         case N_BINARY:
             v = eval(j, n->a, s);
-            return j_binary(j, n->op, v, eval(j, n->b, s));
+            return cr_j_binary(j, n->op, v, eval(j, n->b, s));
         case N_COMPARE: return compare(j, n, s);
         case N_AND:
             v = eval(j, n->a, s);
-            return j_true(v) ? eval(j, n->b, s) : v;
+            return cr_j_true(v) ? eval(j, n->b, s) : v;
         case N_OR:
             v = eval(j, n->a, s);
-            return j_true(v) ? v : eval(j, n->b, s);
-        case N_NOT: return j_truth(!j_true(eval(j, n->a, s)));
+            return cr_j_true(v) ? v : eval(j, n->b, s);
+        case N_NOT: return cr_j_truth(!cr_j_true(eval(j, n->a, s)));
         case N_COND:
-            if (j_true(eval(j, n->b, s))) return eval(j, n->a, s);
+            if (cr_j_true(eval(j, n->b, s))) return eval(j, n->a, s);
             return n->c ? eval(j, n->c, s)
-                        : j_undefined(j, "the inline if-expression is false and has no else");
+                        : cr_j_undefined(j, "the inline if-expression is false and has no else");
         case N_CONCAT: {
             jout o = {0};
-            for (int i = 0; i < n->kids.n; i++) j_put_value(j, &o, eval(j, n->kids.at[i], s));
-            return j_out(j, &o);
+            for (int i = 0; i < n->kids.n; i++) cr_j_put_value(j, &o, eval(j, n->kids.at[i], s));
+            return cr_j_out(j, &o);
         }
-        case N_ATTRIBUTE: return j_get_attribute(j, eval(j, n->a, s), n->text);
+        case N_ATTRIBUTE: return cr_j_get_attribute(j, eval(j, n->a, s), n->text);
         case N_ITEM: return item_of(j, n, s);
         case N_CALL: {
             v = eval(j, n->a, s);
             const jargs a = arguments(j, &n->kids, s);
             j->line = n->line;
-            return j_call(j, v, &a);
+            return cr_j_call(j, v, &a);
         }
         case N_FILTER: return filtered(j, n, s, (jvalue){.kind = J_MISSING});
         case N_TEST: {
             v = eval(j, n->a, s);
             const jargs a = arguments(j, &n->kids, s);
-            return j_truth(j_test(j, n->text, v, &a));
+            return cr_j_truth(cr_j_test(j, n->text, v, &a));
         }
-        default: j_fail(j, "an expression of an unknown kind");
+        default: cr_j_fail(j, "an expression of an unknown kind");
     }
 }
 
 static jvalue eval(jinja *j, const jnode *n, jscope *s) {
-    if (++j->depth > J_DEPTH) j_fail(j, "the template calls itself too deeply");
+    if (++j->depth > J_DEPTH) cr_j_fail(j, "the template calls itself too deeply");
     j->line = n->line;
     const jvalue v = eval_node(j, n, s);
     j->depth--;
@@ -334,13 +334,13 @@ static jvalue eval(jinja *j, const jnode *n, jscope *s) {
 
 /* ---- statements */
 static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, int depth) {
-    const jlist *items = j_items(j, of);
+    const jlist *items = cr_j_items(j, of);
     if (n->c) {                                     /* only the elements that its condition takes */
-        jlist *kept = j_new_list(j, J_LIST, 0).list;
+        jlist *kept = cr_j_new_list(j, J_LIST, 0).list;
         for (int64_t i = 0; i < items->n; i++) {
             jscope *one = inner(j, s, NULL);
             assign(j, one, n->a, items->at[i]);
-            if (j_true(eval(j, n->c, one))) j_append(j, kept, items->at[i]);
+            if (cr_j_true(eval(j, n->c, one))) cr_j_append(j, kept, items->at[i]);
         }
         items = kept;
     }
@@ -348,7 +348,7 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
         run(j, &n->orelse, inner(j, s, n->orelse_frame), o);
         return;
     }
-    jloop *l = j_take(j, sizeof *l);
+    jloop *l = cr_j_take(j, sizeof *l);
     *l = (jloop){.node = n, .scope = s, .items = items, .depth = depth};
     for (; l->index < items->n; l->index++) {
         jscope *one = inner(j, s, n->frame);
@@ -359,7 +359,7 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
 }
 
 static jvalue macro_of(jinja *j, const jnode *n, jscope *s) {
-    jmacro *m = j_take(j, sizeof *m);
+    jmacro *m = cr_j_take(j, sizeof *m);
     *m = (jmacro){n, s};
     return (jvalue){.kind = J_MACRO, .macro = m};
 }
@@ -368,12 +368,12 @@ static void call_block(jinja *j, const jnode *n, jscope *s, jout *o) {
     const jvalue f = eval(j, n->a->a, s);
     jargs a = arguments(j, &n->a->kids, s);
     int64_t room = a.n_named;
-    add_named(j, &a, &room, j_text(j, "caller", 6), macro_of(j, n->b, s));
-    j_put_value(j, o, j_call(j, f, &a));
+    add_named(j, &a, &room, cr_j_text(j, "caller", 6), macro_of(j, n->b, s));
+    cr_j_put_value(j, o, cr_j_call(j, f, &a));
 }
 
 static void mark(jinja *j, int64_t at) {
-    if (j->n_marks == j->marks_room) j->marks = j_grow(j, j->marks, j->n_marks, &j->marks_room, sizeof *j->marks);
+    if (j->n_marks == j->marks_room) j->marks = cr_j_grow(j, j->marks, j->n_marks, &j->marks_room, sizeof *j->marks);
     j->marks[j->n_marks++] = at;
 }
 
@@ -382,30 +382,30 @@ static void generation(jinja *j, const jnode *n, jscope *s, jout *o) {
     run(j, &n->kids, inner(j, s, n->frame), &text);
     mark(j, (int64_t)j->root->bytes);
     mark(j, (int64_t)(j->root->bytes + text.bytes));
-    j_put(j, o, text.s, text.bytes);
+    cr_j_put(j, o, text.s, text.bytes);
 }
 
 static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
     jout text = {0};
     jvalue v;
     switch (n->kind) {
-        case N_DATA: j_put(j, o, n->text->s, n->text->bytes); break;
-        case N_PRINT: j_put_value(j, o, eval(j, n->a, s)); break;
+        case N_DATA: cr_j_put(j, o, n->text->s, n->text->bytes); break;
+        case N_PRINT: cr_j_put_value(j, o, eval(j, n->a, s)); break;
         case N_FOR: loop_over(j, n, eval(j, n->b, s), s, o, 0); break;
-        case N_IF: return run(j, j_true(eval(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
+        case N_IF: return run(j, cr_j_true(eval(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
         case N_SET: assign(j, s, n->a, eval(j, n->b, s)); break;
         case N_SET_BLOCK:
             run(j, &n->kids, inner(j, s, n->frame), &text);
-            v = j_out(j, &text);
+            v = cr_j_out(j, &text);
             assign(j, s, n->a, n->b ? filtered(j, n->b, s, v) : v);
             break;
         case N_MACRO: define(j, s, n->text, macro_of(j, n, s)); break;
         case N_CALL_BLOCK: call_block(j, n, s, o); break;
         case N_FILTER_BLOCK:
             run(j, &n->kids, inner(j, s, n->frame), &text);
-            v = filtered(j, n->b, s, j_out(j, &text));
-            if (v.kind != J_TEXT) j_fail(j, "a filtered block must be str, not %s", j_type(v));
-            j_put_value(j, o, v);
+            v = filtered(j, n->b, s, cr_j_out(j, &text));
+            if (v.kind != J_TEXT) cr_j_fail(j, "a filtered block must be str, not %s", cr_j_type(v));
+            cr_j_put_value(j, o, v);
             break;
         case N_WITH: {
             jscope *one = inner(j, s, n->frame);
@@ -416,14 +416,14 @@ static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
         case N_GENERATION: generation(j, n, s, o); break;
         case N_BREAK: return BROKEN;
         case N_CONTINUE: return CONTINUED;
-        default: j_fail(j, "a statement of an unknown kind");
+        default: cr_j_fail(j, "a statement of an unknown kind");
     }
     return ON;
 }
 
 static flow run(jinja *j, const jnodes *body, jscope *s, jout *o) {
     flow f = ON;
-    if (++j->depth > J_DEPTH) j_fail(j, "the template calls itself too deeply");
+    if (++j->depth > J_DEPTH) cr_j_fail(j, "the template calls itself too deeply");
     for (int i = 0; i < body->n && f == ON; i++) {
         j->line = body->at[i]->line;
         f = run_node(j, body->at[i], s, o);
@@ -442,13 +442,13 @@ cr_template *cr_template_new(const char *text, size_t bytes) {
         cr_template_free(t);
         return NULL;
     }
-    t->body = j_parse(&t->j, text, bytes, &t->frame);
+    t->body = cr_j_parse(&t->j, text, bytes, &t->frame);
     return t;
 }
 
 void cr_template_free(cr_template *t) {
     if (!t) return;
-    j_free(&t->j);
+    cr_j_free(&t->j);
     free(t);
 }
 
@@ -458,7 +458,7 @@ static void render(jinja *j, const cr_template *t, const cr_json *variables, jou
         define_as(j, globals, functions[i], (jvalue){.kind = J_FUNCTION, .function = i});
     jscope *given = inner(j, globals, NULL);
     for (const cr_json *v = variables->first; v; v = v->next)
-        define(j, given, j_text(j, v->key, v->key_bytes), j_of_json(j, v));
+        define(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
     j->root = o;
     run(j, &t->body, inner(j, given, t->frame), o);
 }
@@ -492,7 +492,7 @@ char *cr_template_render(const cr_template *t, const char *variables, size_t byt
             else free(at);
         }
     }
-    if (j) j_free(j);
+    if (j) cr_j_free(j);
     free(j);
     cr_json_free(root);
     return text;

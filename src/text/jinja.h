@@ -117,78 +117,78 @@ typedef struct jinja {
     int64_t *marks, n_marks, marks_room;            /* starts and ends of {% generation %}: bytes of the root's text */
 } jinja;
 
-_Noreturn void j_fail(jinja *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void   *j_take(jinja *j, size_t bytes);             /* zeros */
-void   *j_grow(jinja *j, const void *old, int64_t n, int64_t *room, size_t size);
-void    j_free(jinja *j);
+_Noreturn void cr_j_fail(jinja *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void   *cr_j_take(jinja *j, size_t bytes);             /* zeros */
+void   *cr_j_grow(jinja *j, const void *old, int64_t n, int64_t *room, size_t size);
+void    cr_j_free(jinja *j);
 
-jnodes  j_parse(jinja *j, const char *source, size_t bytes, const jframe **frame);
+jnodes  cr_j_parse(jinja *j, const char *source, size_t bytes, const jframe **frame);
 
 /* values */
-jtext  *j_text(jinja *j, const char *s, size_t bytes);
-jvalue  j_of_text(jinja *j, const char *s, size_t bytes);
-jvalue  j_undefined(jinja *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void    j_put(jinja *j, jout *o, const char *s, size_t bytes);
-jvalue  j_out(jinja *j, const jout *o);
-const char *j_type(jvalue v);                       /* Python's name of its class */
-void    j_put_value(jinja *j, jout *o, jvalue v);   /* str(v) */
-void    j_put_repr(jinja *j, jout *o, jvalue v);
-const jtext *j_str(jinja *j, jvalue v);
-bool    j_true(jvalue v);
-bool    j_equal(jinja *j, jvalue a, jvalue b);
-int     j_compare(jinja *j, const char *sign, jvalue a, jvalue b);             /* below 0, 0, above 0 */
-bool    j_contains(jinja *j, jvalue in, jvalue v);
-jvalue  j_binary(jinja *j, int op, jvalue a, jvalue b);
-jvalue  j_number(int64_t i);
-jvalue  j_truth(bool b);
-int64_t j_index(jinja *j, jvalue v, const char *what);                         /* an int or bool; else an error */
-jvalue  j_new_list(jinja *j, jkind kind, int64_t room);
-void    j_append(jinja *j, jlist *l, jvalue v);
-const jlist *j_items(jinja *j, jvalue v);           /* what iterating gives; uses an iterator up */
-jvalue  j_new_dict(jinja *j, jkind kind);
-void    j_set(jinja *j, jdict *d, jvalue key, jvalue value);
-jvalue *j_find(jinja *j, const jdict *d, jvalue key);
-jvalue  j_of_json(jinja *j, const cr_json *v);
-jvalue  j_slice(jinja *j, jvalue v, jvalue from, jvalue to, jvalue step);
-size_t  j_code(const char *s, size_t n, uint32_t *code);                       /* bytes of the code point at s */
-bool    j_space(uint32_t c);                        /* str.isspace() */
-size_t  j_offset(const jtext *t, int64_t i);        /* of code point i, in bytes */
-jvalue  j_modulo(jinja *j, const jtext *format, jvalue values);                /* the % of texts */
+jtext  *cr_j_text(jinja *j, const char *s, size_t bytes);
+jvalue  cr_j_of_text(jinja *j, const char *s, size_t bytes);
+jvalue  cr_j_undefined(jinja *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void    cr_j_put(jinja *j, jout *o, const char *s, size_t bytes);
+jvalue  cr_j_out(jinja *j, const jout *o);
+const char *cr_j_type(jvalue v);                       /* Python's name of its class */
+void    cr_j_put_value(jinja *j, jout *o, jvalue v);   /* str(v) */
+void    cr_j_put_repr(jinja *j, jout *o, jvalue v);
+const jtext *cr_j_str(jinja *j, jvalue v);
+bool    cr_j_true(jvalue v);
+bool    cr_j_equal(jinja *j, jvalue a, jvalue b);
+int     cr_j_compare(jinja *j, const char *sign, jvalue a, jvalue b);             /* below 0, 0, above 0 */
+bool    cr_j_contains(jinja *j, jvalue in, jvalue v);
+jvalue  cr_j_binary(jinja *j, int op, jvalue a, jvalue b);
+jvalue  cr_j_number(int64_t i);
+jvalue  cr_j_truth(bool b);
+int64_t cr_j_index(jinja *j, jvalue v, const char *what);                         /* an int or bool; else an error */
+jvalue  cr_j_new_list(jinja *j, jkind kind, int64_t room);
+void    cr_j_append(jinja *j, jlist *l, jvalue v);
+const jlist *cr_j_items(jinja *j, jvalue v);           /* what iterating gives; uses an iterator up */
+jvalue  cr_j_new_dict(jinja *j, jkind kind);
+void    cr_j_set(jinja *j, jdict *d, jvalue key, jvalue value);
+jvalue *cr_j_find(jinja *j, const jdict *d, jvalue key);
+jvalue  cr_j_of_json(jinja *j, const cr_json *v);
+jvalue  cr_j_slice(jinja *j, jvalue v, jvalue from, jvalue to, jvalue step);
+size_t  cr_j_code(const char *s, size_t n, uint32_t *code);                       /* bytes of the code point at s */
+bool    cr_j_space(uint32_t c);                        /* str.isspace() */
+size_t  cr_j_offset(const jtext *t, int64_t i);        /* of code point i, in bytes */
+jvalue  cr_j_modulo(jinja *j, const jtext *format, jvalue values);                /* the % of texts */
 
 /* ---- texts: as the methods of str */
-jvalue  j_lower(jinja *j, const jtext *t);
-jvalue  j_with_case(jinja *j, const jtext *t, const char *what, bool first, char others, const char *starts);
-jvalue  j_strip(jinja *j, const jtext *t, jvalue chars, bool left, bool right);
-jvalue  j_split(jinja *j, const jtext *t, jvalue separator, int64_t most, bool last);
-jvalue  j_replace(jinja *j, const jtext *t, const jtext *old, const jtext *with, int64_t most);
-jvalue  j_lines(jinja *j, const jtext *t, bool keep);
-jvalue  j_pad(jinja *j, const jtext *t, int64_t width, const char *fill, char where);
-jvalue  j_join(jinja *j, const jtext *with, const jlist *l, bool any);         /* any: also what is no text */
-jvalue  j_format(jinja *j, const jtext *t, const jargs *a);
-bool    j_is(const jtext *t, const char *s);
-bool    j_here(const jtext *t, size_t at, const jtext *s);
-size_t  j_where(const jtext *t, size_t from, size_t to, const jtext *s, bool last);
-void    j_append_text(jinja *j, jlist *l, const char *s, size_t bytes);
-const jtext *j_ascii(jinja *j, const jtext *t, const char *what);
-bool    j_has_case(jinja *j, const jtext *t, char which);       /* str.isupper() 'u', str.islower() 'l' */
-bool    j_digit(char c);
-bool    j_upper(char c);
-bool    j_small(char c);
-bool    j_word(char c);                             /* a letter or a digit */
-char    j_lowered(char c);
+jvalue  cr_j_lower(jinja *j, const jtext *t);
+jvalue  cr_j_with_case(jinja *j, const jtext *t, const char *what, bool first, char others, const char *starts);
+jvalue  cr_j_strip(jinja *j, const jtext *t, jvalue chars, bool left, bool right);
+jvalue  cr_j_split(jinja *j, const jtext *t, jvalue separator, int64_t most, bool last);
+jvalue  cr_j_replace(jinja *j, const jtext *t, const jtext *old, const jtext *with, int64_t most);
+jvalue  cr_j_lines(jinja *j, const jtext *t, bool keep);
+jvalue  cr_j_pad(jinja *j, const jtext *t, int64_t width, const char *fill, char where);
+jvalue  cr_j_join(jinja *j, const jtext *with, const jlist *l, bool any);         /* any: also what is no text */
+jvalue  cr_j_format(jinja *j, const jtext *t, const jargs *a);
+bool    cr_j_is(const jtext *t, const char *s);
+bool    cr_j_here(const jtext *t, size_t at, const jtext *s);
+size_t  cr_j_where(const jtext *t, size_t from, size_t to, const jtext *s, bool last);
+void    cr_j_append_text(jinja *j, jlist *l, const char *s, size_t bytes);
+const jtext *cr_j_ascii(jinja *j, const jtext *t, const char *what);
+bool    cr_j_has_case(jinja *j, const jtext *t, char which);       /* str.isupper() 'u', str.islower() 'l' */
+bool    cr_j_digit(char c);
+bool    cr_j_upper(char c);
+bool    cr_j_small(char c);
+bool    cr_j_word(char c);                             /* a letter or a digit */
+char    cr_j_lowered(char c);
 
 /* ---- calls */
 /* names: the parameters, the required ones before '|'; slots: their values, J_MISSING where none is given */
-void    j_bind(jinja *j, const char *what, const jargs *a, const char *names, jvalue *slots);
-int64_t j_int_or(jinja *j, jvalue v, int64_t missing_value, const char *what);
-const jtext *j_text_of(jinja *j, jvalue v, const char *what);
-jvalue  j_get_item(jinja *j, jvalue of, jvalue key);            /* of[key], else the attribute of that name */
-jvalue  j_get_attribute(jinja *j, jvalue of, const jtext *name);               /* of.name, else of["name"] */
-jvalue  j_by_path(jinja *j, jvalue of, jvalue path, jvalue otherwise);         /* "a.b.0", as filters take it */
-jvalue  j_entries(jinja *j, const jdict *d, jkind kind);        /* keys, values or pairs */
-jvalue  j_method(jinja *j, const jbound *b, const jargs *a);
-jvalue  j_filter(jinja *j, const jtext *name, jvalue v, const jargs *a);
-bool    j_test(jinja *j, const jtext *name, jvalue v, const jargs *a);
-jvalue  j_call(jinja *j, jvalue f, const jargs *a);
+void    cr_j_bind(jinja *j, const char *what, const jargs *a, const char *names, jvalue *slots);
+int64_t cr_j_int_or(jinja *j, jvalue v, int64_t missing_value, const char *what);
+const jtext *cr_j_text_of(jinja *j, jvalue v, const char *what);
+jvalue  cr_j_get_item(jinja *j, jvalue of, jvalue key);            /* of[key], else the attribute of that name */
+jvalue  cr_j_get_attribute(jinja *j, jvalue of, const jtext *name);               /* of.name, else of["name"] */
+jvalue  cr_j_by_path(jinja *j, jvalue of, jvalue path, jvalue otherwise);         /* "a.b.0", as filters take it */
+jvalue  cr_j_entries(jinja *j, const jdict *d, jkind kind);        /* keys, values or pairs */
+jvalue  cr_j_method(jinja *j, const jbound *b, const jargs *a);
+jvalue  cr_j_filter(jinja *j, const jtext *name, jvalue v, const jargs *a);
+bool    cr_j_test(jinja *j, const jtext *name, jvalue v, const jargs *a);
+jvalue  cr_j_call(jinja *j, jvalue f, const jargs *a);
 
 #endif

@@ -17,47 +17,52 @@ typedef struct jmethod {
 } jmethod;
 
 #define METHOD(name) static jvalue name(jinja *j, jvalue self, const jargs *a)
-#define TEXT_METHOD(name, made) METHOD(name) { j_bind(j, #name, a, "", NULL); return made; }
-TEXT_METHOD(s_upper, j_with_case(j, self.text, "upper()", false, 'u', ""))
-TEXT_METHOD(s_lower, j_lower(j, self.text))
-TEXT_METHOD(s_title, j_with_case(j, self.text, "title()", true, 'l', NULL))
-TEXT_METHOD(s_capitalize, j_with_case(j, self.text, "capitalize()", true, 'l', ""))
-TEXT_METHOD(s_swapcase, j_with_case(j, self.text, "swapcase()", false, 's', ""))
-TEXT_METHOD(s_casefold, j_lower(j, j_ascii(j, self.text, "casefold()")))
+#define TEXT_METHOD(name, made) METHOD(name) { cr_j_bind(j, #name + 2, a, "", NULL); return made; }
+TEXT_METHOD(s_upper, cr_j_with_case(j, self.text, "upper()", false, 'u', ""))
+TEXT_METHOD(s_lower, cr_j_lower(j, self.text))
+TEXT_METHOD(s_title, cr_j_with_case(j, self.text, "title()", true, 'l', NULL))
+TEXT_METHOD(s_capitalize, cr_j_with_case(j, self.text, "capitalize()", true, 'l', ""))
+TEXT_METHOD(s_swapcase, cr_j_with_case(j, self.text, "swapcase()", false, 's', ""))
+TEXT_METHOD(s_casefold, cr_j_lower(j, cr_j_ascii(j, self.text, "casefold()")))
 
-METHOD(s_strip) { jvalue v[1]; j_bind(j, "strip", a, "chars", v); return j_strip(j, self.text, v[0], true, true); }
-METHOD(s_lstrip) { jvalue v[1]; j_bind(j, "lstrip", a, "chars", v); return j_strip(j, self.text, v[0], true, false); }
-METHOD(s_rstrip) { jvalue v[1]; j_bind(j, "rstrip", a, "chars", v); return j_strip(j, self.text, v[0], false, true); }
+static jvalue strip(jinja *j, jvalue self, const jargs *a, bool left, bool right) {
+    jvalue v[1];
+    cr_j_bind(j, "strip", a, "chars", v);
+    return cr_j_strip(j, self.text, v[0], left, right);
+}
+METHOD(s_strip) { return strip(j, self, a, true, true); }
+METHOD(s_lstrip) { return strip(j, self, a, true, false); }
+METHOD(s_rstrip) { return strip(j, self, a, false, true); }
 
 METHOD(s_split) {
     jvalue v[2];
-    j_bind(j, "split", a, "sep maxsplit", v);
-    return j_split(j, self.text, v[0], j_int_or(j, v[1], -1, "maxsplit"), false);
+    cr_j_bind(j, "split", a, "sep maxsplit", v);
+    return cr_j_split(j, self.text, v[0], cr_j_int_or(j, v[1], -1, "maxsplit"), false);
 }
 
 METHOD(s_rsplit) {
     jvalue v[2];
-    j_bind(j, "rsplit", a, "sep maxsplit", v);
-    return j_split(j, self.text, v[0], j_int_or(j, v[1], -1, "maxsplit"), true);
+    cr_j_bind(j, "rsplit", a, "sep maxsplit", v);
+    return cr_j_split(j, self.text, v[0], cr_j_int_or(j, v[1], -1, "maxsplit"), true);
 }
 
 METHOD(s_splitlines) {
     jvalue v[1];
-    j_bind(j, "splitlines", a, "keepends", v);
-    return j_lines(j, self.text, j_true(v[0]));
+    cr_j_bind(j, "splitlines", a, "keepends", v);
+    return cr_j_lines(j, self.text, cr_j_true(v[0]));
 }
 
 static jvalue parted(jinja *j, const jtext *t, const jargs *a, bool last) {
-    jvalue v[1], made = j_new_list(j, J_TUPLE, 3);
-    j_bind(j, "partition", a, "sep|", v);
-    const jtext *s = j_text_of(j, v[0], "a separator");
-    if (!s->bytes) j_fail(j, "empty separator");
-    const size_t at = j_where(t, 0, t->bytes, s, last);
+    jvalue v[1], made = cr_j_new_list(j, J_TUPLE, 3);
+    cr_j_bind(j, "partition", a, "sep|", v);
+    const jtext *s = cr_j_text_of(j, v[0], "a separator");
+    if (!s->bytes) cr_j_fail(j, "empty separator");
+    const size_t at = cr_j_where(t, 0, t->bytes, s, last);
     const bool found = at != SIZE_MAX;
-    j_append_text(j, made.list, t->s, found ? at : last ? 0 : t->bytes);
-    j_append_text(j, made.list, s->s, found ? s->bytes : 0);
-    if (found) j_append_text(j, made.list, t->s + at + s->bytes, t->bytes - at - s->bytes);
-    else j_append_text(j, made.list, t->s, last ? t->bytes : 0);
+    cr_j_append_text(j, made.list, t->s, found ? at : last ? 0 : t->bytes);
+    cr_j_append_text(j, made.list, s->s, found ? s->bytes : 0);
+    if (found) cr_j_append_text(j, made.list, t->s + at + s->bytes, t->bytes - at - s->bytes);
+    else cr_j_append_text(j, made.list, t->s, last ? t->bytes : 0);
     return made;
 }
 
@@ -66,47 +71,48 @@ METHOD(s_rpartition) { return parted(j, self.text, a, true); }
 
 METHOD(s_replace) {
     jvalue v[3];
-    j_bind(j, "replace", a, "old new|count", v);
-    const jtext *old = j_text_of(j, v[0], "replace() argument 1"), *with = j_text_of(j, v[1], "replace() argument 2");
-    return j_replace(j, self.text, old, with, j_int_or(j, v[2], -1, "count"));
+    cr_j_bind(j, "replace", a, "old new|count", v);
+    const jtext *old = cr_j_text_of(j, v[0], "replace() argument 1");
+    const jtext *with = cr_j_text_of(j, v[1], "replace() argument 2");
+    return cr_j_replace(j, self.text, old, with, cr_j_int_or(j, v[2], -1, "count"));
 }
 
 /* The part of a text that `start` and `end` choose, in bytes. */
 static void part_of(jinja *j, const jtext *t, jvalue start, jvalue end, size_t *from, size_t *to) {
     const int64_t n = (int64_t)t->length;
-    int64_t bounds[2] = {j_int_or(j, start, 0, "start"), j_int_or(j, end, n, "end")};
+    int64_t bounds[2] = {cr_j_int_or(j, start, 0, "start"), cr_j_int_or(j, end, n, "end")};
     for (int i = 0; i < 2; i++) {
         if (bounds[i] < 0) bounds[i] = bounds[i] + n < 0 ? 0 : bounds[i] + n;
         if (bounds[i] > n && i) bounds[i] = n;
     }
-    *to = j_offset(t, bounds[1]);
-    *from = bounds[0] > n ? SIZE_MAX : j_offset(t, bounds[0]);
+    *to = cr_j_offset(t, bounds[1]);
+    *from = bounds[0] > n ? SIZE_MAX : cr_j_offset(t, bounds[0]);
 }
 
 static bool edge(jinja *j, const jtext *t, const jargs *a, bool last) {
     jvalue v[3];
     size_t from, to;
-    j_bind(j, last ? "endswith" : "startswith", a, "prefix|start end", v);
+    cr_j_bind(j, last ? "endswith" : "startswith", a, "prefix|start end", v);
     part_of(j, t, v[1], v[2], &from, &to);
     const jlist one = {.at = v, .n = 1}, *all = v[0].kind == J_TUPLE ? v[0].list : &one;
     for (int64_t i = 0; i < all->n; i++) {
-        const jtext *s = j_text_of(j, all->at[i], "a prefix or suffix");
-        if (from <= to && to - from >= s->bytes && j_here(t, last ? to - s->bytes : from, s)) return true;
+        const jtext *s = cr_j_text_of(j, all->at[i], "a prefix or suffix");
+        if (from <= to && to - from >= s->bytes && cr_j_here(t, last ? to - s->bytes : from, s)) return true;
     }
     return false;
 }
 
-METHOD(s_startswith) { return j_truth(edge(j, self.text, a, false)); }
-METHOD(s_endswith) { return j_truth(edge(j, self.text, a, true)); }
+METHOD(s_startswith) { return cr_j_truth(edge(j, self.text, a, false)); }
+METHOD(s_endswith) { return cr_j_truth(edge(j, self.text, a, true)); }
 
 static jvalue find_text(jinja *j, jvalue self, const jargs *a, bool last, bool must) {
     jvalue v[3];
     size_t from, to;
-    j_bind(j, "find", a, "sub|start end", v);
+    cr_j_bind(j, "find", a, "sub|start end", v);
     part_of(j, self.text, v[1], v[2], &from, &to);
-    const size_t at = j_where(self.text, from, to, j_text_of(j, v[0], "a text to find"), last);
-    if (at == SIZE_MAX && must) j_fail(j, "substring not found");
-    return j_number(at == SIZE_MAX ? -1 : (int64_t)j_text(j, self.text->s, at)->length);
+    const size_t at = cr_j_where(self.text, from, to, cr_j_text_of(j, v[0], "a text to find"), last);
+    if (at == SIZE_MAX && must) cr_j_fail(j, "substring not found");
+    return cr_j_number(at == SIZE_MAX ? -1 : (int64_t)cr_j_text(j, self.text->s, at)->length);
 }
 
 METHOD(s_find) { return find_text(j, self, a, false, false); }
@@ -118,42 +124,44 @@ METHOD(s_count) {
     jvalue v[3];
     size_t from, to;
     int64_t n = 0;
-    j_bind(j, "count", a, "sub|start end", v);
+    cr_j_bind(j, "count", a, "sub|start end", v);
     part_of(j, self.text, v[1], v[2], &from, &to);
-    const jtext *s = j_text_of(j, v[0], "a text to count");
-    if (!s->bytes) return j_number(from > to ? 0 : (int64_t)j_text(j, self.text->s + from, to - from)->length + 1);
-    for (size_t at = from; (at = j_where(self.text, at, to, s, false)) != SIZE_MAX; at += s->bytes) n++;
-    return j_number(n);
+    const jtext *s = cr_j_text_of(j, v[0], "a text to count");
+    if (!s->bytes)
+        return cr_j_number(from > to ? 0 : (int64_t)cr_j_text(j, self.text->s + from, to - from)->length + 1);
+    for (size_t at = from; (at = cr_j_where(self.text, at, to, s, false)) != SIZE_MAX; at += s->bytes) n++;
+    return cr_j_number(n);
 }
 
 METHOD(s_join) {
     jvalue v[1];
-    j_bind(j, "join", a, "iterable|", v);
-    return j_join(j, self.text, j_items(j, v[0]), false);
+    cr_j_bind(j, "join", a, "iterable|", v);
+    return cr_j_join(j, self.text, cr_j_items(j, v[0]), false);
 }
 
-METHOD(s_format) { return j_format(j, self.text, a); }
+METHOD(s_format) { return cr_j_format(j, self.text, a); }
 
 METHOD(s_removeprefix) {
     jvalue v[1];
-    j_bind(j, "removeprefix", a, "prefix|", v);
-    const jtext *t = self.text, *s = j_text_of(j, v[0], "a prefix");
-    return j_here(t, 0, s) ? j_of_text(j, t->s + s->bytes, t->bytes - s->bytes) : self;
+    cr_j_bind(j, "removeprefix", a, "prefix|", v);
+    const jtext *t = self.text, *s = cr_j_text_of(j, v[0], "a prefix");
+    return cr_j_here(t, 0, s) ? cr_j_of_text(j, t->s + s->bytes, t->bytes - s->bytes) : self;
 }
 
 METHOD(s_removesuffix) {
     jvalue v[1];
-    j_bind(j, "removesuffix", a, "suffix|", v);
-    const jtext *t = self.text, *s = j_text_of(j, v[0], "a suffix");
-    return t->bytes >= s->bytes && j_here(t, t->bytes - s->bytes, s) ? j_of_text(j, t->s, t->bytes - s->bytes) : self;
+    cr_j_bind(j, "removesuffix", a, "suffix|", v);
+    const jtext *t = self.text, *s = cr_j_text_of(j, v[0], "a suffix");
+    const bool ends = t->bytes >= s->bytes && cr_j_here(t, t->bytes - s->bytes, s);
+    return ends ? cr_j_of_text(j, t->s, t->bytes - s->bytes) : self;
 }
 
 static jvalue pad(jinja *j, jvalue self, const jargs *a, char where) {
     jvalue v[2];
-    j_bind(j, "a padding method", a, "width|fillchar", v);
-    const jtext *fill = v[1].kind == J_MISSING ? NULL : j_text_of(j, v[1], "fillchar");
-    if (fill && fill->length != 1) j_fail(j, "The fill character must be exactly one character long");
-    return j_pad(j, self.text, j_index(j, v[0], "width"), fill ? fill->s : " ", where);
+    cr_j_bind(j, "a padding method", a, "width|fillchar", v);
+    const jtext *fill = v[1].kind == J_MISSING ? NULL : cr_j_text_of(j, v[1], "fillchar");
+    if (fill && fill->length != 1) cr_j_fail(j, "The fill character must be exactly one character long");
+    return cr_j_pad(j, self.text, cr_j_index(j, v[0], "width"), fill ? fill->s : " ", where);
 }
 
 METHOD(s_ljust) { return pad(j, self, a, 'l'); }
@@ -162,104 +170,104 @@ METHOD(s_center) { return pad(j, self, a, 'c'); }
 
 METHOD(s_zfill) {
     jvalue v[1];
-    j_bind(j, "zfill", a, "width|", v);
+    cr_j_bind(j, "zfill", a, "width|", v);
     const jtext *t = self.text;
     const bool sign = t->bytes && (t->s[0] == '-' || t->s[0] == '+');
-    const jtext *rest = j_text(j, t->s + sign, t->bytes - sign);
-    jvalue made = j_pad(j, rest, j_index(j, v[0], "width") - sign, "0", 'r');
-    return sign ? j_binary(j, '+', j_of_text(j, t->s, 1), made) : made;
+    const jtext *rest = cr_j_text(j, t->s + sign, t->bytes - sign);
+    jvalue made = cr_j_pad(j, rest, cr_j_index(j, v[0], "width") - sign, "0", 'r');
+    return sign ? cr_j_binary(j, '+', cr_j_of_text(j, t->s, 1), made) : made;
 }
 
 /* Are all characters of a class, and at least one there? */
 static jvalue all_of(jinja *j, jvalue self, const jargs *a, const char *what, bool (*good)(char c)) {
-    j_bind(j, what, a, "", NULL);
-    const jtext *t = j_ascii(j, self.text, what);
+    cr_j_bind(j, what, a, "", NULL);
+    const jtext *t = cr_j_ascii(j, self.text, what);
     bool all = t->bytes > 0;
     for (size_t i = 0; i < t->bytes; i++) all &= good(t->s[i]);
-    return j_truth(all);
+    return cr_j_truth(all);
 }
 
-static bool letter(char c) { return j_upper(c) || j_small(c); }
-METHOD(s_isdigit) { return all_of(j, self, a, "isdigit()", j_digit); }
+static bool letter(char c) { return cr_j_upper(c) || cr_j_small(c); }
+METHOD(s_isdigit) { return all_of(j, self, a, "isdigit()", cr_j_digit); }
 METHOD(s_isalpha) { return all_of(j, self, a, "isalpha()", letter); }
-METHOD(s_isalnum) { return all_of(j, self, a, "isalnum()", j_word); }
-TEXT_METHOD(s_isupper, j_truth(j_has_case(j, self.text, 'u')))
-TEXT_METHOD(s_islower, j_truth(j_has_case(j, self.text, 'l')))
-TEXT_METHOD(s_isascii, j_truth(self.text->length == self.text->bytes))
+METHOD(s_isalnum) { return all_of(j, self, a, "isalnum()", cr_j_word); }
+TEXT_METHOD(s_isupper, cr_j_truth(cr_j_has_case(j, self.text, 'u')))
+TEXT_METHOD(s_islower, cr_j_truth(cr_j_has_case(j, self.text, 'l')))
+TEXT_METHOD(s_isascii, cr_j_truth(self.text->length == self.text->bytes))
 
 METHOD(s_isspace) {
-    j_bind(j, "isspace", a, "", NULL);
-    return j_truth(self.text->bytes && !j_strip(j, self.text, missing, true, false).text->bytes);
+    cr_j_bind(j, "isspace", a, "", NULL);
+    return cr_j_truth(self.text->bytes && !cr_j_strip(j, self.text, missing, true, false).text->bytes);
 }
 
 METHOD(l_count) {
     jvalue v[1];
     int64_t n = 0;
-    j_bind(j, "count", a, "value|", v);
-    for (int64_t i = 0; i < self.list->n; i++) n += j_equal(j, self.list->at[i], v[0]);
-    return j_number(n);
+    cr_j_bind(j, "count", a, "value|", v);
+    for (int64_t i = 0; i < self.list->n; i++) n += cr_j_equal(j, self.list->at[i], v[0]);
+    return cr_j_number(n);
 }
 
 METHOD(l_index) {
     jvalue v[1];
-    j_bind(j, "index", a, "value|", v);
-    for (int64_t i = 0; i < self.list->n; i++) if (j_equal(j, self.list->at[i], v[0])) return j_number(i);
-    j_fail(j, "a value is not in the list");
+    cr_j_bind(j, "index", a, "value|", v);
+    for (int64_t i = 0; i < self.list->n; i++) if (cr_j_equal(j, self.list->at[i], v[0])) return cr_j_number(i);
+    cr_j_fail(j, "a value is not in the list");
 }
 
 METHOD(l_copy) {
-    j_bind(j, "copy", a, "", NULL);
-    return j_slice(j, self, missing, missing, missing);
+    cr_j_bind(j, "copy", a, "", NULL);
+    return cr_j_slice(j, self, missing, missing, missing);
 }
 
 METHOD(d_get) {
     jvalue v[2];
-    j_bind(j, "get", a, "key|default", v);
-    const jvalue *found = j_find(j, self.dict, v[0]);
+    cr_j_bind(j, "get", a, "key|default", v);
+    const jvalue *found = cr_j_find(j, self.dict, v[0]);
     return found ? *found : v[1].kind == J_MISSING ? none : v[1];
 }
 
-jvalue j_entries(jinja *j, const jdict *d, jkind kind) {
-    jvalue made = j_new_list(j, kind, d->n);
+jvalue cr_j_entries(jinja *j, const jdict *d, jkind kind) {
+    jvalue made = cr_j_new_list(j, kind, d->n);
     for (int64_t i = 0; i < d->n; i++) {
         if (kind == J_KEYS || kind == J_VALUES) {
-            j_append(j, made.list, kind == J_KEYS ? d->at[i].key : d->at[i].value);
+            cr_j_append(j, made.list, kind == J_KEYS ? d->at[i].key : d->at[i].value);
             continue;
         }
-        jvalue pair = j_new_list(j, J_TUPLE, 2);
-        j_append(j, pair.list, d->at[i].key);
-        j_append(j, pair.list, d->at[i].value);
-        j_append(j, made.list, pair);
+        jvalue pair = cr_j_new_list(j, J_TUPLE, 2);
+        cr_j_append(j, pair.list, d->at[i].key);
+        cr_j_append(j, pair.list, d->at[i].value);
+        cr_j_append(j, made.list, pair);
     }
     return made;
 }
 
-METHOD(d_items) { j_bind(j, "items", a, "", NULL); return j_entries(j, self.dict, J_ITEMS); }
-METHOD(d_keys) { j_bind(j, "keys", a, "", NULL); return j_entries(j, self.dict, J_KEYS); }
-METHOD(d_values) { j_bind(j, "values", a, "", NULL); return j_entries(j, self.dict, J_VALUES); }
+METHOD(d_items) { cr_j_bind(j, "items", a, "", NULL); return cr_j_entries(j, self.dict, J_ITEMS); }
+METHOD(d_keys) { cr_j_bind(j, "keys", a, "", NULL); return cr_j_entries(j, self.dict, J_KEYS); }
+METHOD(d_values) { cr_j_bind(j, "values", a, "", NULL); return cr_j_entries(j, self.dict, J_VALUES); }
 
 METHOD(d_copy) {
-    j_bind(j, "copy", a, "", NULL);
-    jvalue made = j_new_dict(j, J_DICT);
-    for (int64_t i = 0; i < self.dict->n; i++) j_set(j, made.dict, self.dict->at[i].key, self.dict->at[i].value);
+    cr_j_bind(j, "copy", a, "", NULL);
+    jvalue made = cr_j_new_dict(j, J_DICT);
+    for (int64_t i = 0; i < self.dict->n; i++) cr_j_set(j, made.dict, self.dict->at[i].key, self.dict->at[i].value);
     return made;
 }
 
 METHOD(o_cycle) {
-    if (!a->n || a->n_named) j_fail(j, "no items for cycling given");
+    if (!a->n || a->n_named) cr_j_fail(j, "no items for cycling given");
     return a->at[self.loop->index % a->n];
 }
 
 METHOD(o_changed) {
-    jvalue now = j_new_list(j, J_TUPLE, 0);
-    for (int i = 0; i < a->n; i++) j_append(j, now.list, a->at[i]);
-    const bool same = self.loop->changed.kind == J_TUPLE && j_equal(j, self.loop->changed, now);
+    jvalue now = cr_j_new_list(j, J_TUPLE, 0);
+    for (int i = 0; i < a->n; i++) cr_j_append(j, now.list, a->at[i]);
+    const bool same = self.loop->changed.kind == J_TUPLE && cr_j_equal(j, self.loop->changed, now);
     self.loop->changed = now;
-    return j_truth(!same);
+    return cr_j_truth(!same);
 }
 
 /* What changes its object, which the sandbox does not allow. */
-METHOD(changes) { (void)self, (void)a; j_fail(j, "a template may not change its values"); }
+METHOD(changes) { (void)self, (void)a; cr_j_fail(j, "a template may not change its values"); }
 
 static const jmethod methods[] = {
     {TEXTS, "capitalize", s_capitalize}, {TEXTS, "casefold", s_casefold}, {TEXTS, "center", s_center},
@@ -293,8 +301,8 @@ static const jmethod methods[] = {
     {OF(J_RANGE), "count", l_count}, {OF(J_RANGE), "index", l_index}, {OF(J_MACRO), "name", NULL},
     {OF(J_MACRO), "arguments", NULL}, {OF(J_MACRO), "caller", NULL}};
 
-jvalue j_method(jinja *j, const jbound *b, const jargs *a) {
-    if (b->self.kind == J_TEXT && b->self.text->markup) j_fail(j, "methods of safe text are not supported");
+jvalue cr_j_method(jinja *j, const jbound *b, const jargs *a) {
+    if (b->self.kind == J_TEXT && b->self.text->markup) cr_j_fail(j, "methods of safe text are not supported");
     return b->method->run(j, b->self, a);
 }
 
@@ -305,28 +313,29 @@ static bool loop_attribute(jinja *j, const jloop *l, const jtext *name, jvalue *
         {"index", i + 1}, {"index0", i}, {"revindex", n - i}, {"revindex0", n - i - 1}, {"length", n},
         {"depth", l->depth + 1}, {"depth0", l->depth}};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        if (j_is(name, numbers[k].name)) return *v = j_number(numbers[k].value), true;
-    if (j_is(name, "first")) return *v = j_truth(!i), true;
-    if (j_is(name, "last")) return *v = j_truth(i == n - 1), true;
-    if (j_is(name, "previtem")) return *v = i ? l->items->at[i - 1] : j_undefined(j, "there is no previous item"), true;
-    if (j_is(name, "nextitem"))
-        return *v = i + 1 < n ? l->items->at[i + 1] : j_undefined(j, "there is no next item"), true;
+        if (cr_j_is(name, numbers[k].name)) return *v = cr_j_number(numbers[k].value), true;
+    if (cr_j_is(name, "first")) return *v = cr_j_truth(!i), true;
+    if (cr_j_is(name, "last")) return *v = cr_j_truth(i == n - 1), true;
+    if (cr_j_is(name, "previtem"))
+        return *v = i ? l->items->at[i - 1] : cr_j_undefined(j, "there is no previous item"), true;
+    if (cr_j_is(name, "nextitem"))
+        return *v = i + 1 < n ? l->items->at[i + 1] : cr_j_undefined(j, "there is no next item"), true;
     return false;
 }
 
 static bool attribute(jinja *j, jvalue of, const jtext *name, jvalue *v) {
     if (of.kind == J_LOOP && loop_attribute(j, of.loop, name, v)) return true;
     if (of.kind == J_NAMESPACE) {
-        const jvalue *found = j_find(j, of.dict, (jvalue){.kind = J_TEXT, .text = name});
+        const jvalue *found = cr_j_find(j, of.dict, (jvalue){.kind = J_TEXT, .text = name});
         if (found) *v = *found;
         return found != NULL;
     }
     if (name->bytes > 1 && name->s[0] == '_' && name->s[1] == '_' && of.kind != J_DICT)
-        j_fail(j, "access to attribute '%.40s' of '%s' object is unsafe", name->s, j_type(of));
+        cr_j_fail(j, "access to attribute '%.40s' of '%s' object is unsafe", name->s, cr_j_type(of));
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        if (!(methods[i].kinds & OF(of.kind)) || !j_is(name, methods[i].name)) continue;
-        if (!methods[i].run) j_fail(j, "'%s' of '%s' objects is not supported", name->s, j_type(of));
-        jbound *b = j_take(j, sizeof *b);
+        if (!(methods[i].kinds & OF(of.kind)) || !cr_j_is(name, methods[i].name)) continue;
+        if (!methods[i].run) cr_j_fail(j, "'%s' of '%s' objects is not supported", name->s, cr_j_type(of));
+        jbound *b = cr_j_take(j, sizeof *b);
         *b = (jbound){of, &methods[i]};
         *v = (jvalue){.kind = J_METHOD, .bound = b};
         return true;
@@ -338,52 +347,53 @@ static bool item(jinja *j, jvalue of, jvalue key, jvalue *v) {
     const bool number = key.kind == J_INT || key.kind == J_BOOL;
     if (of.kind == J_DICT) {
         if (key.kind >= J_LIST && key.kind != J_TUPLE) return false;
-        const jvalue *found = j_find(j, of.dict, key);
+        const jvalue *found = cr_j_find(j, of.dict, key);
         if (found) *v = *found;
         return found != NULL;
     }
     if (!number || (of.kind != J_TEXT && of.kind != J_LIST && of.kind != J_TUPLE && of.kind != J_RANGE)) return false;
     const int64_t n = of.kind == J_TEXT ? (int64_t)of.text->length : of.list->n;
-    int64_t i = j_index(j, key, "an index");
+    int64_t i = cr_j_index(j, key, "an index");
     if (i < 0) i += n;
     if (i < 0 || i >= n) return false;
     if (of.kind != J_TEXT) { *v = of.list->at[i]; return true; }
-    const size_t at = j_offset(of.text, i);
-    *v = j_of_text(j, of.text->s + at, j_offset(j_text(j, of.text->s + at, of.text->bytes - at), 1));
+    const size_t at = cr_j_offset(of.text, i);
+    *v = cr_j_of_text(j, of.text->s + at, cr_j_offset(cr_j_text(j, of.text->s + at, of.text->bytes - at), 1));
     return true;
 }
 
 static jvalue absent(jinja *j, jvalue of, jvalue key) {
-    if (key.kind != J_TEXT) return j_undefined(j, "%s object has no element %s", j_type(of), j_str(j, key)->s);
-    return j_undefined(j, "'%s object' has no attribute '%.100s'", j_type(of), key.text->s);
+    if (key.kind != J_TEXT) return cr_j_undefined(j, "%s object has no element %s", cr_j_type(of), cr_j_str(j, key)->s);
+    return cr_j_undefined(j, "'%s object' has no attribute '%.100s'", cr_j_type(of), key.text->s);
 }
 
-jvalue j_get_item(jinja *j, jvalue of, jvalue key) {
+jvalue cr_j_get_item(jinja *j, jvalue of, jvalue key) {
     jvalue v;
-    if (of.kind == J_UNDEFINED) j_fail(j, "%s", of.why);
+    if (of.kind == J_UNDEFINED) cr_j_fail(j, "%s", of.why);
     if (item(j, of, key, &v) || (key.kind == J_TEXT && attribute(j, of, key.text, &v))) return v;
     return absent(j, of, key);
 }
 
-jvalue j_get_attribute(jinja *j, jvalue of, const jtext *name) {
+jvalue cr_j_get_attribute(jinja *j, jvalue of, const jtext *name) {
     jvalue v;
     const jvalue key = {.kind = J_TEXT, .text = name};
-    if (of.kind == J_UNDEFINED) j_fail(j, "%s", of.why);
+    if (of.kind == J_UNDEFINED) cr_j_fail(j, "%s", of.why);
     if (attribute(j, of, name, &v) || item(j, of, key, &v)) return v;
     return absent(j, of, key);
 }
 
 /* An item by a path of names and indices ("a.b.0"), as filters take it. */
-jvalue j_by_path(jinja *j, jvalue of, jvalue path, jvalue otherwise) {
+jvalue cr_j_by_path(jinja *j, jvalue of, jvalue path, jvalue otherwise) {
     if (path.kind == J_MISSING || path.kind == J_NONE) return of;
     const jtext *t = path.kind == J_TEXT ? path.text : NULL;
     for (size_t at = 0, end; t ? at <= t->bytes : at == 0; at = end + 1) {
         end = at;
         bool number = true;
-        for (; t && end < t->bytes && t->s[end] != '.'; end++) number &= j_digit(t->s[end]);
+        for (; t && end < t->bytes && t->s[end] != '.'; end++) number &= cr_j_digit(t->s[end]);
         jvalue key = path;
-        if (t) key = number && end > at ? j_number(strtoll(t->s + at, NULL, 10)) : j_of_text(j, t->s + at, end - at);
-        of = j_get_item(j, of, key);
+        if (t && number && end > at) key = cr_j_number(strtoll(t->s + at, NULL, 10));
+        else if (t) key = cr_j_of_text(j, t->s + at, end - at);
+        of = cr_j_get_item(j, of, key);
         if (of.kind == J_UNDEFINED && otherwise.kind > J_NONE) of = otherwise;
     }
     return of;

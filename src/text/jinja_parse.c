@@ -29,12 +29,12 @@ typedef struct parser {
 
 _Noreturn static void fail(parser *p, const char *what) {
     p->j->line = p->next < p->n_tokens ? p->tokens[p->next].line : p->line;
-    j_fail(p->j, "%s", what);
+    cr_j_fail(p->j, "%s", what);
 }
 
 /* ---- tokens */
 static token *add(parser *p, token_kind kind) {
-    if (p->n_tokens == p->room) p->tokens = j_grow(p->j, p->tokens, p->n_tokens, &p->room, sizeof *p->tokens);
+    if (p->n_tokens == p->room) p->tokens = cr_j_grow(p->j, p->tokens, p->n_tokens, &p->room, sizeof *p->tokens);
     token *t = &p->tokens[p->n_tokens++];
     *t = (token){.kind = kind, .line = p->line};
     return t;
@@ -48,8 +48,8 @@ static void pass(parser *p, size_t to) {            /* counts lines */
 static size_t skip_space(const parser *p, size_t at) {
     uint32_t c;
     for (size_t step; at < p->n; at += step) {
-        step = j_code(p->s + at, p->n - at, &c);
-        if (!j_space(c)) break;
+        step = cr_j_code(p->s + at, p->n - at, &c);
+        if (!cr_j_space(c)) break;
     }
     return at;
 }
@@ -60,8 +60,8 @@ static size_t strip_end(const parser *p, size_t from, size_t to) {
         size_t at = to - 1;
         uint32_t c;
         while (at > from && ((unsigned char)p->s[at] & 0xC0) == 0x80) at--;
-        j_code(p->s + at, to - at, &c);
-        if (!j_space(c)) break;
+        cr_j_code(p->s + at, to - at, &c);
+        if (!cr_j_space(c)) break;
         to = at;
     }
     return to;
@@ -106,7 +106,7 @@ static void data(parser *p, size_t to, bool print) {
         while (line > p->at && p->s[line - 1] != '\n') line--;
         if ((line > p->at || p->line_starts) && strip_end(p, line, to) == line) end = line;
     }
-    if (end > p->at) add(p, T_DATA)->text = j_text(p->j, p->s + p->at, end - p->at);
+    if (end > p->at) add(p, T_DATA)->text = cr_j_text(p->j, p->s + p->at, end - p->at);
     pass(p, to);
 }
 
@@ -127,11 +127,11 @@ static void read_string(parser *p) {
     for (size_t i = p->at + 1; i < end; i++) {
         static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
         const char c = p->s[i], e = c == '\\' ? p->s[i + 1] : 0;
-        if (!e) { j_put(p->j, &o, &c, 1); continue; }
+        if (!e) { cr_j_put(p->j, &o, &c, 1); continue; }
         i++;
         const char *found = NULL;
         for (const char *k = plain; *k && !found; k += 2) if (*k == e) found = k + 1;
-        if (found) { j_put(p->j, &o, found, 1); continue; }
+        if (found) { cr_j_put(p->j, &o, found, 1); continue; }
         if (e == '\n') continue;
         const int digits = e == 'x' ? 2 : e == 'u' ? 4 : e == 'U' ? 8 : 0;
         if (e == 'N') fail(p, "\\N{...} in a text is not supported");
@@ -141,7 +141,7 @@ static void read_string(parser *p) {
             int got = 0;
             for (size_t k = digits ? i + 1 : i; got < most && k < end; k++, got++) {
                 const char d = p->s[k] | 32;
-                const int v = j_digit(p->s[k]) ? p->s[k] - '0' : d >= 'a' && d <= 'f' ? d - 'a' + 10 : 99;
+                const int v = cr_j_digit(p->s[k]) ? p->s[k] - '0' : d >= 'a' && d <= 'f' ? d - 'a' + 10 : 99;
                 if (v >= base) break;
                 code = code * (uint32_t)base + (uint32_t)v;
             }
@@ -149,17 +149,17 @@ static void read_string(parser *p) {
             if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) fail(p, "an escape in a text is no character");
             i += (size_t)(digits ? got : got - 1);
             char utf8[4];
-            j_put(p->j, &o, utf8, (size_t)cr_utf8_encode(code, utf8));
-        } else j_put(p->j, &o, p->s + i - 1, 2);    /* an unknown escape stays */
+            cr_j_put(p->j, &o, utf8, (size_t)cr_utf8_encode(code, utf8));
+        } else cr_j_put(p->j, &o, p->s + i - 1, 2);    /* an unknown escape stays */
     }
-    t->text = j_text(p->j, o.s, o.bytes);
+    t->text = cr_j_text(p->j, o.s, o.bytes);
     pass(p, end + 1);
 }
 
 /* Digits with single underscores between them, from `at`. */
 static size_t digits_end(const parser *p, size_t at) {
-    while (at < p->n && (j_digit(p->s[at]) ||
-                         (p->s[at] == '_' && at + 1 < p->n && j_digit(p->s[at + 1]) && p->s[at - 1] != '_')))
+    while (at < p->n && (cr_j_digit(p->s[at]) ||
+                         (p->s[at] == '_' && at + 1 < p->n && cr_j_digit(p->s[at + 1]) && p->s[at - 1] != '_')))
         at++;
     return at;
 }
@@ -170,11 +170,11 @@ static void read_number(parser *p) {
     bool real = false;
     if ((!from || p->s[from - 1] != '.') && end + 1 < p->n) {
         size_t e = end;
-        if (p->s[e] == '.' && j_digit(p->s[e + 1])) e = digits_end(p, e + 1), real = true;
+        if (p->s[e] == '.' && cr_j_digit(p->s[e + 1])) e = digits_end(p, e + 1), real = true;
         if (e < p->n && (p->s[e] | 32) == 'e') {
             size_t d = e + 1;
             if (d < p->n && (p->s[d] == '+' || p->s[d] == '-')) d++;
-            if (d < p->n && j_digit(p->s[d])) e = digits_end(p, d), real = true;
+            if (d < p->n && cr_j_digit(p->s[d])) e = digits_end(p, d), real = true;
         }
         if (real) end = e;
     }
@@ -192,7 +192,7 @@ static void read_number(parser *p) {
     if (real) t->value = (jvalue){.kind = J_FLOAT, .d = strtod(digit, NULL)};
     else {
         if (n > 18) fail(p, "an integer is too large");
-        t->value = j_number(strtoll(digit, NULL, 10));
+        t->value = cr_j_number(strtoll(digit, NULL, 10));
     }
     pass(p, end);
 }
@@ -212,13 +212,13 @@ static void read_tag(parser *p, const char *sign, token_kind end) {
         }
         const char c = p->s[p->at];
         uint32_t code;
-        j_code(p->s + p->at, p->n - p->at, &code);
-        if (j_digit(c)) read_number(p);
+        cr_j_code(p->s + p->at, p->n - p->at, &code);
+        if (cr_j_digit(c)) read_number(p);
         else if (c == '\'' || c == '"') read_string(p);
         else if (name_starts(code)) {
             size_t to = p->at;
-            while (to < p->n && (name_starts((unsigned char)p->s[to]) || j_digit(p->s[to]))) to++;
-            add(p, T_NAME)->text = j_text(p->j, p->s + p->at, to - p->at);
+            while (to < p->n && (name_starts((unsigned char)p->s[to]) || cr_j_digit(p->s[to]))) to++;
+            add(p, T_NAME)->text = cr_j_text(p->j, p->s + p->at, to - p->at);
             pass(p, to);
         } else {
             static const char twos[][3] = {"//", "**", "==", "!=", ">=", "<="};
@@ -242,7 +242,7 @@ static void read_tokens(parser *p) {
         size_t to = p->at;
         while (to + 1 < p->n && !(p->s[to] == '{' && strchr("%{#", p->s[to + 1]) && p->s[to + 1])) to++;
         if (to + 1 >= p->n) {
-            add(p, T_DATA)->text = j_text(p->j, p->s + p->at, p->n - p->at);
+            add(p, T_DATA)->text = cr_j_text(p->j, p->s + p->at, p->n - p->at);
             break;
         }
         const char c = p->s[to + 1];
@@ -307,7 +307,7 @@ static const jtext *expect_name(parser *p) {
 }
 
 static jnode *node(parser *p, jnode_kind kind) {
-    jnode *n = j_take(p->j, sizeof *n);
+    jnode *n = cr_j_take(p->j, sizeof *n);
     n->kind = kind;
     n->line = now(p)->line;
     return n;
@@ -324,7 +324,7 @@ static jnode *binary(parser *p, jnode_kind kind, int op, jnode *a, jnode *b) {
 
 static void push(parser *p, jnodes *list, jnode *n) {
     int64_t room = list->room;
-    if (list->n == list->room) list->at = j_grow(p->j, list->at, list->n, &room, sizeof *list->at);
+    if (list->n == list->room) list->at = cr_j_grow(p->j, list->at, list->n, &room, sizeof *list->at);
     list->room = (int)room;
     list->at[list->n++] = n;
 }
@@ -402,12 +402,12 @@ static bool mentions(const jframe *f, const jtext *name) {
 static void mention(parser *p, const jtext *name, bool set) {
     jframe *f = p->frame;
     if (mentions(f, name)) return;
-    if (f->n == f->room) f->at = j_grow(p->j, f->at, f->n, &f->room, sizeof *f->at);
+    if (f->n == f->room) f->at = cr_j_grow(p->j, f->at, f->n, &f->room, sizeof *f->at);
     f->at[f->n++] = (struct jmention){name, set && !p->branches};
 }
 
 static jframe *enter(parser *p) {
-    jframe *f = j_take(p->j, sizeof *f);
+    jframe *f = cr_j_take(p->j, sizeof *f);
     *f = (jframe){.up = p->frame, .next = p->frames};
     p->frames = p->frame = f;
     return f;
@@ -438,8 +438,8 @@ static jnode *primary(parser *p, bool properties) {
     jnode *n;
     if (t->kind == T_NAME) {
         p->next++;
-        if (is_name(t, "true") || is_name(t, "True")) return constant(p, j_truth(true));
-        if (is_name(t, "false") || is_name(t, "False")) return constant(p, j_truth(false));
+        if (is_name(t, "true") || is_name(t, "True")) return constant(p, cr_j_truth(true));
+        if (is_name(t, "false") || is_name(t, "False")) return constant(p, cr_j_truth(false));
         if (is_name(t, "none") || is_name(t, "None")) return constant(p, (jvalue){.kind = J_NONE});
         n = node(p, N_NAME);
         n->line = t->line;
@@ -454,8 +454,8 @@ static jnode *primary(parser *p, bool properties) {
     }
     if (t->kind == T_STRING) {
         jout o = {0};
-        for (; now(p)->kind == T_STRING; p->next++) j_put(p->j, &o, now(p)->text->s, now(p)->text->bytes);
-        return constant(p, j_out(p->j, &o));
+        for (; now(p)->kind == T_STRING; p->next++) cr_j_put(p->j, &o, now(p)->text->s, now(p)->text->bytes);
+        return constant(p, cr_j_out(p->j, &o));
     }
     if (t->kind == T_NUMBER) {
         p->next++;
@@ -801,7 +801,7 @@ static jnode *macro(parser *p) {
 
 static jnode *call_block(parser *p) {
     jnode *n = node(p, N_CALL_BLOCK), *m = node(p, N_MACRO);
-    m->text = j_text(p->j, "caller", 6);
+    m->text = cr_j_text(p->j, "caller", 6);
     if (is_sign(p, '(')) parameters(p, m);
     n->a = unary(p, true);
     if (n->a->kind != N_CALL) fail(p, "{% call %} needs a call");
@@ -859,7 +859,7 @@ static jnode *statement(parser *p) {
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
         if (skip_name(p, tags[i].word)) return tags[i].read(p);
     p->j->line = t->line;
-    j_fail(p->j, "the tag '%.40s' is not known here", t->text->s);
+    cr_j_fail(p->j, "the tag '%.40s' is not known here", t->text->s);
 }
 
 static jnodes statements(parser *p, const char *const *ends) {
@@ -870,7 +870,7 @@ static jnodes statements(parser *p, const char *const *ends) {
         if (t->kind == T_END) {
             if (!ends) break;
             p->j->line = p->line;
-            j_fail(p->j, "{%% %s %%} is missing", ends[0]);
+            cr_j_fail(p->j, "{%% %s %%} is missing", ends[0]);
         }
         p->next++;
         if (t->kind == T_DATA) {
@@ -894,14 +894,14 @@ static jnodes statements(parser *p, const char *const *ends) {
     return list;
 }
 
-jnodes j_parse(jinja *j, const char *source, size_t bytes, const jframe **frame) {
+jnodes cr_j_parse(jinja *j, const char *source, size_t bytes, const jframe **frame) {
     parser p = {.j = j, .line = 1};
     j->line = 1;
-    if (cr_utf8_valid(source, bytes) != bytes) j_fail(j, "the template is not UTF-8");
+    if (cr_utf8_valid(source, bytes) != bytes) cr_j_fail(j, "the template is not UTF-8");
     jout o = {0};                                   /* one kind of line end, and none behind the last line */
     for (size_t i = 0; i < bytes; i++) {
-        if (source[i] == '\r') j_put(j, &o, "\n", 1);
-        else if (source[i] != '\n' || !i || source[i - 1] != '\r') j_put(j, &o, source + i, 1);
+        if (source[i] == '\r') cr_j_put(j, &o, "\n", 1);
+        else if (source[i] != '\n' || !i || source[i - 1] != '\r') cr_j_put(j, &o, source + i, 1);
     }
     if (o.bytes && o.s[o.bytes - 1] == '\n') o.bytes--;
     p.s = o.s;

@@ -9,163 +9,161 @@
 static const jvalue missing = {.kind = J_MISSING};
 
 /* ---- arguments */
-void j_bind(jinja *j, const char *what, const jargs *a, const char *names, jvalue *slots) {
+void cr_j_bind(jinja *j, const char *what, const jargs *a, const char *names, jvalue *slots) {
     int n = 0, required = -1;
     for (const char *s = names; *s; n++) {
         const size_t length = strcspn(s, " |");
         slots[n] = n < a->n ? a->at[n] : missing;
         for (int i = 0; i < a->n_named; i++) {
             if (a->named[i].name->bytes != length || memcmp(a->named[i].name->s, s, length)) continue;
-            if (n < a->n) j_fail(j, "%s() got multiple values for argument '%s'", what, a->named[i].name->s);
+            if (n < a->n) cr_j_fail(j, "%s() got multiple values for argument '%s'", what, a->named[i].name->s);
             slots[n] = a->named[i].value;
         }
         s += length;
         if (*s == '|') required = n + 1;
         s += *s == ' ' || *s == '|';
     }
-    if (a->n > n) j_fail(j, "%s() takes at most %d arguments, not %d", what, n, a->n);
+    if (a->n > n) cr_j_fail(j, "%s() takes at most %d arguments, not %d", what, n, a->n);
     int named = 0;
     for (int i = 0; i < n; i++) named += slots[i].kind != J_MISSING;
-    if (named != a->n + a->n_named) j_fail(j, "%s() does not take an argument of this name", what);
+    if (named != a->n + a->n_named) cr_j_fail(j, "%s() does not take an argument of this name", what);
     for (int i = 0; i < (required < 0 ? 0 : required); i++)
-        if (slots[i].kind == J_MISSING) j_fail(j, "%s() misses an argument", what);
+        if (slots[i].kind == J_MISSING) cr_j_fail(j, "%s() misses an argument", what);
 }
 
-int64_t j_int_or(jinja *j, jvalue v, int64_t missing_value, const char *what) {
-    return v.kind == J_MISSING || v.kind == J_NONE ? missing_value : j_index(j, v, what);
+int64_t cr_j_int_or(jinja *j, jvalue v, int64_t missing_value, const char *what) {
+    return v.kind == J_MISSING || v.kind == J_NONE ? missing_value : cr_j_index(j, v, what);
 }
 
-const jtext *j_text_of(jinja *j, jvalue v, const char *what) {
-    if (v.kind == J_UNDEFINED) j_fail(j, "%s", v.why);
-    if (v.kind != J_TEXT) j_fail(j, "%s must be str, not %s", what, j_type(v));
+const jtext *cr_j_text_of(jinja *j, jvalue v, const char *what) {
+    if (v.kind == J_UNDEFINED) cr_j_fail(j, "%s", v.why);
+    if (v.kind != J_TEXT) cr_j_fail(j, "%s must be str, not %s", what, cr_j_type(v));
     return v.text;
 }
 
-bool j_is(const jtext *t, const char *s) { return t->bytes == strlen(s) && !memcmp(t->s, s, t->bytes); }
+bool cr_j_is(const jtext *t, const char *s) { return t->bytes == strlen(s) && !memcmp(t->s, s, t->bytes); }
 
-/* ---- texts.  Case and classes of characters are those of ASCII, but for j_lower(). */
-const jtext *j_ascii(jinja *j, const jtext *t, const char *what) {
-    if (t->length != t->bytes) j_fail(j, "%s of text beyond ASCII is not supported", what);
+/* ---- texts.  Case and classes of characters are those of ASCII, but for cr_j_lower(). */
+const jtext *cr_j_ascii(jinja *j, const jtext *t, const char *what) {
+    if (t->length != t->bytes) cr_j_fail(j, "%s of text beyond ASCII is not supported", what);
     return t;
 }
 
-bool j_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool j_small(char c) { return c >= 'a' && c <= 'z'; }
-bool j_digit(char c) { return c >= '0' && c <= '9'; }
-bool j_word(char c) { return j_upper(c) || j_small(c) || j_digit(c); }
-static char raised(char c) { return j_small(c) ? (char)(c - 32) : c; }
-char j_lowered(char c) { return j_upper(c) ? (char)(c + 32) : c; }
+bool cr_j_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool cr_j_small(char c) { return c >= 'a' && c <= 'z'; }
+bool cr_j_digit(char c) { return c >= '0' && c <= '9'; }
+bool cr_j_word(char c) { return cr_j_upper(c) || cr_j_small(c) || cr_j_digit(c); }
+static char raised(char c) { return cr_j_small(c) ? (char)(c - 32) : c; }
+char cr_j_lowered(char c) { return cr_j_upper(c) ? (char)(c + 32) : c; }
 
-jvalue j_lower(jinja *j, const jtext *t) {
+jvalue cr_j_lower(jinja *j, const jtext *t) {
     if (t->length != t->bytes) {
         cr_out o = {0};
         cr_unicode_lower(t->s, t->bytes, &o);
-        if (o.failed) j_fail(j, "out of memory");
-        jvalue made = j_of_text(j, o.text, o.bytes);
+        if (o.failed) cr_j_fail(j, "out of memory");
+        jvalue made = cr_j_of_text(j, o.text, o.bytes);
         cr_out_free(&o);
         return made;
     }
-    jtext *made = j_text(j, t->s, t->bytes);
-    for (size_t i = 0; i < t->bytes; i++) made->s[i] = j_lowered(t->s[i]);
+    jtext *made = cr_j_text(j, t->s, t->bytes);
+    for (size_t i = 0; i < t->bytes; i++) made->s[i] = cr_j_lowered(t->s[i]);
     return (jvalue){.kind = J_TEXT, .text = made};
 }
 
 /* first: the case of a word's first letter is raised; others: 'u' raised, 'l' lowered, 's' swapped.  starts: which
  * characters begin a word behind them; NULL: any that is not a letter; "": the text only. */
-jvalue j_with_case(jinja *j, const jtext *t, const char *what, bool first, char others, const char *starts) {
-    jtext *made = j_text(j, j_ascii(j, t, what)->s, t->bytes);
+jvalue cr_j_with_case(jinja *j, const jtext *t, const char *what, bool first, char others, const char *starts) {
+    jtext *made = cr_j_text(j, cr_j_ascii(j, t, what)->s, t->bytes);
     bool begins = true;
     for (size_t i = 0; i < t->bytes; i++) {
         const char c = t->s[i];
         made->s[i] = (first && begins) || others == 'u' ? raised(c)
-                   : others == 'l' ? j_lowered(c) : j_upper(c) ? j_lowered(c) : raised(c);
-        begins = starts ? *starts && strchr(starts, c) : !j_upper(c) && !j_small(c);
+                   : others == 'l' ? cr_j_lowered(c) : cr_j_upper(c) ? cr_j_lowered(c) : raised(c);
+        begins = starts ? *starts && strchr(starts, c) : !cr_j_upper(c) && !cr_j_small(c);
     }
     return (jvalue){.kind = J_TEXT, .text = made};
 }
 
 static bool in_set(const jtext *set, uint32_t c) {
-    if (!set) return j_space(c);
+    if (!set) return cr_j_space(c);
     for (size_t i = 0; i < set->bytes;) {
         uint32_t one;
-        i += j_code(set->s + i, set->bytes - i, &one);
+        i += cr_j_code(set->s + i, set->bytes - i, &one);
         if (one == c) return true;
     }
     return false;
 }
 
 /* set NULL: white space */
-jvalue j_strip(jinja *j, const jtext *t, jvalue chars, bool left, bool right) {
-    const jtext *set = chars.kind == J_MISSING || chars.kind == J_NONE ? NULL : j_text_of(j, chars, "strip arg");
+jvalue cr_j_strip(jinja *j, const jtext *t, jvalue chars, bool left, bool right) {
+    const jtext *set = chars.kind == J_MISSING || chars.kind == J_NONE ? NULL : cr_j_text_of(j, chars, "strip arg");
     size_t from = 0, to = t->bytes;
     uint32_t c;
     for (size_t step; left && from < to; from += step) {
-        step = j_code(t->s + from, to - from, &c);
+        step = cr_j_code(t->s + from, to - from, &c);
         if (!in_set(set, c)) break;
     }
     while (right && to > from) {
         size_t at = to - 1;
         while (at > from && ((unsigned char)t->s[at] & 0xC0) == 0x80) at--;
-        j_code(t->s + at, to - at, &c);
+        cr_j_code(t->s + at, to - at, &c);
         if (!in_set(set, c)) break;
         to = at;
     }
-    return j_of_text(j, t->s + from, to - from);
+    return cr_j_of_text(j, t->s + from, to - from);
 }
 
-bool j_here(const jtext *t, size_t at, const jtext *s) {
+bool cr_j_here(const jtext *t, size_t at, const jtext *s) {
     return at + s->bytes <= t->bytes && !memcmp(t->s + at, s->s, s->bytes);
 }
 
 /* Where s is in bytes [from, to) of t; SIZE_MAX: it is not. */
-size_t j_where(const jtext *t, size_t from, size_t to, const jtext *s, bool last) {
+size_t cr_j_where(const jtext *t, size_t from, size_t to, const jtext *s, bool last) {
     if (from > to || to - from < s->bytes) return SIZE_MAX;
     const size_t n = to - s->bytes - from;
     for (size_t i = 0; i <= n; i++) {
         const size_t at = last ? from + n - i : from + i;
-        if (j_here(t, at, s)) return at;
+        if (cr_j_here(t, at, s)) return at;
     }
     return SIZE_MAX;
 }
 
-void j_append_text(jinja *j, jlist *l, const char *s, size_t bytes) { j_append(j, l, j_of_text(j, s, bytes)); }
+void cr_j_append_text(jinja *j, jlist *l, const char *s, size_t bytes) { cr_j_append(j, l, cr_j_of_text(j, s, bytes)); }
 
-jvalue j_split(jinja *j, const jtext *t, jvalue separator, int64_t most, bool last) {
-    jvalue made = j_new_list(j, J_LIST, 0);
+jvalue cr_j_split(jinja *j, const jtext *t, jvalue separator, int64_t most, bool last) {
+    jvalue made = cr_j_new_list(j, J_LIST, 0);
     jlist *l = made.list;
     if (most < 0) most = INT64_MAX;
     if (separator.kind == J_MISSING || separator.kind == J_NONE) {
-        if (last) {
-            if (most != INT64_MAX) j_fail(j, "rsplit() by white space with a limit is not supported");
-        }
+        if (last && most != INT64_MAX) cr_j_fail(j, "rsplit() by white space with a limit is not supported");
         size_t at = 0, step;
         uint32_t c;
         for (;;) {
             for (; at < t->bytes; at += step) {
-                step = j_code(t->s + at, t->bytes - at, &c);
-                if (!j_space(c)) break;
+                step = cr_j_code(t->s + at, t->bytes - at, &c);
+                if (!cr_j_space(c)) break;
             }
             if (at >= t->bytes) return made;
             if (l->n == most) {
-                j_append(j, l, j_strip(j, j_text(j, t->s + at, t->bytes - at), missing, false, false));
+                cr_j_append_text(j, l, t->s + at, t->bytes - at);
                 return made;
             }
             const size_t from = at;
             for (; at < t->bytes; at += step) {
-                step = j_code(t->s + at, t->bytes - at, &c);
-                if (j_space(c)) break;
+                step = cr_j_code(t->s + at, t->bytes - at, &c);
+                if (cr_j_space(c)) break;
             }
-            j_append_text(j, l, t->s + from, at - from);
+            cr_j_append_text(j, l, t->s + from, at - from);
         }
     }
-    const jtext *s = j_text_of(j, separator, "a separator");
-    if (!s->bytes) j_fail(j, "empty separator");
+    const jtext *s = cr_j_text_of(j, separator, "a separator");
+    if (!s->bytes) cr_j_fail(j, "empty separator");
     size_t from = 0, to = t->bytes;
-    for (size_t at; l->n < most && (at = j_where(t, from, to, s, last)) != SIZE_MAX;) {
-        if (last) j_append_text(j, l, t->s + at + s->bytes, to - at - s->bytes), to = at;
-        else j_append_text(j, l, t->s + from, at - from), from = at + s->bytes;
+    for (size_t at; l->n < most && (at = cr_j_where(t, from, to, s, last)) != SIZE_MAX;) {
+        if (last) cr_j_append_text(j, l, t->s + at + s->bytes, to - at - s->bytes), to = at;
+        else cr_j_append_text(j, l, t->s + from, at - from), from = at + s->bytes;
     }
-    j_append_text(j, l, t->s + from, to - from);
+    cr_j_append_text(j, l, t->s + from, to - from);
     for (int64_t i = 0; last && i < l->n / 2; i++) {
         const jvalue kept = l->at[i];
         l->at[i] = l->at[l->n - 1 - i];
@@ -174,12 +172,12 @@ jvalue j_split(jinja *j, const jtext *t, jvalue separator, int64_t most, bool la
     return made;
 }
 
-jvalue j_replace(jinja *j, const jtext *t, const jtext *old, const jtext *with, int64_t most) {
+jvalue cr_j_replace(jinja *j, const jtext *t, const jtext *old, const jtext *with, int64_t most) {
     jout o = {0};
     if (most < 0) most = INT64_MAX;
     for (size_t i = 0; i <= t->bytes;) {
-        if (most > 0 && j_here(t, i, old)) {
-            j_put(j, &o, with->s, with->bytes);
+        if (most > 0 && cr_j_here(t, i, old)) {
+            cr_j_put(j, &o, with->s, with->bytes);
             most--;
             i += old->bytes;
             if (old->bytes) continue;
@@ -188,16 +186,16 @@ jvalue j_replace(jinja *j, const jtext *t, const jtext *old, const jtext *with, 
         const size_t from = i;
         do i++;
         while (i < t->bytes && ((unsigned char)t->s[i] & 0xC0) == 0x80);
-        j_put(j, &o, t->s + from, i - from);
+        cr_j_put(j, &o, t->s + from, i - from);
     }
-    return j_out(j, &o);
+    return cr_j_out(j, &o);
 }
 
 /* The end of a line that begins at `at`, and in *next where the one behind it begins. */
 static size_t line_end(const jtext *t, size_t at, size_t *next) {
     uint32_t c;
     for (size_t step; at < t->bytes; at += step) {
-        step = j_code(t->s + at, t->bytes - at, &c);
+        step = cr_j_code(t->s + at, t->bytes - at, &c);
         if ((c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029) {
             *next = at + step + (c == '\r' && at + 1 < t->bytes && t->s[at + 1] == '\n');
             return at;
@@ -207,66 +205,66 @@ static size_t line_end(const jtext *t, size_t at, size_t *next) {
     return at;
 }
 
-jvalue j_lines(jinja *j, const jtext *t, bool keep) {
-    jvalue made = j_new_list(j, J_LIST, 0);
+jvalue cr_j_lines(jinja *j, const jtext *t, bool keep) {
+    jvalue made = cr_j_new_list(j, J_LIST, 0);
     for (size_t at = 0, next; at < t->bytes; at = next) {
         const size_t end = line_end(t, at, &next);
-        j_append_text(j, made.list, t->s + at, (keep ? next : end) - at);
+        cr_j_append_text(j, made.list, t->s + at, (keep ? next : end) - at);
     }
     return made;
 }
 
-jvalue j_pad(jinja *j, const jtext *t, int64_t width, const char *fill, char where) {
+jvalue cr_j_pad(jinja *j, const jtext *t, int64_t width, const char *fill, char where) {
     const int64_t more = width > (int64_t)t->length ? width - (int64_t)t->length : 0;
-    if ((uint64_t)more > J_MEMORY) j_fail(j, "a width of %lld", (long long)width);
+    if ((uint64_t)more > J_MEMORY) cr_j_fail(j, "a width of %lld", (long long)width);
     const int64_t left = where == 'r' ? more : where == 'l' ? 0 : more / 2 + (more & width & 1);
     jout o = {0};
-    for (int64_t i = 0; i < left; i++) j_put(j, &o, fill, strlen(fill));
-    j_put(j, &o, t->s, t->bytes);
-    for (int64_t i = left; i < more; i++) j_put(j, &o, fill, strlen(fill));
-    return j_out(j, &o);
+    for (int64_t i = 0; i < left; i++) cr_j_put(j, &o, fill, strlen(fill));
+    cr_j_put(j, &o, t->s, t->bytes);
+    for (int64_t i = left; i < more; i++) cr_j_put(j, &o, fill, strlen(fill));
+    return cr_j_out(j, &o);
 }
 
-jvalue j_join(jinja *j, const jtext *with, const jlist *l, bool any) {
+jvalue cr_j_join(jinja *j, const jtext *with, const jlist *l, bool any) {
     jout o = {0};
     for (int64_t i = 0; i < l->n; i++) {
-        if (i) j_put(j, &o, with->s, with->bytes);
-        if (any) j_put_value(j, &o, l->at[i]);
-        else if (l->at[i].kind == J_TEXT) j_put(j, &o, l->at[i].text->s, l->at[i].text->bytes);
-        else j_fail(j, "sequence item %lld: expected str instance, %s found", (long long)i, j_type(l->at[i]));
+        if (i) cr_j_put(j, &o, with->s, with->bytes);
+        if (any) cr_j_put_value(j, &o, l->at[i]);
+        else if (l->at[i].kind == J_TEXT) cr_j_put(j, &o, l->at[i].text->s, l->at[i].text->bytes);
+        else cr_j_fail(j, "sequence item %lld: expected str instance, %s found", (long long)i, cr_j_type(l->at[i]));
     }
-    return j_out(j, &o);
+    return cr_j_out(j, &o);
 }
 
 /* "{} {0} {name}"; conversions and formats of fields are not supported */
-jvalue j_format(jinja *j, const jtext *t, const jargs *a) {
+jvalue cr_j_format(jinja *j, const jtext *t, const jargs *a) {
     jout o = {0};
     int next = 0;
     for (size_t i = 0; i < t->bytes; i++) {
         const char c = t->s[i];
-        if (c != '{' && c != '}') { j_put(j, &o, &c, 1); continue; }
-        if (i + 1 < t->bytes && t->s[i + 1] == c) { j_put(j, &o, &c, 1), i++; continue; }
+        if (c != '{' && c != '}') { cr_j_put(j, &o, &c, 1); continue; }
+        if (i + 1 < t->bytes && t->s[i + 1] == c) { cr_j_put(j, &o, &c, 1), i++; continue; }
         const char *close = c == '{' ? memchr(t->s + i, '}', t->bytes - i) : NULL;
-        if (!close) j_fail(j, "a single '%c' in a format", c);
-        const jtext *field = j_text(j, t->s + i + 1, (size_t)(close - t->s) - i - 1);
+        if (!close) cr_j_fail(j, "a single '%c' in a format", c);
+        const jtext *field = cr_j_text(j, t->s + i + 1, (size_t)(close - t->s) - i - 1);
         i = (size_t)(close - t->s);
         const jvalue *v = NULL;
         char *end;
         const long k = field->bytes ? strtol(field->s, &end, 10) : next++;
-        if (!field->bytes || (j_digit(field->s[0]) && !*end)) v = k < a->n ? &a->at[k] : NULL;
-        else for (int n = 0; n < a->n_named; n++) if (j_is(a->named[n].name, field->s)) v = &a->named[n].value;
-        if (!v) j_fail(j, "the field '{%.40s}' is not given, or of a kind that is not supported", field->s);
-        j_put_value(j, &o, *v);
+        if (!field->bytes || (cr_j_digit(field->s[0]) && !*end)) v = k < a->n ? &a->at[k] : NULL;
+        else for (int n = 0; n < a->n_named; n++) if (cr_j_is(a->named[n].name, field->s)) v = &a->named[n].value;
+        if (!v) cr_j_fail(j, "the field '{%.40s}' is not given, or of a kind that is not supported", field->s);
+        cr_j_put_value(j, &o, *v);
     }
-    return j_out(j, &o);
+    return cr_j_out(j, &o);
 }
 
-bool j_has_case(jinja *j, const jtext *t, char which) {
+bool cr_j_has_case(jinja *j, const jtext *t, char which) {
     bool some = false;
-    j_ascii(j, t, "the case");
+    cr_j_ascii(j, t, "the case");
     for (size_t i = 0; i < t->bytes; i++) {
-        if (which == 'u' ? j_small(t->s[i]) : j_upper(t->s[i])) return false;
-        some |= j_upper(t->s[i]) || j_small(t->s[i]);
+        if (which == 'u' ? cr_j_small(t->s[i]) : cr_j_upper(t->s[i])) return false;
+        some |= cr_j_upper(t->s[i]) || cr_j_small(t->s[i]);
     }
     return some;
 }
