@@ -111,7 +111,7 @@ FILTER(f_tojson) {
 
 #define TEXT_FILTER(name, made)            \
     FILTER(name) {                         \
-        cr_j_bind(j, #name + 2, a, "", NULL); \
+        cr_j_bind(j, &#name[2], a, "", NULL); \
         const jtext *t = cr_j_str(j, v);      \
         return made;                       \
     }

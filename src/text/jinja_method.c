@@ -17,7 +17,7 @@ typedef struct jmethod {
 } jmethod;
 
 #define METHOD(name) static jvalue name(jinja *j, jvalue self, const jargs *a)
-#define TEXT_METHOD(name, made) METHOD(name) { cr_j_bind(j, #name + 2, a, "", NULL); return made; }
+#define TEXT_METHOD(name, made) METHOD(name) { cr_j_bind(j, &#name[2], a, "", NULL); return made; }
 TEXT_METHOD(s_upper, cr_j_with_case(j, self.text, "upper()", false, 'u', ""))
 TEXT_METHOD(s_lower, cr_j_lower(j, self.text))
 TEXT_METHOD(s_title, cr_j_with_case(j, self.text, "title()", true, 'l', NULL))
