@@ -1,4 +1,5 @@
-# tests/cudasim: libcuda, libnvrtc, libcublasLt and libnccl that simulate a GPU, for the tests of the CUDA device on machines that have none.
+# tests/cudasim: libcuda, libnvrtc, libcublasLt and libnccl that simulate a GPU, for the tests of the CUDA device on
+# machines that have none.
 # GCC compiles the kernels while tests run, whatever compiled the library; without it, or on another processor, there is no simulator.
 # Beside the plain one are two that sanitize the kernels, in folders of their own: programs that use those are linked with -fsanitize, no more.
 set(CHAINRULE_CUDASIM_DIR ${PROJECT_BINARY_DIR}/cudasim)

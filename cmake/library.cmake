@@ -50,7 +50,8 @@ if(CHAINRULE_WGPU_INCLUDE)
     chainrule_embed(webgpu cr_wgsl_ ${wgsl_texts})
     set(wgsl_header ${PROJECT_BINARY_DIR}/webgpu/wgsl.gen.h)
     add_custom_command(OUTPUT ${wgsl_header} DEPENDS ${wgsl_texts} ${PROJECT_SOURCE_DIR}/cmake/wgsl.cmake
-        COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/src/dev/webgpu -DTO=${wgsl_header} -P ${PROJECT_SOURCE_DIR}/cmake/wgsl.cmake VERBATIM)
+        COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/src/dev/webgpu -DTO=${wgsl_header}
+                -P ${PROJECT_SOURCE_DIR}/cmake/wgsl.cmake VERBATIM)
     list(APPEND sources ${wgsl_header})
 endif()
 if(CHAINRULE_CUDA_FATBIN)

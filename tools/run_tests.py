@@ -643,7 +643,8 @@ STAGES: dict[str, Stage] = {
         stage_fuzz_compile,
         "random programs around compiled functions, eager and compiled, with new seeds in each commit",
         10,
-        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_(compile|guards|trace)\.py|nn/|optim/)|tests/python/fuzz_",
+        r"src/(plan|grad|ops)/|python/src/plan\.c|python/chainrule/(_(compile|guards|trace)\.py|nn/|optim/)|"
+        r"tests/python/fuzz_",
     ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
     "cudasim-orders": Stage(

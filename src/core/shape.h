@@ -31,8 +31,4 @@ static inline bool cr_shape_equal(int na, const int64_t *a, int nb, const int64_
 }
 bool      cr_strides_are_contiguous(int ndim, const int64_t *shape, const int64_t *strides);
 
-static inline void cr_shape_ones(int64_t shape[CR_MAX_DIMS]) {
-    for (int i = 0; i < CR_MAX_DIMS; i++) shape[i] = 1;
-}
-
 #endif

@@ -1,4 +1,4 @@
-/* dev.h - the interface of a device: memory and transfers (here), kernels (kernels.h). */
+/* dev.h - the interface of a device: memory and transfers (here), kernels (kernels.def). */
 #ifndef CR_DEV_H
 #define CR_DEV_H
 

@@ -55,7 +55,7 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     if (a < 0) return NULL;
     const bool along = n && x->ndim;
     int64_t ones[1 + CR_MAX_DIMS] = {q->numel};
-    cr_shape_ones(ones + 1);
+    for (int i = 1; i <= CR_MAX_DIMS; i++) ones[i] = 1;
     if (q->ndim + (keepdim ? x->ndim : along ? x->ndim - 1 : 0) > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "quantile", "the result has more than %d axes", CR_MAX_DIMS), NULL;
     cr_scope_begin();

@@ -33,7 +33,9 @@ VALUE = {
     "{% raw %}{{ x }}{%- endraw %}\n|": "{{ x }}|",
     "\r\na\r{{ '\r\n' }}b": "\na\n\nb",
     "{{ [1, 2.5, 'a', none, true, (1,), {'k': \"it's\"}] }}": "[1, 2.5, 'a', None, True, (1,), {'k': \"it's\"}]",
-    "{{ 1e16 }} {{ 1e15 }} {{ 1.5e-7 }} {{ 0.0001 }} {{ 1 / 3 }}": "1e+16 1000000000000000.0 1.5e-07 0.0001 0.3333333333333333",  # noqa: E501
+    "{{ 1e16 }} {{ 1e15 }} {{ 1.5e-7 }} {{ 0.0001 }} {{ 1 / 3 }}": (
+        "1e+16 1000000000000000.0 1.5e-07 0.0001 0.3333333333333333"
+    ),
     "{{ -7 // 2 }} {{ -7 % 3 }} {{ 7.5 // 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }}": "-4 2 3.0 1024 0.5",
     "{{ d.items }} {{ d['items'] }} {{ d.a }} {{ d.zz is defined }}": None,
     "{{ 'été'[1:] }} {{ 'été'|length }} {{ 'été'[::-1] }} {{ 'abc'[-1] }}": "té 3 été c",
@@ -41,10 +43,12 @@ VALUE = {
     "{{ {'b': 1, 'a': []}|tojson(indent=2, sort_keys=true) }}": '{\n  "a": [],\n  "b": 1\n}',
     "{% for x in l|sort %}{{ loop.index }}{{ x }}{{ ',' if not loop.last }}{% endfor %}": "11,22,33",
     "{% for a, b in d|dictsort if a != 'b' %}{{ a }}={{ b }};{% else %}-{% endfor %}": "a=1;items=5;",
-    "{% for x in [1, [2, [3]]] recursive %}{{ loop(x) if x is iterable else x }}{{ loop.depth }}{% endfor %}": "11223321",  # noqa: E501
+    "{% for x in [1, [2, [3]]] recursive %}{{ loop(x) if x is iterable else x }}"
+    "{{ loop.depth }}{% endfor %}": "11223321",
     "{% macro f(a, b=a) %}{{ a }}{{ b }}{{ caller() if caller }}{% endmacro %}{{ f(1) }}{{ f(1, b=2) }}"
     "{% call f(3) %}!{% endcall %}": "111233!",
-    "{% set ns = namespace(k=0) %}{% for x in l %}{% set ns.k = ns.k + x %}{% set i = 9 %}{% endfor %}{{ ns.k }}{{ i }}": "63",  # noqa: E501
+    "{% set ns = namespace(k=0) %}{% for x in l %}{% set ns.k = ns.k + x %}{% set i = 9 %}{% endfor %}"
+    "{{ ns.k }}{{ i }}": "63",
     "{% set x %} a {{ i }}{% endset %}{{ x|trim }}{% filter upper %}b{% endfilter %}": "a 3B",
     "{% with a = 1, b = i %}{{ a + b }}{% endwith %}{{ a is defined }}": "4False",
     "{{ m|selectattr('role', 'in', ['user', 'tool'])|map(attribute='role')|join('+') }}": "user+tool",
@@ -52,7 +56,8 @@ VALUE = {
     "{{ n|selectattr('x')|list }}{{ undef|length }}{{ undef }}{{ undef|default('d') }}": "[]0d",
     "{{ s is string and not e and i in l and 'ell' in s and 1 < 2 < 3 }}": "True",
     "{{ 'x' if false }}{{ e or s and i }}": "3",
-    "{% for x in range(9) %}{% if x == 1 %}{% continue %}{% elif x == 4 %}{% break %}{% endif %}{{ x }}{% endfor %}": "023",  # noqa: E501
+    "{% for x in range(9) %}{% if x == 1 %}{% continue %}{% elif x == 4 %}{% break %}{% endif %}"
+    "{{ x }}{% endfor %}": "023",
 }
 
 

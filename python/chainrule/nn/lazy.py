@@ -162,7 +162,8 @@ def _init_with(signature: inspect.Signature, size: str, defaults: Mapping[str, A
         LazyModuleMixin.__init__(self, *args, **kwargs)
 
     shown = [x.replace(default=defaults.get(x.name, x.default)) for x in signature.parameters.values()]
-    __init__.__signature__ = signature.replace(parameters=[x for x in shown if x.name != size])  # type: ignore[attr-defined]
+    without = signature.replace(parameters=[x for x in shown if x.name != size])
+    __init__.__signature__ = without  # type: ignore[attr-defined]
     return __init__
 
 

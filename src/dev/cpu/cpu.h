@@ -35,7 +35,7 @@ bool        cr_cpu_owns(const cr_storage *s);       /* allocated here: 64-byte a
                                                      * shared */
 void        cr_cpu_limit_memory(size_t bytes);      /* for tests: simulates a system with so much memory; 0: no limit */
 
-/* ---- kernels (kernels.h): one file each */
+/* ---- kernels (kernels.def): one file each */
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(cr_##name##_kernel cr_cpu_##name;)
 #include "../kernels.def"
 bool cr_cpu_update_keeps_bits(const cr_matmul_args *args);

@@ -1,6 +1,6 @@
 /* gpu.h - one NVIDIA GPU: its memory, its streams, its compiled kernels.  Shared by the files of this folder.
  *
- * A kernel of kernels.h runs as follows: g = cr_cuda_enter(...) opens the GPU on its first use, takes
+ * A kernel of kernels.def runs as follows: g = cr_cuda_enter(...) opens the GPU on its first use, takes
  * its lock and makes its context current; then the function finds or compiles a kernel, asks for
  * addresses, fills the kernel's argument (arguments.h), launches it, and calls cr_cuda_leave(g,
  * status).  All kernels go into one stream, which runs them in order.  So a kernel sees what earlier
@@ -250,7 +250,7 @@ cr_status    cr_cuda_faults_room(cuda *g, const char *op);
 cr_status    cr_cuda_faults_poll(cuda *g, const char *op);
 cr_status    cr_cuda_faults_check(cuda *g, const char *op);       /* waits for all kernels that may fail, then polls */
 
-/* ---- kernels (kernels.h) */
+/* ---- kernels (kernels.def) */
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cuda(cr_##name##_kernel cr_cuda_##name;)
 #include "../kernels.def"
 extern const cr_kernels cr_cuda_kernels;                          /* table.c */

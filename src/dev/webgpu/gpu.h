@@ -224,7 +224,7 @@ typedef struct gpu_segments {
 bool      cr_gpu_segments_fit(const gpu *g, const gpu_segments *s);         /* without rows and order: in windows? */
 cr_status cr_gpu_sum_segments(const gpu_segments *s);
 
-/* ---- kernels (kernels.h) */
+/* ---- kernels (kernels.def) */
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##webgpu(cr_##name##_kernel cr_gpu_##name;)
 #include "../kernels.def"
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k);
