@@ -826,6 +826,8 @@ TEST(wide_windows) {
     cr_generator_free(random);
 }
 
+/* The mean of numbers near 30 may be off by one unit of their last place, 2e-6, and the weight's gradient by that
+ * times the sum of g, about 100. */
 TEST(batch_norms) {
     static const int64_t shapes[][3] = {{1, 1, 7}, {67, 13, 1}, {300, 3, 11}, {2, 5, 1771}, {1, 2, 9001}, {1031, 2, 3}};
     for (int i = 0; i < 2 * (int)(sizeof shapes / sizeof *shapes); i++) {
@@ -840,7 +842,7 @@ TEST(batch_norms) {
                   *g = cr_randn(CR_LIST(s[0], s[1], s[2]), CR_F32, cr_cpu(), random);
         snprintf(what, sizeof what, "batch_norm (%lld, %lld, %lld), %s", (long long)s[0], (long long)s[1],
                  (long long)s[2], cr_dtype_name(dt));
-        both(batch_norm, NULL, 3, (cr_tensor *[]){x, w, b, g}, dt, dt == CR_F32 ? 1e-5 : 3e-3, what);
+        both(batch_norm, NULL, 3, (cr_tensor *[]){x, w, b, g}, dt, dt == CR_F32 ? 4e-5 : 3e-3, what);
         cr_scope_end();
         cr_generator_free(random);
     }

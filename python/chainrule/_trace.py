@@ -4,9 +4,11 @@ reads.  A step that reads what differs from call to call is refused (_guards.py)
 from __future__ import annotations
 
 import dis
+import gc
 import os
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Callable
 from random import Random
@@ -43,20 +45,36 @@ def origin_of(kind: type) -> int:
 
 
 class Trace:
-    """The code that a step runs: ``with trace`` notes what this thread calls."""
+    """The code that a step runs: ``with trace`` notes what this thread calls, without the finalizers that a garbage
+    collection happens to call there."""
 
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, tuple[int, dict[str, Any]]] = {}  # -> origin, globals
         self.settings: set[Callable[[], Any]] = set()  # that it asks for
         self.refused = ""
+        self.collects: set[int] = set()  # threads in a garbage collection
 
     def __enter__(self) -> Trace:
         self.outer = sys.getprofile()
+        gc.callbacks.insert(0, self._leave_out)  # before callbacks of others, which are left out too
+        gc.callbacks.append(self._go_on)
         sys.setprofile(self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:
         sys.setprofile(self.outer)
+        gc.callbacks.remove(self._leave_out)
+        gc.callbacks.remove(self._go_on)
+
+    def _leave_out(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and sys.getprofile() == self._note:
+            self.collects.add(threading.get_ident())
+            sys.setprofile(None)
+
+    def _go_on(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and threading.get_ident() in self.collects:
+            self.collects.discard(threading.get_ident())
+            sys.setprofile(self._note)
 
     def _note(self, frame: types.FrameType, event: str, function: Any) -> None:
         code = frame.f_code

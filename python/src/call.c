@@ -310,12 +310,8 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
 
 /* The first element of a tuple or list that is no int, or the sequence itself. */
 static PyObject *not_an_int(PyObject *sequence) {
-    const Py_ssize_t n = PySequence_Size(sequence);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PyTuple_Check(sequence) ? PyTuple_GetItem(sequence, i) : PyList_GetItem(sequence, i);
-        if (item && !PyIndex_Check(item)) return item;
-    }
-    PyErr_Clear();
+    for (Py_ssize_t i = 0; i < parts_of(sequence); i++)
+        if (!PyIndex_Check(part_of(sequence, i))) return part_of(sequence, i);
     return sequence;
 }
 

@@ -30,6 +30,11 @@ typedef struct Generator { PyObject_HEAD cr_generator *g; const cr_device *dev; 
 
 extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *size_type;   /* made once, at import */
 
+/* Of a tuple or a list, whatever a subclass's own __len__ says. */
+static inline Py_ssize_t parts_of(PyObject *o) { return PyTuple_Check(o) ? PyTuple_Size(o) : PyList_Size(o); }
+static inline PyObject *part_of(PyObject *o, Py_ssize_t i) {
+    return PyTuple_Check(o) ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i);
+}
 static inline bool is_tensor(PyObject *o) {
     return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
 }

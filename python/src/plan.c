@@ -113,10 +113,9 @@ static bool put_parts(key *k, PyObject *o) {
     Py_ssize_t at = 0;
     bool ok = true;
     if (!PyDict_Check(o)) {
-        const Py_ssize_t n = PySequence_Size(o);
+        const Py_ssize_t n = parts_of(o);
         ok = put_int(k, n);
-        for (; ok && at < n; at++)
-            ok = put_object(k, PyTuple_Check(o) ? PyTuple_GetItem(o, at) : PyList_GetItem(o, at));
+        for (; ok && at < n; at++) ok = put_object(k, part_of(o, at));
         return ok;
     }
     ok = put_int(k, PyDict_Size(o));

@@ -67,10 +67,10 @@ static PyTypeObject *common(const overloads *s, const char *name) {
 
 /* A tuple or list of results. */
 static PyObject *all_as(PyObject *results, PyTypeObject *type) {
-    const Py_ssize_t n = PySequence_Size(results);
+    const Py_ssize_t n = parts_of(results);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {
-        PyObject *one = as_class(PySequence_GetItem(results, i), type);
+        PyObject *one = as_class(Py_NewRef(part_of(results, i)), type);
         if (!one || PyList_SetItem(list, i, one) < 0) Py_CLEAR(list);
     }
     if (!list || PyList_Check(results)) return list;
@@ -145,10 +145,8 @@ static bool find_special(const entry *e, PyObject *const *from, overloads *s) {
         const bool several = p->kind == TENSORS || (p->kind == OBJECT && (p->flags & VARIADIC));
         if (p->kind <= OPERAND || (several && is_tensor(o))) consider(s, o);
         else if (several && (PyTuple_Check(o) || PyList_Check(o))) {
-            for (Py_ssize_t k = 0, n = PySequence_Size(o); k < n; k++) {
-                PyObject *item = PyTuple_Check(o) ? PyTuple_GetItem(o, k) : PyList_GetItem(o, k);
-                if (item && Py_TYPE(item) != tensor_type) consider(s, item);
-            }
+            for (Py_ssize_t k = 0, n = parts_of(o); k < n; k++)
+                if (Py_TYPE(part_of(o, k)) != tensor_type) consider(s, part_of(o, k));
         }
     }
     return s->count > 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import queue
 import threading
@@ -1159,3 +1160,38 @@ def test_random_programs(steps: list[Step], shape: tuple[int, int], whole: bool)
         grad = False
         wanted = program_runs(steps, shape, whole, grad, False)
     assert program_runs(steps, shape, whole, grad, True) == wanted
+
+
+def test_finalizers_of_a_collection_are_no_part_of_the_step() -> None:
+    ran = []
+
+    class Kept:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            ran.append(self)
+
+    @cr.compile(fullgraph=True)
+    def f(x: Any) -> Any:
+        gc.collect()
+        return x * 2
+
+    f(cr.ones(3))
+    Kept()
+    f(cr.ones(3))
+    assert len(ran) == 1 and not f._compiled.lacks()  # type: ignore[attr-defined]
+
+
+class Lies(list):  # type: ignore[type-arg]
+    def __len__(self) -> int:
+        return 99
+
+
+def test_a_list_that_lies_about_its_length() -> None:
+    f = cr.compile(lambda x: x[0] * 2)
+    for i in range(4):
+        assert f(Lies([cr.tensor([float(i)])])).tolist() == [2 * i]
+    for g in (cr.cartesian_prod, cr.meshgrid, cr.zeros, cr.block_diag):
+        with pytest.raises(TypeError):
+            g(Lies([1, "x"]))

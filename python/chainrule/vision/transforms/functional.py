@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from ... import _core
 from ..._core import Tensor
@@ -153,7 +153,7 @@ def _image_like(pixels: Tensor, img: Any) -> Any:
 
     size = (pixels.size(-1), pixels.size(-2))
     if img.mode == "1":
-        return Image.frombytes("L", size, bytes(pixels.to(_core.uint8) * 255)).convert("1", dither=0)
+        return Image.frombytes("L", size, bytes(pixels.to(_core.uint8) * 255)).convert("1", dither=Image.Dither.NONE)
     made = Image.frombytes(img.mode, size, bytes(_native(pixels.permute(1, 2, 0), img.mode)))
     if img.getpalette() is not None:
         made.putpalette(img.getpalette())
@@ -708,7 +708,7 @@ def solarize(img: Any, threshold: float) -> Any:
         return _core.where(img >= threshold, invert(img), img)
     from PIL import ImageOps
 
-    return ImageOps.solarize(img, threshold)
+    return ImageOps.solarize(img, cast(int, threshold))  # it only compares
 
 
 def autocontrast(img: Any) -> Any:
