@@ -9,12 +9,13 @@ has the rule ("What a step may read")."""
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -65,6 +66,7 @@ def _has_contents(x: Any) -> bool:
         return hasattr(type(x), "__array_interface__")
 
 
+_Cached = type(lru_cache(len))
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 
 
@@ -100,6 +102,18 @@ class Walk:
         self.settings = trace.settings
         self.names: set[str] = set()
         self.user_names: set[str] = set()
+        self._roots = [*roots]
+        known = -1
+        while len(self.names) + len(self.codes) > known:  # a walk may find more names, and code
+            known = len(self.names) + len(self.codes)
+            self._read()
+            self._walk()
+        self._put_together()
+        self.capsule = _core._guards(self.entries)
+        self.retired, self.lost = False, ""  # an object that the guards name has ended; the path of the first one
+
+    def _read(self) -> None:
+        """The names in the code."""
         for code, (origin, _) in self.codes.items():
             texts = [c for c in code.co_consts if type(c) is str and c.isidentifier()]
             self.names.update(code.co_names, texts)
@@ -107,7 +121,7 @@ class Walk:
                 self.user_names.update(code.co_names, texts)
         self.names.update(code.co_name for code in self.codes if code.co_name.startswith("__"))  # what operators call
         self.user_names -= set(dir(Tensor))
-        shown = {code: Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
+        self._shown = shown = {code: Code(code) for code, (origin, _) in self.codes.items() if origin == USER}
         self.every_name = any(code.every_name for code in shown.values())
         read = {name for code in shown.values() for name in code.read}
         self.logs = {name for code in shown.values() for name in code.written} - read
@@ -118,17 +132,9 @@ class Walk:
                 self.optional.update(code.co_names)
         if any("_version" in code.co_names for code in shown):
             raise Refused("the step reads _version, which each write changes")
-        self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
-        self._shown, self._roots = shown, [*roots]
-        known = -1
-        while len(self.names) > known:  # a walk may find more names
-            known = len(self.names)
-            self._walk()
-        self._put_together()
-        self.capsule = _core._guards(self.entries)
-        self.retired, self.lost = False, ""  # an object that the guards name has ended; the path of the first one
 
     def _walk(self) -> None:
+        self.logged: list[tuple[str, Any, int]] = []  # containers that the step only adds to, with their lengths
         self.entries: list[tuple[Any, ...]] = []
         self.paths: list[str] = []
         self.captured: list[Tensor] = []
@@ -137,9 +143,12 @@ class Walk:
         for path, root in self._roots:
             self._visit(root, path)
         for code, (origin, names) in [*self.codes.items()]:
-            self._globals(self._shown[code].globals if origin == USER else code.co_names, origin, names)
-            for name in self._shown[code].modules if origin == USER else ():
-                self._visit(sys.modules.get(name), name)
+            if origin != USER:
+                self._globals(code.co_names, origin, names)
+            elif code in self._shown:  # else found by this walk
+                self._globals(self._shown[code].globals, origin, names)
+                for name in self._shown[code].modules:
+                    self._visit(sys.modules.get(name), name)
         for f in self.settings:
             self._guard(VALUE, f, _called, f(), f"{f.__name__}()")
         for of, key in noted.entries:
@@ -241,6 +250,10 @@ class Walk:
         elif isinstance(x, partial):
             for part in (x.func, x.args, x.keywords):
                 self._visit(part, path)
+        elif isinstance(x, _Cached):
+            self._add_code(x)
+            self._visit(x.__wrapped__, path)
+            self._object(x, path)
         elif isinstance(x, attrgetter):
             self.names.update(name for path in x.__reduce__()[1] for name in path.split("."))
         elif isinstance(x, types.ModuleType):
@@ -338,6 +351,19 @@ class Walk:
                 self._guard(ATTRIBUTE, cell, "cell_contents", value, name)
             self._visit(value, name)
 
+    def _add_code(self, x: Any) -> None:
+        """The code behind a cache may have run before the recordings, with all that it calls."""
+        if isinstance(x, _Cached):
+            x = x.__wrapped__
+        if not isinstance(x, types.FunctionType) or x.__code__ in self.codes:
+            return
+        if file_origin(x.__code__.co_filename) == USER:
+            self.codes[x.__code__] = USER, x.__globals__
+            for name in Code(x.__code__).globals:
+                self._add_code(x.__globals__.get(name))
+            for value in inspect.getclosurevars(x).nonlocals.values():
+                self._add_code(value)
+
     def _named(self, names: dict[str, Any], path: str) -> None:
         """Attributes by the names that the code has."""
         if self.every_name:
@@ -391,6 +417,8 @@ class Walk:
             for other in _PREFERRED.get(name, ()):
                 self._hidden(at.__mro__, other, path)
             return True
+        if isinstance(inner, _Cached):
+            self._visit(inner, f"{path}.{name}")
         if hasattr(type(inner), "__get__"):
             if origin_of(owner) == USER and not isinstance(inner, types.MemberDescriptorType):
                 self._found(at, owner, name, path)

@@ -1869,3 +1869,55 @@ def test_check_of_a_training() -> None:
         f = cr.compile(step, **options)  # type: ignore[arg-type]
         losses.append([f(cr.randn(8, 6)).item() for _ in range(6)])
     assert losses[0] == losses[1]
+
+
+cached_from = {"a": 2.0}
+cached_scale = 1.0
+
+
+def behind_the_cache() -> float:
+    return cached_scale * cached_from["a"]
+
+
+@functools.lru_cache
+def cached() -> float:
+    return behind_the_cache()
+
+
+class WithCache:
+    factor = 2.0
+
+    @functools.lru_cache  # noqa: B019
+    def cached(self) -> float:
+        return self.factor
+
+
+def test_a_cache_that_was_filled_before() -> None:
+    """Its code does not run in the recordings; once it is emptied, a call reads again what a replay must know."""
+    global cached_scale
+    here = 3.0
+    with_cache = WithCache()
+
+    @functools.cache
+    def of_cell() -> float:
+        return here
+
+    full = cached(), with_cache.cached(), of_cell()
+    assert full == (2, 2, 3)
+    f = cr.compile(lambda x: x * cached() + with_cache.cached() - of_cell())
+    for _ in range(3):
+        assert f(cr.tensor([1.0])).tolist() == [1]
+    cached_from["a"] = 5.0
+    cached.cache_clear()
+    assert f(cr.tensor([1.0])).tolist() == [4]
+    cached_scale = 2.0
+    cached.cache_clear()
+    assert f(cr.tensor([1.0])).tolist() == [9]
+    with_cache.factor = 4.0
+    WithCache.cached.cache_clear()
+    assert f(cr.tensor([1.0])).tolist() == [11]
+    here = 1.0
+    of_cell.cache_clear()
+    assert f(cr.tensor([1.0])).tolist() == [13]
+    assert not f._compiled.lacks()  # type: ignore[attr-defined]
+    cached_scale = 1.0
