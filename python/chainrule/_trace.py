@@ -53,12 +53,13 @@ class Trace:
         self.settings: set[Callable[[], Any]] = set()  # that it asks for
         self.refused = ""
         self.collects: set[int] = set()  # threads in a garbage collection
+        self.note = self._note  # Python's call of a profile function does not hold it, and a collection may come there
 
     def __enter__(self) -> Trace:
         self.outer = sys.getprofile()
         gc.callbacks.insert(0, self._leave_out)  # before callbacks of others, which are left out too
         gc.callbacks.append(self._go_on)
-        sys.setprofile(self._note)
+        sys.setprofile(self.note)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -67,14 +68,14 @@ class Trace:
         gc.callbacks.remove(self._go_on)
 
     def _leave_out(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start" and sys.getprofile() == self._note:
+        if phase == "start" and sys.getprofile() is self.note:
             self.collects.add(threading.get_ident())
             sys.setprofile(None)
 
     def _go_on(self, phase: str, info: dict[str, int]) -> None:
         if phase == "stop" and threading.get_ident() in self.collects:
             self.collects.discard(threading.get_ident())
-            sys.setprofile(self._note)
+            sys.setprofile(self.note)
 
     def _note(self, frame: types.FrameType, event: str, function: Any) -> None:
         code = frame.f_code

@@ -614,6 +614,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     r->last_update = -1;
     r->plan->no_grad = !cr_grad_enabled();
     r->since = cr_graph_mark();
+    cr_autocast_clear();                            /* a weight's cast from before would be a constant of the plan */
     snprintf(r->name, sizeof r->name, "record");
     if (add_inputs(r, n, inputs) != CR_OK) { discard(r); return cr_error_status(); }
     cr_word_lock(&all_lock);
@@ -1017,6 +1018,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
 cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
     recording *r = mine;
     if (!r) return cr_fail(CR_RUNTIME, "record_end", "this thread records nothing"), NULL;
+    cr_autocast_clear();                            /* nor do casts of the step live on */
     cr_status status = n < 0 || (n && !outputs) ? cr_fail_null("record_end", "the outputs") : finish(r, n, outputs);
     cr_plan *p = r->plan;
     stop(r);

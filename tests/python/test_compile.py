@@ -1195,3 +1195,27 @@ def test_a_list_that_lies_about_its_length() -> None:
     for g in (cr.cartesian_prod, cr.meshgrid, cr.zeros, cr.block_diag):
         with pytest.raises(TypeError):
             g(Lies([1, "x"]))
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_casts_of_a_region_are_no_constants(grad: bool) -> None:
+    """Two signatures of one module in one region: the second recording meets the weights that the first one cast."""
+
+    def losses(compiled: bool) -> list[float]:
+        cr.manual_seed(0)
+        model = nn.Linear(6, 6)
+        f = cr.compile(model, fullgraph=True) if compiled else model
+        opt = cr.optim.SGD(model.parameters(), lr=0.1)
+        found = []
+        for i in range(5):
+            with cr.autocast("cpu", dtype=cr.bfloat16), cr.set_grad_enabled(grad):
+                loss = f(f(cr.full((4, 6), 1.0 + i))).float().square().mean()
+            if grad:
+                loss.backward()
+                opt.step()
+            else:
+                model.weight.data.mul_(1.5)
+            found.append(loss.item())
+        return found
+
+    assert losses(True) == losses(False)
