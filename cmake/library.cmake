@@ -2,6 +2,16 @@
 # symbols, for both the shared and the static library.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER sources EXCLUDE REGEX "/src/cli/")
+list(FILTER sources EXCLUDE REGEX "/src/core/os_[a-z]*\\.c$")           # the platform: the files of the system that is built for
+if(WIN32)
+    set(platform windows)
+elseif(APPLE)
+    set(platform posix macos)
+else()
+    set(platform posix linux)
+endif()
+list(TRANSFORM platform REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/core/os_\\1.c")
+list(APPEND sources ${platform})
 set(isa_sources ${sources})
 list(FILTER isa_sources INCLUDE REGEX "/src/dev/cpu/[^/]*_isa\\.c$")
 list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|quantized_bytes)\\.c$")

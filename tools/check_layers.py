@@ -1,6 +1,6 @@
 """Checks how the sources hang together (docs/design.md, "The house").  It fails on
 
-* an #include of src/ or python/src/ that points up or sideways, and a system header outside src/core/os.c
+* an #include of src/ or python/src/ that points up or sideways, and a system header outside src/core/os_*.c
 * a name that a file of src/ uses and a room above it defines, by the symbols of the objects of the build
   (CHAINRULE_BUILD, else build/release)
 * a file under src/dev that sees tensors: core/tensor.h or core/links.h, directly or through a header of core
@@ -67,7 +67,7 @@ VENDORS = {
     "wgpu.h": "dev/webgpu/api.h"
 }  # header of a library that is opened at run time -> the only file that may include it
 MADE = {"wgsl.gen.h"}  # by the build
-PLATFORM = "core/os.c"
+PLATFORM = re.compile(r"core/os_\w+\.[ch]")
 EXTENSION = {"chainrule.h", "Python.h", "structmember.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -103,11 +103,11 @@ def allowed(room: str, target: str) -> bool:
 
 
 def check_system(file: str, name: str) -> str | None:
-    if name == "chainrule.h" or (name.endswith(".h") and name[:-2] in STANDARD) or file == PLATFORM:
+    if name == "chainrule.h" or (name.endswith(".h") and name[:-2] in STANDARD) or PLATFORM.fullmatch(file):
         return None
     if (name in COMPILER and file.startswith("dev/")) or VENDORS.get(name) == file:
         return None
-    return f"<{name}> is not a header of C; only src/{PLATFORM} knows the platform"
+    return f"<{name}> is not a header of C; only src/core/os_*.c knows the platform"
 
 
 def resolve(src: Path, path: Path, name: str) -> Path:

@@ -55,6 +55,7 @@ static int help(void) {
 }
 
 int main(int argc, char **argv) {
+    cr_os_begin(&argc, &argv);
     const char *name = argc > 1 ? argv[1] : NULL;
     cr_os_survive_file_limit();
     if (name && (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))) return help();

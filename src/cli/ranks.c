@@ -10,7 +10,7 @@ bool run_first(const run *r) { return !r->ranks.world || cr_world_rank(r->ranks.
 bool run_alone(const run *r) { return !r->ranks.world || cr_world_size(r->ranks.world) == 1; }
 
 bool run_silent(run *r) {
-    r->log.file = fopen("/dev/null", "ab");
+    r->log.file = cr_os_open_file("/dev/null", "ab");
     return r->log.file || (cli_fail("cannot write to /dev/null"), false);
 }
 

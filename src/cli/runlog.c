@@ -97,7 +97,7 @@ bool runlog_open(runlog *log, const char *path, int64_t from_step) {
     /* a missing log is not fatal */
     if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();
     if (!cr_os_commit(f, temporary, path)) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
-    log->file = fopen(path, "ab");
+    log->file = cr_os_open_file(path, "ab");
     if (!log->file) return cli_fail("cannot append to '%s'", path), false;
     return true;
 }

@@ -1,4 +1,4 @@
-/* os.h - the platform.  Nothing outside os.c includes a system header beyond the C standard's; every
+/* os.h - the platform.  Nothing outside os_*.c includes a system header beyond the C standard's; every
  * layer may include this. */
 #ifndef CR_OS_H
 #define CR_OS_H
@@ -52,6 +52,9 @@ void       cr_os_at_thread_exit(void (*fn)(void));
 /* zeroed; huge: 2 MiB aligned, with huge pages; NULL: no memory */
 void  *cr_os_pages(size_t bytes, bool huge);
 void   cr_os_pages_free(void *p, size_t bytes);
+/* alignment: a power of two; NULL: no memory */
+void  *cr_os_aligned(size_t alignment, size_t bytes);
+void   cr_os_aligned_free(void *p);
 int64_t cr_os_peak_rss(void);                                           /* bytes, the most that were ever resident */
 
 /* shared libraries */
@@ -127,7 +130,11 @@ bool  cr_os_is_link(const char *path);
 bool  cr_os_is_plain(const char *path);                                 /* a regular file, and no link */
 bool  cr_os_is_temporary(const char *name);                             /* the name of a temporary file of ours */
 
+FILE *cr_os_open_file(const char *path, const char *mode);             /* fopen */
+
 /* terminal and signals, for programs */
+/* Before anything else: arguments become UTF-8, and streams write bytes as they are. */
+void  cr_os_begin(int *argc, char ***argv);
 bool  cr_os_is_terminal(FILE *f);
 int   cr_os_hide_output(void);                                          /* stdout goes nowhere; for the next; -1 */
 void  cr_os_show_output(int hidden);

@@ -1,6 +1,7 @@
 /* run.c - replays a plan.  A run has an instance to itself: a copy of all arguments, with pointers to its own memory.
  * Instances are kept for the next run; runs at the same time, and graphs that still wait for their backward pass,
  * have one each. */
+#include "../core/os.h"
 #include "../core/rng.h"
 #include "plan.h"
 
@@ -118,7 +119,8 @@ static void instance_free(const cr_plan *p, cr_instance *x) {
     cr_stretches_free(x->stretches);
     for (int i = 0; x->arenas && i < p->n_devices; i++) cr_storage_release(x->arenas[i]);
     for (int i = 0; x->bound && i < p->n_buffers; i++) cr_storage_release(x->bound[i]);
-    free(x->pool), free(x->places), free(x->arenas), free(x->bound), free(x->moved);
+    cr_os_aligned_free(x->pool);
+    free(x->places), free(x->arenas), free(x->bound), free(x->moved);
     free(x);
 }
 
@@ -144,7 +146,7 @@ static cr_instance *instance_new(cr_plan *p) {
     cr_instance *x = calloc(1, sizeof *x);
     if (!x) return no_memory(), NULL;
     const size_t n = (size_t)p->n_buffers + 1;
-    x->pool = aligned_alloc(64, line(p->pool + 1));
+    x->pool = cr_os_aligned(64, line(p->pool + 1));
     x->places = calloc(n, sizeof *x->places);
     x->arenas = calloc((size_t)p->n_devices + 1, sizeof *x->arenas);
     x->bound = calloc(n, sizeof *x->bound);

@@ -85,8 +85,8 @@ static page *next_page(page_set *h) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)                   /* lets the sanitizer see the bounds of every cell */
-void *cr_cell_take(void) { (void)next_page; (void)current; return aligned_alloc(CELL, CELL); }
-void cr_cell_give(void *p) { free(p); }
+void *cr_cell_take(void) { (void)next_page; (void)current; return cr_os_aligned(CELL, CELL); }
+void cr_cell_give(void *p) { cr_os_aligned_free(p); }
 #else
 void *cr_cell_take(void) {
     page_set *h = current();

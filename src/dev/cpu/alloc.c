@@ -150,7 +150,7 @@ static void *take_larger(size_t *bytes) { return (void)bytes, NULL; }
 static void *take(size_t bytes) {
     size_t size = lines(bytes);
     /* the sanitizer reports larger requests as errors */
-    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;
+    void *p = size < (size_t)1 << 40 ? cr_os_aligned(LINE, size) : NULL;
     cr_spin_lock(&cache.lock);
     bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
     if (fits) {
@@ -159,14 +159,14 @@ static void *take(size_t bytes) {
     }
     cr_spin_unlock(&cache.lock);
     if (fits) return p;
-    free(p);
+    cr_os_aligned_free(p);
     return NULL;
 }
 void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
     (void)thread;
     int64_t size = (int64_t)lines(bytes);
     if (!p) return;
-    free(p);
+    cr_os_aligned_free(p);
     cr_spin_lock(&cache.lock);
     cache.held -= size;
     cache.current -= size;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ref.h"
+#include "../../core/os.h"
 
 static atomic_llong bytes_now, bytes_peak;
 
@@ -10,7 +11,7 @@ static void count(int64_t change) {
     while (now > peak && !atomic_compare_exchange_weak(&bytes_peak, &peak, now)) { }
 }
 
-static void give_back(cr_storage *s) { free(s->data); count(-(int64_t)s->bytes); }
+static void give_back(cr_storage *s) { cr_os_aligned_free(s->data); count(-(int64_t)s->bytes); }
 
 static cr_status no_memory(size_t bytes) {
     return cr_fail(CR_NO_MEMORY, "ref", "out of memory: asked for %zu bytes", bytes);
@@ -19,7 +20,7 @@ static cr_status no_memory(size_t bytes) {
 static cr_storage *allocate(const cr_device *d, size_t bytes) {
     if (bytes > (size_t)INT64_MAX - 64) return no_memory(bytes), NULL;
     /* at least one byte: an empty tensor has an address too */
-    void *data = aligned_alloc(64, bytes / 64 * 64 + 64);
+    void *data = cr_os_aligned(64, bytes + 1);
     if (!data) return no_memory(bytes), NULL;
     count((int64_t)bytes);
     return cr_storage_new(data, bytes, d, give_back);

@@ -3,6 +3,7 @@
 #include "wgsl.gen.h"
 #include "wgsl.h"
 #include "../../core/config.h"
+#include "../../core/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
 /* Appends the error, and the source with line numbers, to the file CHAINRULE_LOG. */
 static void log_source(const char *text) {
     const char *path = cr_config("LOG");
-    FILE *f = path ? fopen(path, "a") : NULL;
+    FILE *f = path ? cr_os_open_file(path, "a") : NULL;
     if (!f) return;
     fprintf(f, "%s\n", cr_error());
     for (int line = 1; *text; line++) {

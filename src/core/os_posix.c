@@ -1,18 +1,11 @@
-/* os.c - the platform (Linux): threads, memory, libraries, time, files, terminal.  The only file with
- * system headers. */
-#define _GNU_SOURCE
-#include "os.h"
-
-#ifndef __linux__
-#error "core/os.c supports Linux only: another platform needs another version of this file"
-#endif
+/* os_posix.c - the platform, as far as Linux and macOS share it: threads, libraries, time, files, terminal, processes,
+ * sockets.  os_linux.c and os_macos.c have what differs. */
+#include "os_posix.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -24,19 +17,21 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef O_PATH
+#define O_PATH 0
+#endif
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0                              /* cr_posix_socket sees to it */
+#endif
 
 /* ---- threads ---- */
 struct cr_thread { pthread_t id; pid_t process; void (*fn)(void *); void *arg; };
@@ -59,10 +54,22 @@ static void block_signals(sigset_t *old) {
     pthread_sigmask(SIG_BLOCK, &block, old);
 }
 
+/* Some systems give threads 128 KiB. */
+static int start(pthread_t *id, void *(*body)(void *), void *arg) {
+    enum { STACK = 4 << 20 };
+    pthread_attr_t how;
+    size_t stack = STACK;
+    if (pthread_attr_init(&how)) return -1;
+    if (!pthread_attr_getstacksize(&how, &stack) && stack < STACK) (void)pthread_attr_setstacksize(&how, STACK);
+    const int failed = pthread_create(id, &how, body, arg);
+    pthread_attr_destroy(&how);
+    return failed;
+}
+
 static bool create(pthread_t *id, void *(*body)(void *), cr_thread *t) {
     sigset_t old;
     block_signals(&old);
-    int failed = pthread_create(id, NULL, body, t);
+    const int failed = start(id, body, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed) free(t);
     return !failed;
@@ -197,15 +204,6 @@ void cr_word_unlock(volatile int *word) {
     if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & 1) cr_os_wake(word, 1);
 }
 
-void cr_os_sleep_on(volatile int *word, int value, double seconds) {
-    const struct timespec wait = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, seconds > 0 ? &wait : NULL, NULL, 0);
-}
-
-void cr_os_wake(volatile int *word, int threads) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
-}
-
 void cr_os_wake_all(volatile int *word) { cr_os_wake(word, INT_MAX); }
 
 int64_t cr_os_process_id(void) { return (int64_t)getpid(); }
@@ -244,131 +242,21 @@ void cr_os_at_thread_exit(void (*fn)(void)) {
     (void)pthread_setspecific(exit_key, &exit_key);
 }
 
-/* ---- how many processors this process may use ---- */
-static int affinity_count(void) {
-    for (int room = 1024; room <= 1 << 20; room *= 2) {        /* the kernel refuses a set smaller than its own */
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
-        if (!set) break;
-        size_t bytes = CPU_ALLOC_SIZE((size_t)room);
-        int failed = sched_getaffinity(0, bytes, set), n = failed ? 0 : CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (!failed) return n > 0 ? n : 1;
-        if (errno != EINVAL) break;
-    }
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < INT_MAX ? (int)n : 1;
-}
-
-/* Reads one short line; false when the file is not there. */
-static bool read_line(const char *path, char *line, int room) {
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    bool ok = fgets(line, room, f) != NULL;
-    fclose(f);
-    return ok;
-}
-
-/* The quota of one cgroup folder in processors, or no_quota.  v2: "quota period" or "max period" in cpu.max. */
-static const double no_quota = 1e9;
-
-static double quota_of(const char *folder, bool v2) {
-    char path[PATH_MAX], line[128];
-    double quota = -1, period = 0;
-    if (v2) {
-        if (snprintf(path, sizeof path, "%s/cpu.max", folder) >= (int)sizeof path ||
-            !read_line(path, line, sizeof line))
-            return no_quota;
-        if (sscanf(line, "%lf %lf", &quota, &period) != 2) return no_quota;
-    } else {
-        if (snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= (int)sizeof path ||
-            !read_line(path, line, sizeof line))
-            return no_quota;
-        quota = strtod(line, NULL);
-        if (snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= (int)sizeof path ||
-            !read_line(path, line, sizeof line))
-            return no_quota;
-        period = strtod(line, NULL);
-    }
-    return quota > 0 && period > 0 ? quota / period : no_quota;
-}
-
-/* The least quota of a cgroup and its ancestors.  In a container the path may be the host's and not
- * exist: the root is read too. */
-static double quota_up(const char *root, const char *group, bool v2) {
-    char folder[PATH_MAX];
-    double least = quota_of(root, v2);
-    if (snprintf(folder, sizeof folder, "%s%s", root, group) >= (int)sizeof folder) return least;
-    for (size_t shortest = strlen(root); strlen(folder) > shortest; *strrchr(folder, '/') = 0) {
-        double q = quota_of(folder, v2);
-        if (q < least) least = q;
-    }
-    return least;
-}
-
-static bool lists_cpu(const char *controllers) {               /* "cpu,cpuacct": is one of them "cpu"? */
-    for (const char *p = controllers; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
-        if (!strncmp(p, "cpu", 3) && (p[3] == ',' || p[3] == 0)) return true;
-    return false;
-}
-
-static double cgroup_quota(void) {
-    double least = no_quota;
-    char line[PATH_MAX + 256];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f) return least;
-    /* "number:controllers:path"; v2 has number 0 and no controllers */
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group) continue;
-        *controllers++ = 0; *group++ = 0;
-        bool v2 = !*controllers;
-        if (!v2 && !lists_cpu(controllers)) continue;
-        double q = quota_up(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu", *group == '/' && group[1] ? group : "", v2);
-        if (q < least) least = q;
-    }
-    fclose(f);
-    return least;
-}
-
-/* The quota is rounded down: a thread beyond it would be stopped in the middle of a chunk while the others wait. */
-int cr_os_cpu_count(void) {
-    int n = affinity_count();
-    double quota = cgroup_quota();
-    if (quota < n) n = quota < 1 ? 1 : (int)quota;
-    return n;
-}
-
 /* ---- memory ---- */
-enum { HUGE_PAGE = 2 << 20 };
-
-static size_t round_to_pages(size_t bytes) {                   /* 0: does not fit */
+size_t cr_posix_round(size_t bytes) {                   /* 0: does not fit */
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (!bytes) bytes = 1;
     return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
-void *cr_os_pages(size_t bytes, bool huge) {
-    size_t size = round_to_pages(bytes), extra = huge ? HUGE_PAGE : 0;
-    if (!size || size > SIZE_MAX - extra) return NULL;
-    char *p = mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    if (!huge) return p;
-    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
-    if (before) munmap(p, before);
-    if (extra - before) munmap(p + before + size, extra - before);
-    p += before;
-    (void)madvise(p, size, MADV_HUGEPAGE);                     /* only a hint: small pages work too */
-    return p;
+void *cr_os_aligned(size_t alignment, size_t bytes) {
+    return bytes > SIZE_MAX - alignment ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
+
+void cr_os_aligned_free(void *p) { free(p); }
 
 void cr_os_pages_free(void *p, size_t bytes) {
-    if (p) munmap(p, round_to_pages(bytes));
-}
-
-int64_t cr_os_peak_rss(void) {
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;       /* Linux counts KiB */
+    if (p) munmap(p, cr_posix_round(bytes));
 }
 
 /* ---- shared libraries ---- */
@@ -384,20 +272,10 @@ bool cr_os_share_library(const void *symbol, char *path, size_t room) {
     return again != NULL;                           /* the reference is kept: the library stays */
 }
 
-/* The file that code was loaded from: a shared library, or the program it is linked into (whose name
- * need not be a path). */
-static bool path_of(const void *code, char out[PATH_MAX]) {
-    Dl_info ours, program;
-    /* the program's own headers: part of its first segment */
-    const bool inside = dladdr((const void *)getauxval(AT_PHDR), &program);
-    if (dladdr(code, &ours) && !(inside && ours.dli_fbase == program.dli_fbase) && realpath(ours.dli_fname, out))
-        return true;
-    return realpath("/proc/self/exe", out) != NULL;
-}
-
 int cr_os_directory_of(const void *code, char *out, size_t room) {
+    static const char ours;                         /* an address in this library */
     char path[PATH_MAX];
-    if (!path_of(code ? code : (const void *)&no_quota, path)) return 0;
+    if (!cr_posix_path_of(code ? code : &ours, path)) return 0;
     char *slash = strrchr(path, '/');
     if (!slash) return 0;
     slash[slash == path] = 0;                                  /* "/x" lies in "/" */
@@ -405,15 +283,6 @@ int cr_os_directory_of(const void *code, char *out, size_t room) {
     if (n >= room) return 0;
     memcpy(out, path, n + 1);
     return (int)n;
-}
-
-/* ---- randomness ---- */
-uint64_t cr_os_entropy(void) {
-    uint64_t bits;
-    if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
-    struct timespec t;                              /* a sandbox without the system call */
-    clock_gettime(CLOCK_REALTIME, &t);
-    return ((uint64_t)t.tv_sec << 30 ^ (uint64_t)t.tv_nsec) * 0x9E3779B97F4A7C15u ^ (uint64_t)getpid();
 }
 
 /* ---- time ---- */
@@ -521,6 +390,8 @@ static bool stat_at(const char *path, struct stat *st) {
     return place_of(path, &p) && !leave(&p, fstatat(p.folder, p.name, st, p.own ? AT_SYMLINK_NOFOLLOW : 0));
 }
 
+static cr_file_id id_of(const struct stat *st) { return (cr_file_id){(uint64_t)st->st_dev, (uint64_t)st->st_ino}; }
+
 static bool map_file(const char *path, int protection, int flags, cr_mapping *m) {
     *m = (cr_mapping){0};
     int fd = open_at(path, O_RDONLY | O_NONBLOCK);             /* a pipe without a writer must not hang */
@@ -531,13 +402,13 @@ static bool map_file(const char *path, int protection, int flags, cr_mapping *m)
     if (p == MAP_FAILED) code = errno;
     close(fd);
     if (code) return failed(code);
-    *m = (cr_mapping){p ? p : "", (size_t)st.st_size, {st.st_dev, st.st_ino}};
+    *m = (cr_mapping){p ? p : "", (size_t)st.st_size, id_of(&st)};
     return true;
 }
 
 cr_file_id cr_os_file_id(const char *path) {
     struct stat st;
-    return stat_at(path, &st) ? (cr_file_id){st.st_dev, st.st_ino} : (cr_file_id){0};
+    return stat_at(path, &st) ? id_of(&st) : (cr_file_id){0};
 }
 
 bool cr_os_map(const char *path, cr_mapping *m) { return map_file(path, PROT_READ, 0, m); }
@@ -818,6 +689,10 @@ bool cr_os_remove_folder(const char *path) {
 }
 
 /* ---- terminal and signals ---- */
+void cr_os_begin(int *argc, char ***argv) { (void)argc, (void)argv; }
+
+FILE *cr_os_open_file(const char *path, const char *mode) { return fopen(path, mode); }
+
 bool cr_os_is_terminal(FILE *f) { return isatty(fileno(f)) == 1; }
 
 int cr_os_hide_output(void) {
@@ -892,7 +767,8 @@ int cr_os_run(const char *const *argv) {
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pid_t id;
-    const int failure = posix_spawnp(&id, argv[0], &files, &attributes, (char *const *)argv, environ);
+    const int failure = posix_spawnp(&id, argv[0], &files, &attributes, (char *const *)argv,
+                                     cr_posix_environment());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     if (failure) return -1;
@@ -908,7 +784,7 @@ int64_t cr_os_fork(void) {
     fflush(NULL);
     const int64_t id = fork();
     if (id < 0) (void)failed(errno);
-    if (!id) (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (!id) cr_posix_end_with_parent();
     return id;
 }
 
@@ -949,7 +825,7 @@ static int tuned(int fd) {
 
 static int listening(int family, const struct sockaddr *at, socklen_t n) {
     const int off = 0, on = 1;
-    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = cr_posix_socket(family);
     if (fd < 0) return failed_socket(fd);
     if (family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -974,12 +850,12 @@ int cr_os_listen(int *port) {
 int cr_os_accept(int listener, double seconds) {
     errno = ETIMEDOUT;
     if (ready_within(listener, POLLIN, seconds) < 1) return failed_socket(-1);
-    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    const int fd = cr_posix_accept(listener);
     return fd < 0 ? failed_socket(-1) : tuned(fd);
 }
 
 static int connect_to(const struct addrinfo *a, double seconds) {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+    int fd = cr_posix_socket(a->ai_family), error = 0;
     socklen_t n = sizeof error;
     if (fd < 0 || (fd = tuned(fd)) < 0) return -1;
     if (!connect(fd, a->ai_addr, a->ai_addrlen)) return fd;
