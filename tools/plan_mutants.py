@@ -165,7 +165,6 @@ PLAN_MUTANTS = [
     PlanMutant("tile", TILE, "r->each[k] = «all ? unit : 0»;", "0", "tiles"),
     PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
     # what a call reads and writes
-    PlanMutant("roles", KERNELS, "OUT_ADD(c, «a->how & CR_MATMUL_ADD»)", "0", "test_plan_ops"),
     PlanMutant("roles", KERNELS, "OUT_OR_IN(x, «a->kind == CR_CONV_INPUT»)", "0", "test_plan_ops"),
     # kernels launched as one
     PlanMutant("graph", GRAPH, "fresh = «now.fresh != all->before.fresh» ||", "false", "test_cuda_graph"),

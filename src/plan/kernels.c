@@ -7,7 +7,7 @@
 
 /* ---- the multiplications and additions of products, two for each pair of factors */
 static double product_flops(const cr_array *c, const cr_array *a) {
-    return 2.0 * (double)c->numel * (double)a->shape[a->ndim - 1];
+    return a->ndim ? 2.0 * (double)c->numel * (double)a->shape[a->ndim - 1] : 0;      /* 0: of no call */
 }
 
 /* Pairs of a query t < T and a key s < S with s <= t + d. */
