@@ -222,6 +222,8 @@ static char *describe(const run *r, const double *val) {
     put(&m, "digest", text);
     snprintf(text, sizeof text, "%.17g", r->at.seconds);
     put(&m, "seconds", text);
+    snprintf(text, sizeof text, "%.17g", r->at.elapsed);
+    put(&m, "elapsed", text);
     if (val) {
         snprintf(text, sizeof text, "%.17g", *val);
         put(&m, "val_loss", text);
@@ -354,6 +356,8 @@ bool run_restore_settings(run *r, int *code) {
         if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
     r->at.seconds = seconds ? strtod(seconds, NULL) : 0;
+    const char *elapsed = recall(r, path, "elapsed");
+    r->at.elapsed = elapsed ? strtod(elapsed, NULL) : r->at.seconds;
     r->at.best = recall_best(r);
     return recall_files(r, path);
 }

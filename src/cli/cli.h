@@ -11,6 +11,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };
 /* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
+const char *cli_program(void);                      /* as it was called: "chainrule", "build/release/chainrule" */
+const char *shell_word(const char *text, char out[4200]);  /* for a command to paste: quoted where a shell needs it */
 
 /* ---- options.c: one table per command; it parses, checks and prints the help */
 /* in a run's checkpoint; fixed: --resume cannot change it */
@@ -125,7 +127,8 @@ void low_copies_free(cr_params *copies, const cr_params *p);    /* NULL is allow
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
-double series_mean(const series *s, int64_t n);     /* of the last n; NaN: there is none */
+/* "2.1034 (mean of the last 40 steps)": of the last n, or of all where there are fewer */
+const char *series_text(const series *s, int64_t n, char out[64]);
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
 /* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL:
  * a broken line is a failure, and the message has its number. */
@@ -149,11 +152,12 @@ bool curve_write(const char *path, const picture *p);                       /* f
 
 /* ---- progress.c */
 typedef struct progress {
-    int64_t step, total, first;
+    int64_t step, total, first;                     /* total 0: only the time ends the run */
     double loss, val, rate, started, shown;         /* rate: tokens a second; val NaN: none yet; times in seconds */
-    bool terminal; int64_t every;                   /* without a terminal: a line each `every` steps */
+    double limit, spent;                            /* seconds; limit 0: only the steps end it */
+    bool terminal; int twentieth;                   /* without a terminal: a line for each of the run */
 } progress;
-void progress_begin(progress *p, int64_t first, int64_t total);
+void progress_begin(progress *p, int64_t first, int64_t total, double limit);
 void progress_show(progress *p, bool force);        /* redraws the bar at most ten times a second */
 void progress_end(progress *p);                     /* moves the cursor to a new line */
 void duration_text(double seconds, char out[32]);   /* "1:05:07", "2:31" */

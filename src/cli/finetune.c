@@ -62,7 +62,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
          .help = "cut longer samples instead of refusing"},
     };
     static const char *const shared[] = {
-        "dtype", "batch", "accumulate", "steps", "optimizer", "lr", "min-lr", "warmup", "weight-decay", "beta1",
+        "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay", "beta1",
         "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
         "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
@@ -252,9 +252,11 @@ static bool write_result(tune *t) {
         status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out)
                             : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
     if (status != CR_OK) return cli_fail_library(), false;
-    if (r->s->lora) printf("adapter     %s\nwrite text  chainrule generate --model %s --adapter %s --prompt \"...\"\n",
-                           r->s->out, r->s->model, r->s->out);
-    else printf("model       %s\nwrite text  chainrule generate --model %s --prompt \"...\"\n", r->s->out, r->s->out);
+    char program[4200], base[4200], out[4200];
+    const char *called = shell_word(cli_program(), program), *made = shell_word(r->s->out, out);
+    if (r->s->lora) printf("adapter     %s\nwrite text  %s generate --model %s --adapter %s --prompt \"...\"\n", r->s->out,
+                           called, shell_word(r->s->model, base), made);
+    else printf("model       %s\nwrite text  %s generate --model %s --prompt \"...\"\n", r->s->out, called, made);
     return true;
 }
 
@@ -267,8 +269,8 @@ static int finish(tune *t, int64_t first) {
                  (long long)r->at.step, r->at.seconds, (long long)peak);
     duration_text(r->at.seconds, time);
     if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
-    printf("validation loss %.4f; training loss %.4f (mean of the last 20 steps)\n", val,
-           series_mean(&r->log.train, 20));
+    char mean[64];
+    printf("validation loss %.4f; training loss %s\n", val, series_text(&r->log.train, 20, mean));
     printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
            (long long)r->at.step, time,
            1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1), (double)peak / 1e6);

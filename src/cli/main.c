@@ -22,6 +22,23 @@ int cli_fail_library(void) {
     return CLI_FAILED;
 }
 
+static const char *called = "chainrule";            /* argv[0]: a path, or a name that the shell found */
+
+const char *cli_program(void) { return called; }
+
+const char *shell_word(const char *text, char out[4200]) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+    size_t n = 0;
+    if (*text && strspn(text, plain) == strlen(text)) return text;
+    out[n++] = '\'';
+    for (; *text && n < 4190; text++) {
+        if (*text == '\'') n += (size_t)snprintf(out + n, 5, "'\\''");
+        else out[n++] = *text;
+    }
+    snprintf(out + n, 2, "'");
+    return out;
+}
+
 static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
     {"train",    cli_train,    "train a GPT on text, or go on with a run"},
     {"finetune", cli_finetune, "train a pretrained model on your text, all of it or an adapter"},
@@ -57,6 +74,7 @@ static int help(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     cr_os_survive_file_limit();
+    if (argc && *argv[0]) called = argv[0];
     if (name && (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))) return help();
     if (name && !strcmp(name, "--version")) {
         printf("chainrule %s\n", cr_version());

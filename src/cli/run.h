@@ -21,7 +21,7 @@ typedef struct settings {
     const char *gradients;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep, gpus;
-    double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
+    double minutes, lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, compile, best, shard, elastic;
 } settings;
 
@@ -76,6 +76,7 @@ typedef struct run_ranks {
 typedef struct run_position {
     int64_t step, batches;                          /* batches: given */
     double seconds;                                 /* in training steps */
+    double elapsed, began;                          /* seconds in the loop; the clock when that was 0 */
     double seen;                                    /* tokens in this process's batches */
     double best;                                    /* the validation loss of checkpoint-best; infinite: none */
     struct { double loss, lr, norm; } last;         /* of the last step */
@@ -107,6 +108,7 @@ int  run_settle(run *r);                            /* completes the settings; a
 bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_step(run *r);                          /* the line of the last step */
+bool run_over(const run *r);                        /* are all --steps done, or all --minutes over? */
 /* from step *first on, with a bar, and the last save; *over: false after an early stop */
 int  run_steps(run *r, int64_t *first, bool *over);
 void run_close(run *r);
@@ -128,6 +130,8 @@ bool run_alone(const run *r);                       /* the only process? */
 bool run_barrier(const run *r);                     /* false: message printed */
 bool run_takes(const run *r, int64_t i);            /* does this process do part i of a work that all share? */
 cr_status run_sums(const run *r, int64_t n, double *each);         /* what each process has of them, to all */
+/* at.elapsed by the first process's clock; an error stays pending */
+void run_clock(run *r);
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */
 cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
@@ -142,13 +146,14 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 42 };
+enum { SETTINGS_OPTIONS = 43 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
-int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_fit_warmup */
-/* a default that is longer than the run becomes a tenth of it */
-int  settings_fit_warmup(const command *c, settings *s);
+int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_limits */
+/* Of --steps and --minutes, the one that was given holds.  A default warm-up that is longer than the run becomes a tenth
+ * of it. */
+int  settings_limits(const command *c, settings *s);
 const char   *optimizer_words(char out[128]);                              /* "sgd|adam|..." */
 cr_optim_kind optimizer_kind(const char *name);                            /* one of these words */
 

@@ -52,7 +52,7 @@ settings settings_default(void) {
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 12, RUN = 12 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 12 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
@@ -120,7 +120,11 @@ static void batch_options(settings *s, option out[BATCH]) {
 
 static void update_options(settings *s, const char *optimizers, option out[UPDATE]) {
     const option rows[] = {
-        {.name = "steps", .integer = &s->steps, .min = 1, .kept = KEPT, .help = "updates"},
+        {.name = "steps", .integer = &s->steps, .kept = KEPT,
+         .help = "updates; 0: as many as --minutes allows, which it means where only that is given"},
+        {.name = "minutes", .real = &s->minutes, .what = "M", .kept = KEPT,
+         .help = "end after the step in which so much time is over; the learning rate then follows the clock, so two "
+                 "runs differ; 0: no limit"},
         {.name = "optimizer", .text = &s->optimizer, .words = optimizers, .kept = KEPT_FIXED,
          .help = "sgd's momentum is --beta1"},
         {.name = "lr", .real = &s->lr, .kept = KEPT_FIXED, .help = "highest learning rate"},
@@ -207,8 +211,12 @@ int settings_check(const command *c, settings *s) {
     return CLI_OK;
 }
 
-int settings_fit_warmup(const command *c, settings *s) {
-    if (s->warmup < s->steps) return CLI_OK;
+int settings_limits(const command *c, settings *s) {
+    const bool steps = option_find(c, "steps")->given, minutes = option_find(c, "minutes")->given;
+    if (minutes && s->minutes > 0 && !steps) s->steps = 0;
+    if (steps && s->steps && !minutes) s->minutes = 0;
+    if (!s->steps && !(s->minutes > 0)) return usage_error(c, "--steps must be at least 1, not 0");
+    if (!s->steps || s->warmup < s->steps) return CLI_OK;
     if (option_find(c, "warmup")->given || s->resume)
         return usage_error(c, "--warmup must be below --steps: %lld of %lld", (long long)s->warmup,
                            (long long)s->steps);

@@ -245,8 +245,9 @@ static bool say_where(const run *r) {
     printf("\nloss curve  %s\nweights     %s\n            (", curve, weights ? weights : model);
     if (best && isfinite(r->at.best)) printf("the best, of validation loss %.4f, ", r->at.best);
     else printf("%s, ", best ? "the best" : "the newest");
-    printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model),
-           s->out);
+    char program[4200], folder[4200];
+    printf("after step %lld)\nwrite more  %s generate --model %s --prompt \"...\"\n", (long long)run_step(model),
+           shell_word(cli_program(), program), shell_word(s->out, folder));
     cr_free(weights);
     return true;
 }
@@ -263,8 +264,9 @@ static int finish(run *r, int64_t first) {
     count_text(done, tokens);
     count_text(r->at.seconds > 0 ? done / r->at.seconds : 0, rate);
     if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
-    printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val,
-           (long long)cr_tokens_count(r->data.val) - 1, series_mean(&r->log.train, 100));
+    char mean[64];
+    printf("validation loss %.4f over %lld tokens; training loss %s\n", val,
+           (long long)cr_tokens_count(r->data.val) - 1, series_text(&r->log.train, 100, mean));
     printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
            (long long)r->at.step, tokens, time,
            rate, 1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1));
