@@ -36,7 +36,6 @@ static settings tune_default(void) {
     s.weight_decay = 0;
     s.beta2 = 0.999;
     s.eval_every = 50;
-    s.save_every = 100;
     s.out = "tuned";
     return s;
 }
@@ -138,7 +137,7 @@ static bool has_codes(const cr_params *p) {
     return false;
 }
 
-static bool make_model(tune *t) {
+static bool open_all(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
     if (!open_model(s->model, s->device, &t->o)) return false;
@@ -146,8 +145,14 @@ static bool make_model(tune *t) {
     if (!s->lora && has_codes(cr_lm_params(t->o.model)))
         return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
                false;
-    if (!open_samples(t)) return false;
     r->data.vocabulary = cr_lm_vocabulary(t->o.model);
+    return open_samples(t);
+}
+
+/* The adapter and the optimizer. */
+static bool make_objects(tune *t) {
+    run *r = &t->r;
+    const settings *s = r->s;
     r->generator = cr_generator_new((uint64_t)s->seed);
     bool made = r->generator != NULL;
     if (made && s->lora) {
@@ -166,9 +171,49 @@ static bool make_model(tune *t) {
     return made || (cli_fail_library(), false);
 }
 
+/* The first lines, before the adapter, moments and activations are made.  False: they do not fit, message printed. */
+static bool say_what(const tune *t, const run_memory *need, bool known) {
+    const run *r = &t->r;
+    char all[32], trained[32], tokens[32];
+    int64_t first, n, counted = 0, length = 0;
+    (void)validated(t, &first, &n);
+    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
+    count_text((double)counted, tokens);
+    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
+           (long long)n, tokens, (long long)length);
+    count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
+    count_text(need->count, trained);
+    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
+           r->s->lora ? all : trained, (long long)r->s->context);
+    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
+    return !known || run_fits(r, need);
+}
+
+/* A dry run, with what this one has opened.  False: it cannot be made, message printed. */
+static bool estimate(const tune *t, run_memory *m, bool *known) {
+    const run *r = &t->r;
+    settings s = *r->s;
+    tune dry = {.r = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
+                      .weights.low = r->weights.low},
+                .train = t->train, .val = t->val, .kept = t->kept, .rows = t->rows};
+    *m = (run_memory){.start = cr_memory_stats(dry.r.dev).current};
+    dry.rows.s = &dry.train;
+    if (s.accumulate > 64) s.accumulate = 64;
+    const bool made = open_model(s.model, "meta", &dry.o) && make_objects(&dry);
+    if (made) *known = run_dry_steps(&dry.r, m);
+    run_close(&dry.r);
+    close_model(&dry.o);
+    packing_free(&dry.batch);
+    free(dry.rows.order);
+    return made;
+}
+
 static bool prepare(tune *t) {
     run *r = &t->r;
-    if (!make_model(t) || (r->s->resume && !run_restore(r))) return false;
+    run_memory need;
+    bool known = false;
+    if (!open_all(t) || !estimate(t, &need, &known) || !say_what(t, &need, known)) return false;
+    if (!make_objects(t) || (r->s->resume && !run_restore(r))) return false;
     for (int64_t i = 0; i < r->at.batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
     return run_folder(r) && (r->s->resume || copy_companions(r->s->model, r->s->out));
 }
@@ -221,26 +266,7 @@ static cr_status validate(run *r, double *loss) {
     return status;
 }
 
-/* ---- start and finish */
-static void say_what(const tune *t) {
-    const run *r = &t->r;
-    char all[32], trained[32], tokens[32];
-    int64_t first, n, counted = 0, length = 0;
-    (void)validated(t, &first, &n);
-    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
-    count_text((double)counted, tokens);
-    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
-           (long long)n, tokens, (long long)length);
-    count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
-    count_text((double)cr_params_numel(r->weights.trained), trained);
-    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
-           r->weights.frozen ? all : trained, (long long)r->s->context);
-    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
-}
-
+/* ---- the end */
 /* The result beside the checkpoints: an adapter in PEFT's format, or a folder of Hugging Face. */
 static bool write_result(tune *t) {
     run *r = &t->r;
@@ -288,7 +314,9 @@ static int finetune(tune *t) {
     int code = run_settle(r);
     if (code != CLI_OK) return code;
     if (!prepare(t)) return CLI_FAILED;
-    say_what(t);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    printf("\n");
+    fflush(stdout);
     code = run_steps(r, &first, &over);
     return code == CLI_OK && over ? finish(t, first) : code;
 }

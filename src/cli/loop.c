@@ -26,6 +26,7 @@ int run_settle(run *r) {
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_limits(r->command, s)) != CLI_OK) return code;
+    if (s->save_every < 0) s->save_every = s->eval_every;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
         return usage_error(r->command,
                            "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
@@ -164,6 +165,7 @@ void run_log_step(run *r) {
 static bool save_at_end(run *r, progress *bar) {
     progress_end(bar);
     run_save(r, bar);
+    if (r->saved.unsaved) run_save_weights(r);
     return !r->s->elastic || cr_parallel_meet(r->ranks.parallel) == CR_OK;
 }
 

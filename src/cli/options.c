@@ -86,7 +86,8 @@ static void real_text(double v, char *out, size_t room) {
 
 void option_text(const option *o, char *out, size_t room) {
     out[0] = 0;
-    if (o->integer) snprintf(out, room, "%lld", (long long)*o->integer);
+    if (o->integer && (double)*o->integer >= o->min)       /* below the least: not set */
+        snprintf(out, room, "%lld", (long long)*o->integer);
     if (o->real && !isnan(*o->real)) real_text(*o->real, out, room);       /* NaN: not set */
     if (o->text && *o->text) snprintf(out, room, "%s", *o->text);
     if (o->flag && *o->flag) snprintf(out, room, "yes");
@@ -192,6 +193,7 @@ bool options_parse(const command *c, int argc, char **argv, int *code) {
         option *o = option_find(c, name), *negated = strncmp(name, "no-", 3) ? NULL : option_find(c, name + 3);
         if (negated && negated->flag && !negated->given && !equals) {
             negated->given = true;
+            *negated->flag = false;
             continue;
         }
         if (!o) {

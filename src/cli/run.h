@@ -2,6 +2,7 @@
  *   DIR/checkpoint/         weights, optimizer, random numbers, position in the data, step (cr_training_save)
  *   DIR/checkpoint-STEP/    the N - 1 before it (--keep N)
  *   DIR/checkpoint-best/    the weights of the lowest validation loss (--best)
+ *   DIR/checkpoint-weights/ the last weights, where the last save failed
  *   DIR/tokenizer.json  DIR/run.jsonl  DIR/curve.svg */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -88,7 +89,11 @@ typedef struct run_saves {
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
 } run_saves;
 
+/* memory.c: bytes; count: parameters; start: held on meta before the model was made */
+typedef struct run_memory { double count, parameters, gradients, moments, activations; int64_t start; } run_memory;
+
 struct run {
+    bool dry;                                       /* on the device meta: shapes without values */
     settings *s;
     const command *command;
     const run_task *task;
@@ -115,6 +120,15 @@ void run_close(run *r);
 
 /* step.c: one update; a loss that is not finite is no failure, and changes no weight */
 cr_status run_update(run *r, double lr, double *loss, double *norm);
+
+bool run_records(const run *r);                     /* is the second step recorded, to be replayed by later ones? */
+/* one update of a dry run, without a loss */
+cr_status run_dry_step(run *r);
+
+/* memory.c: what the steps of a dry run hold, whose model is made; false: it cannot be known */
+bool run_dry_steps(run *dry, run_memory *m);
+run_memory run_memory_between(const run_memory *a, const run_memory *b, double t);  /* a + t (b - a) */
+bool run_fits(const run *r, const run_memory *m);   /* prints the line `memory`; false: it does not, message printed */
 
 /* ranks.c: the processes of mpirun */
 bool run_first(const run *r);                       /* does this process print and write? */
@@ -174,6 +188,7 @@ bool run_restore(run *r);
 bool run_take_over(run *r, bool new);
 /* a failure is printed, and sets r->unsaved */
 void run_save(run *r, progress *bar);
+void run_save_weights(const run *r);                /* checkpoint-weights: when the disk had no room for the rest */
 void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */
 /* the paths for generate; dir: of a run, or of a checkpoint */
 bool run_model(const char *dir, char model[4096], char tokenizer[4096]);

@@ -45,7 +45,7 @@ settings settings_default(void) {
         .compile = true,
         .out = "run",
         .eval_every = 250,
-        .save_every = 1000,
+        .save_every = -1,
         .keep = 1,
         .sample = 300,
     };
@@ -160,7 +160,7 @@ static void run_options(settings *s, option out[RUN]) {
         {.name = "eval-every", .integer = &s->eval_every, .kept = KEPT,
          .help = "steps between validations; 0: only at the end"},
         {.name = "save-every", .integer = &s->save_every, .kept = KEPT,
-         .help = "steps between checkpoints; 0: only at the end"},
+         .help = "steps between checkpoints; 0: only at the end (default as --eval-every)"},
         {.name = "keep", .integer = &s->keep, .min = 1, .max = 1e6, .kept = KEPT,
          .help = "checkpoints to keep: the newest and the N - 1 saved before it"},
         {.name = "best", .flag = &s->best, .kept = KEPT,

@@ -167,11 +167,14 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
     return loss ? CR_OK : cr_error_status();
 }
 
+/* Windows in a batch of the validation: some 4096 tokens. */
+static int64_t most_windows(int64_t T) { return T < 4096 ? 4096 / T : 1; }
+
 /* The mean loss over the whole validation split.  Every token except the first is predicted once; the
  * last window may be shorter.  Processes share out the batches of windows, whose sums are added in one order.
  * CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(run *r, double *loss) {
-    const int64_t T = r->s->context, targets = cr_tokens_count(r->data.val) - 1, most = T < 4096 ? 4096 / T : 1;
+    const int64_t T = r->s->context, targets = cr_tokens_count(r->data.val) - 1, most = most_windows(T);
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids), n = 0;
     double *each = calloc((size_t)(targets / (most * T) + 2), sizeof *each), sum = 0;
     const bool grad = cr_set_grad_enabled(false);
@@ -195,21 +198,76 @@ static cr_status validate(run *r, double *loss) {
     return status;
 }
 
+/* ---- what the run needs */
+
+/* The bytes of a validation's batch beside the model, which may be more than a step's. */
+static double validation_bytes(const run *dry) {
+    const int64_t T = dry->s->context, left = (cr_tokens_count(dry->data.val) - 1) / T, most = most_windows(T),
+                  windows = left < 1 ? 1 : left < most ? left : most, length = left ? T : 1;
+    int64_t *ids = malloc((size_t)(2 * windows * length) * sizeof *ids);
+    const bool grad = cr_set_grad_enabled(false);
+    double sum = 0;
+    cr_reset_peak(dry->dev);
+    const cr_memory before = cr_memory_stats(dry->dev);
+    if (ids) (void)window_loss(dry, 0, windows, length, ids, &sum);
+    cr_error_clear();                               /* the loss has no value on meta */
+    cr_set_grad_enabled(grad);
+    free(ids);
+    return (double)(cr_memory_stats(dry->dev).peak - before.current);
+}
+
+/* A run of so many layers on the device meta.  False: it cannot be made, message printed. */
+static bool dry_run(const run *r, int64_t layers, run_memory *m, bool *known) {
+    settings s = *r->s;
+    run dry = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
+               .data = r->data, .weights.low = r->weights.low};
+    s.layers = layers;
+    if (s.accumulate > 64) s.accumulate = 64;       /* more of them hold hardly more */
+    *m = (run_memory){.start = cr_memory_stats(dry.dev).current};
+    const bool made = make_model(&dry);
+    if (made) {
+        *known = run_dry_steps(&dry, m);
+        const double validation = validation_bytes(&dry);
+        /* a recorded step keeps its memory meanwhile */
+        if (run_records(&dry)) m->activations += validation;
+        else m->activations = fmax(m->activations, validation - m->gradients);
+        if (s.shard) m->moments /= cr_world_size(r->ranks.world);
+    }
+    dry.data = (run_data){.loader = dry.data.loader};       /* the rest is r's */
+    run_close(&dry);
+    cr_gpt_free(dry.weights.model);
+    return made;
+}
+
+/* What a run of many layers needs follows from runs of fewer: each layer needs the same. */
+static bool estimate(const run *r, run_memory *m, bool *known) {
+    enum { FEW = 24, MORE = 48 };
+    const int64_t layers = r->s->layers;
+    run_memory few, more;
+    if (layers <= MORE) return dry_run(r, layers, m, known);
+    if (!dry_run(r, FEW, &few, known) || !dry_run(r, MORE, &more, known)) return false;
+    *m = run_memory_between(&few, &more, (double)(layers - FEW) / (MORE - FEW));
+    return true;
+}
+
 /* ---- start and finish */
 
-static void say_what(const run *r) {
-    const cr_gpt_config c = cr_gpt_configuration(r->weights.model);
+/* The first lines, before the model is made.  False: it does not fit, or cannot be, message printed. */
+static bool say_what(const run *r) {
+    const settings *s = r->s;
+    run_memory need;
+    bool known = false;
     char train[32], val[32], size[32];
+    if (!estimate(r, &need, &known)) return false;
     count_text((double)cr_tokens_count(r->data.train), train);
     count_text((double)cr_tokens_count(r->data.val), val);
-    count_text((double)cr_params_numel(r->weights.trained), size);
-    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
+    count_text(need.count, size);
+    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val,
+           (long long)cr_tokens_vocabulary(r->data.tokens));
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
-           (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
+           (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
+    return !known || run_fits(r, &need);
 }
 
 /* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
@@ -277,7 +335,8 @@ static int finish(run *r, int64_t first) {
 }
 
 static bool prepare(run *r) {
-    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
+    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !say_what(r) || !make_model(r))
+        return false;
     r->data.hash = tokens_hash(r->data.tokens);
     if (cr_error()) return cli_fail_library(), false;
     return run_agreed(r) && (!r->s->resume || run_restore(r)) && run_parallel(r) && run_barrier(r) && run_folder(r);
@@ -291,7 +350,9 @@ static int train(run *r) {
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
-    say_what(r);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    printf("\n");
+    fflush(stdout);
     code = run_steps(r, &first, &over);
     if (code != CLI_OK || !over) return code;
     return run_first(r) ? finish(r, first) : CLI_OK;

@@ -53,6 +53,8 @@ void       cr_os_at_thread_exit(void (*fn)(void));
 void  *cr_os_pages(size_t bytes, bool huge);
 void   cr_os_pages_free(void *p, size_t bytes);
 int64_t cr_os_peak_rss(void);                                           /* bytes, the most that were ever resident */
+/* bytes that this process can still get: of the machine with swap, of its cgroup, of its own limit */
+int64_t cr_os_free_memory(void);
 
 /* shared libraries */
 void  *cr_os_open_library(const char *path);                            /* NULL: not found */
