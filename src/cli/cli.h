@@ -29,14 +29,17 @@ typedef struct option {
     const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a
                                                      * flag */
     double min, max;                                /* of numbers, inclusive; max 0: no limit */
+    bool above;                                     /* a real number must be above min */
+    const char *group;                              /* heading in the help; NULL: that of the option before */
     option_kept kept;
     const char *before;                             /* in runs of versions without this option; NULL: there are none */
     bool given;                                     /* set by the parser */
 } option;
 typedef struct command {
-    const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", one line */
+    const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", a sentence or two */
     option *options; int n;
     file_list *files;                               /* for arguments without an option; NULL: not accepted */
+    const char *examples;                           /* a line each, without the program's name */
 } command;
 
 /* False: *code is the exit code (the help was printed, or a message with the usage line). */
@@ -47,6 +50,10 @@ bool option_set(option *o, const char *text, char *why, size_t room);      /* wh
 /* the value, in the form that option_set accepts */
 void option_text(const option *o, char *out, size_t room);
 option *option_find(const command *c, const char *name);
+/* How far a word that was typed is from a name; 99: it cannot be meant. */
+int  typing_errors(const char *typed, const char *name);
+/* Text in lines of so many columns, which begin at `indent`; the first goes on at column `at`. */
+void print_wrapped(FILE *f, const char *text, int at, int indent, int columns);
 option option_device(const char **device);          /* --device and --threads, which several commands take */
 option option_threads(int64_t *threads);
 

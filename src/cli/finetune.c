@@ -42,20 +42,20 @@ static settings tune_default(void) {
 
 static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPTIONS]) {
     const option own[OWN] = {
-        {.name = "model", .text = &s->model, .what = "DIR", .kept = KEPT_FIXED,
+        {.name = "model", .text = &s->model, .what = "DIR", .group = "Model and data", .kept = KEPT_FIXED,
          .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
         {.name = "data", .files = &s->data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"} or {\"text\"}; others: text"},
         {.name = "validation", .files = &s->validation, .what = "FILE...",
          .help = "the same, to validate; absent: the last tenth of --data"},
-        {.name = "lora", .integer = &s->lora, .kept = KEPT_FIXED, .max = 65536,
+        {.name = "lora", .integer = &s->lora, .group = "Adapter", .kept = KEPT_FIXED, .max = 65536,
          .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
-        {.name = "alpha", .real = &s->alpha, .kept = KEPT_FIXED, .help = "the adapter's scale is alpha / rank"},
+        {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED, .help = "the adapter's scale is alpha / rank"},
         {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
          .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
         {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
          .help = "share of the adapter's inputs dropped while training"},
-        {.name = "context", .integer = &s->context, .kept = KEPT_FIXED, .max = 0x1p31 - 1,
+        {.name = "context", .integer = &s->context, .group = "Batch", .kept = KEPT_FIXED, .max = 0x1p31 - 1,
          .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
         {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
          .help = "cut longer samples instead of refusing"},
@@ -72,6 +72,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
         for (int k = 0; k < SETTINGS_OPTIONS; k++)
             if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
     for (int i = OWN; i < n; i++) {
+        if (!strncmp(out[i].group, "Batch", 5) || !strcmp(out[i].name, "dtype")) out[i].group = "Batch";
         if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
         if (!strcmp(out[i].name, "dtype")) out[i].help = "of products and activations; f16 scales the loss";
         if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
@@ -328,7 +329,9 @@ int cli_finetune(int argc, char **argv) {
     const command c = {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
         "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, tune_options(&s, optimizer_words(optimizers), options), NULL};
+        options, tune_options(&s, optimizer_words(optimizers), options), NULL,
+        "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
+        "finetune --model run --data book.txt --minutes 10\n"};
     static const run_task task = {.batch = next_batch, .validate = validate};
     tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;

@@ -216,7 +216,9 @@ int cli_generate(int argc, char **argv) {
                             .help = "keys and values of the text: the part that the prompt begins with is not computed"
                                     " again, and the file is written"};
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
-                       options,    n,                                       NULL};
+                       options,    n,                                       NULL,
+                       "generate --model run --prompt \"Once upon a time\" --tokens 500\n"
+                       "generate --model gpt2 --prompt \"The sea\" --temperature 0\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!g.model) return usage_error(&c, "--model is needed: the folder of a run");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/os.h"
+
 option *option_find(const command *c, const char *name) {
     for (int i = 0; i < c->n; i++) if (!strcmp(c->options[i].name, name)) return &c->options[i];
     return NULL;
@@ -41,6 +43,10 @@ static bool set_number(option *o, const char *text, char *why, size_t room) {
     const double v = o->integer ? (double)i : strtod(text, &end), max = o->max > 0 ? o->max : 0x1p53;
     if (end == text || *end || !isfinite(v)) {
         snprintf(why, room, "needs a %s, not '%.60s'", o->integer ? "whole number" : "number", text);
+        return false;
+    }
+    if (o->above && v <= o->min) {
+        snprintf(why, room, "must be above %.10g, not %.60s", o->min, text);
         return false;
     }
     if (!(v >= o->min && v <= max)) {
@@ -93,7 +99,26 @@ void option_text(const option *o, char *out, size_t room) {
     if (o->flag && *o->flag) snprintf(out, room, "yes");
 }
 
-static void usage_line(const command *c, FILE *f) { fprintf(f, "usage: chainrule %s %s\n", c->name, c->arguments); }
+/* ---- the help */
+void print_wrapped(FILE *f, const char *text, int at, int indent, int columns) {
+    bool first = true;                              /* in its line */
+    while (*text) {
+        const int length = (int)strcspn(text, " \n");
+        const bool fits = first || at + 1 + length <= columns;
+        if (!fits) fprintf(f, "\n%*s", at = indent, "");
+        else if (!first) at += fprintf(f, " ");
+        at += fprintf(f, "%.*s", length, text);
+        text += length + (int)strspn(text + length, " ");
+        first = *text == '\n';
+        if (first) fprintf(f, "\n%*s", at = indent, ""), text++;
+    }
+    fprintf(f, "\n");
+}
+
+static void usage_line(const command *c, FILE *f) {
+    const int at = fprintf(f, "usage: chainrule %s%s", c->name, *c->arguments ? " " : "");
+    print_wrapped(f, c->arguments, at, 8, cr_os_terminal_width(f));
+}
 
 int usage_error(const command *c, const char *format, ...) {
     va_list args;
@@ -106,19 +131,36 @@ int usage_error(const command *c, const char *format, ...) {
     return CLI_USAGE;
 }
 
+static void print_option(const option *o, int columns) {
+    const int column = columns < 60 ? 8 : 26;
+    char text[768], value[4096];
+    option_text(o, value, sizeof value);
+    int at = printf("  --%s%s%s", o->name, *placeholder(o) ? " " : "", placeholder(o));
+    if (at >= column) printf("\n"), at = 0;
+    printf("%*s", column - at, "");
+    snprintf(text, sizeof text, *value ? "%s (default %.200s)" : "%s", o->help, value);
+    print_wrapped(stdout, text, column, column, columns);
+}
+
 static void print_help(const command *c) {
+    const int columns = cr_os_terminal_width(stdout);
+    const char *group = NULL;
     usage_line(c, stdout);
-    printf("\n%s\n\n", c->about);
+    printf("\n");
+    print_wrapped(stdout, c->about, 0, 0, columns);
     for (int i = 0; i < c->n; i++) {
         const option *o = &c->options[i];
-        char left[64], value[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, *placeholder(o) ? " " : "", placeholder(o));
-        option_text(o, value, sizeof value);
-        printf("  %-28s ", left);
-        if (strlen(left) > 28) printf("\n  %-28s ", "");
-        printf("%s%s%s%s\n", o->help, *value ? " (default " : "", value, *value ? ")" : "");
+        if (!i || (o->group && strcmp(o->group, group))) printf("\n%s:\n", group = o->group ? o->group : "Options");
+        print_option(o, columns);
     }
-    printf("  %-28s %s\n", "--help", "this text");
+    if (!c->n) printf("\nOptions:\n");
+    print_option(&(option){.name = "help", .help = "this text", .what = ""}, columns);
+    printf("\nExamples:\n");
+    for (const char *line = c->examples; *line; line += strspn(line, "\n")) {
+        const int length = (int)strcspn(line, "\n");
+        printf("  chainrule %.*s\n", length, line);
+        line += length;
+    }
 }
 
 /* Levenshtein's distance, of words up to 30 letters. */
@@ -140,11 +182,17 @@ static int distance(const char *a, const char *b) {
     return row[n];
 }
 
+int typing_errors(const char *typed, const char *name) {
+    const int letters = (int)strlen(typed), d = distance(typed, name);
+    if (d < letters && d <= (letters < 5 ? 1 : 2)) return d;
+    return letters > 2 && !strncmp(typed, name, (size_t)letters) ? 3 : 99;      /* an abbreviation */
+}
+
 static int unknown_option(const command *c, const char *name) {
     const char *nearest = NULL;
-    int best = 3;
+    int best = 99;
     for (int i = 0; i < c->n; i++) {
-        const int d = distance(name, c->options[i].name);
+        const int d = typing_errors(name, c->options[i].name);
         if (d < best) { best = d; nearest = c->options[i].name; }
     }
     if (nearest) return usage_error(c, "there is no option --%s; did you mean --%s?", name, nearest);

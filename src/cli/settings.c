@@ -57,6 +57,13 @@ static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h sa
 
 static const double MANY = 0x1p31 - 1;
 
+static void add_group(const char *name, int n, const option *rows, option *out) {
+    for (int i = 0; i < n; i++) {
+        out[i] = rows[i];
+        out[i].group = name;
+    }
+}
+
 static void data_options(settings *s, option out[DATA]) {
     const option rows[] = {
         {.name = "data", .files = &s->data, .what = "FILE...", .help = "text to learn, one file after the other"},
@@ -67,7 +74,7 @@ static void data_options(settings *s, option out[DATA]) {
                  "SentencePiece's files"},
     };
     static_assert(sizeof rows / sizeof *rows == DATA, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Text", DATA, rows, out);
 }
 
 static void model_options(settings *s, option out[MODEL]) {
@@ -89,7 +96,7 @@ static void model_options(settings *s, option out[MODEL]) {
          .help = "share of activations dropped while training"},
     };
     static_assert(sizeof rows / sizeof *rows == MODEL, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Model", MODEL, rows, out);
 }
 
 /* The batch of a step, and the processes that share it. */
@@ -115,7 +122,7 @@ static void batch_options(settings *s, option out[BATCH]) {
                  "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},
     };
     static_assert(sizeof rows / sizeof *rows == BATCH, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Batch and processes", BATCH, rows, out);
 }
 
 static void update_options(settings *s, const char *optimizers, option out[UPDATE]) {
@@ -127,7 +134,7 @@ static void update_options(settings *s, const char *optimizers, option out[UPDAT
                  "runs differ; 0: no limit"},
         {.name = "optimizer", .text = &s->optimizer, .words = optimizers, .kept = KEPT_FIXED,
          .help = "sgd's momentum is --beta1"},
-        {.name = "lr", .real = &s->lr, .kept = KEPT_FIXED, .help = "highest learning rate"},
+        {.name = "lr", .real = &s->lr, .above = true, .kept = KEPT_FIXED, .help = "highest learning rate"},
         {.name = "min-lr", .real = &s->min_lr, .kept = KEPT_FIXED,
          .help = "learning rate at the end of the cosine (default a tenth of --lr)"},
         {.name = "warmup", .integer = &s->warmup, .kept = KEPT_FIXED, .help = "steps of linear warm-up"},
@@ -145,7 +152,7 @@ static void update_options(settings *s, const char *optimizers, option out[UPDAT
          .help = "seeds the weights, the order of the text, dropout and the sample"},
     };
     static_assert(sizeof rows / sizeof *rows == UPDATE, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Updates", UPDATE, rows, out);
 }
 
 /* The run's folder, validations and checkpoints, and where it runs. */
@@ -172,7 +179,7 @@ static void run_options(settings *s, option out[RUN]) {
         option_threads(&s->threads),
     };
     static_assert(sizeof rows / sizeof *rows == RUN, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Run", RUN, rows, out);
 }
 
 int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]) {

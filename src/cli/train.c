@@ -365,7 +365,10 @@ int cli_train(int argc, char **argv) {
     const command c = {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, settings_options(&s, optimizer_words(optimizers), options), NULL};
+        options, settings_options(&s, optimizer_words(optimizers), options), NULL,
+        "train --data book.txt --minutes 5 --out run\n"
+        "train --data book.txt --layers 6 --width 256 --steps 5000\n"
+        "train --resume run --steps 8000\n"};
     static const run_task task = {next_batch, validate, fetch, loss_of};
     run r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY};
     int code;
