@@ -74,10 +74,13 @@ int cli_eval(int argc, char **argv);
 int cli_quantize(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
-typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
-/* all of them, one after the other; false: message printed */
+/* bytes: owned (free); odd: what the first bytes are that are not UTF-8, "" when there are none */
+typedef struct corpus { char *bytes; size_t n; char odd[512]; } corpus;
+/* all of them, one after the other, without byte-order marks; false: message printed */
 bool corpus_read(const file_list *files, corpus *c);
 bool is_tokenizer(const char *name);                /* "chars", "bytes" or a path that exists */
+/* Only the tokenizer of bytes takes what is not UTF-8.  False: message printed */
+bool corpus_fits(const corpus *c, const char *tokenizer);
 cr_tokenizer *tokenizer_named(const char *name, const corpus *c);
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
 /* owned (cr_free); NULL: library message pending */

@@ -50,7 +50,8 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
          .help = "the same, to validate; absent: the last tenth of --data"},
         {.name = "lora", .integer = &s->lora, .group = "Adapter", .kept = KEPT_FIXED, .max = 65536,
          .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
-        {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED, .help = "the adapter's scale is alpha / rank"},
+        {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED,
+         .help = "the adapter's scale is alpha / rank"},
         {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
          .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
         {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
@@ -61,8 +62,8 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
          .help = "cut longer samples instead of refusing"},
     };
     static const char *const shared[] = {
-        "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay", "beta1",
-        "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
+        "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
+        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
         "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
     int n = OWN;
@@ -281,8 +282,8 @@ static bool write_result(tune *t) {
     if (status != CR_OK) return cli_fail_library(), false;
     char program[4200], base[4200], out[4200];
     const char *called = shell_word(cli_program(), program), *made = shell_word(r->s->out, out);
-    if (r->s->lora) printf("adapter     %s\nwrite text  %s generate --model %s --adapter %s --prompt \"...\"\n", r->s->out,
-                           called, shell_word(r->s->model, base), made);
+    if (r->s->lora) printf("adapter     %s\nwrite text  %s generate --model %s --adapter %s --prompt \"...\"\n",
+                           r->s->out, called, shell_word(r->s->model, base), made);
     else printf("model       %s\nwrite text  %s generate --model %s --prompt \"...\"\n", r->s->out, called, made);
     return true;
 }

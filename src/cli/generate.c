@@ -21,51 +21,6 @@ void print_rest(cr_decoder *decoder) {
     cr_decoder_free(decoder);
 }
 
-/* ---- the model */
-static bool has_file(const char *dir, const char *name) {
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return n > 0 && n < (int)sizeof path && cr_os_exists(path);
-}
-
-/* A folder of Hugging Face has config.json; else it is a GGUF file. */
-static bool foreign(const char *path) {
-    return has_file(path, "config.json") || (!cr_os_is_directory(path) && cr_os_exists(path));
-}
-
-bool open_model(const char *dir, const char *device, opened *o) {
-    char model[4096];
-    const cr_device *dev = device_named(device);
-    if (!dev) return cli_fail_library(), false;
-    const bool pretrained = foreign(dir);
-    if (!pretrained && has_file(dir, "adapter_config.json"))
-        return cli_fail("'%s' is an adapter: give the model below it as --model, and --adapter %s", dir, dir), false;
-    if (pretrained) snprintf(model, sizeof model, "%s", dir);
-    else if (!run_model(dir, model, o->home)) return false;
-    if (!pretrained && !cr_os_is_directory(model))
-        return cli_fail("'%s' holds no model: neither config.json (Hugging Face) nor a checkpoint (chainrule train)",
-                        dir), false;
-    o->model = cr_lm_load(model, dev);              /* first: another kind of file is no model */
-    if (o->model) o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
-    if (!o->tokenizer) return cli_fail_library(), false;
-    if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
-        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
-                        (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
-               false;
-    if (!pretrained) {                              /* tokenizer.json in it */
-        char *slash = strrchr(o->home, '/');
-        if (slash) *slash = 0;
-        else snprintf(o->home, sizeof o->home, ".");
-    }
-    return true;
-}
-
-void close_model(opened *o) {
-    cr_lm_free(o->model);
-    cr_tokenizer_free(o->tokenizer);
-    *o = (opened){0};
-}
-
 /* ---- output that ends before a text */
 /* Writes what cannot be the start of the stop text. */
 static void show(writer *w, bool end) {

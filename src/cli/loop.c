@@ -112,8 +112,8 @@ bool run_over(const run *r) {
     return (s->steps && r->at.step >= s->steps) || (s->minutes > 0 && r->at.elapsed >= 60 * s->minutes);
 }
 
-/* By steps the schedule's rate.  By time the cosine goes over the minutes, behind a warm-up of --warmup steps or a tenth
- * of the time; where both end the run, the lower rate. */
+/* By steps the schedule's rate.  By time the cosine goes over the minutes, behind a warm-up of --warmup steps or a
+ * tenth of the time; where both end the run, the lower rate. */
 static double learning_rate(const run *r, const cr_schedule *by_steps) {
     const settings *s = r->s;
     const double steps = s->steps ? cr_schedule_lr(by_steps, r->at.step) : INFINITY;

@@ -199,12 +199,18 @@ int64_t run_step(const char *checkpoint);
 bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
 
+/* ---- model.c: what --model names */
+typedef enum model_kind { MODEL_RUN, MODEL_FOLDER, MODEL_FILE } model_kind;
+/* weights: for cr_lm_load; home: where its tokenizer is.  False: it is none, message printed */
+bool model_find(const char *path, char weights[4096], char home[4096], model_kind *kind);
+void folder_of(const char *path, char out[4096]);   /* the folder that holds a file, or the folder itself */
+
 /* ---- generate.c, chat.c: text from a model */
 typedef struct opened {
     cr_lm *model; cr_tokenizer *tokenizer;
     char home[4096];                                /* the tokenizer's folder, or the GGUF file that it is in */
 } opened;
-bool open_model(const char *dir, const char *device, opened *o);           /* false: message printed */
+bool open_model(const char *path, const char *device, opened *o);           /* false: message printed */
 void close_model(opened *o);
 reader reader_of(const opened *o, int64_t context);                        /* samples.c */
 

@@ -54,7 +54,8 @@ int cli_tokenize(int argc, char **argv) {
     else if (threads && cr_set_num_threads((int)threads)) code = cli_fail_library();
     else if (snprintf(beside, sizeof beside, "%s.tokenizer.json", out) >= (int)sizeof beside)
         code = cli_fail("the path of --out is too long");
-    else code = corpus_read(&data, &text) && tokenize(&text, kind, bpe, out, beside) ? CLI_OK : CLI_FAILED;
+    else if (!corpus_read(&data, &text) || !corpus_fits(&text, bpe ? "" : kind)) code = CLI_FAILED;
+    else code = tokenize(&text, kind, bpe, out, beside) ? CLI_OK : CLI_FAILED;
 done:
     free(text.bytes);
     free(data.path);

@@ -93,6 +93,7 @@ static bool open_token_file(run *r) {
 static bool open_text(run *r) {
     corpus c;
     if (!corpus_read(&r->s->data, &c)) return false;
+    if (!corpus_fits(&c, r->s->tokenizer)) return free(c.bytes), false;
     r->data.tokenizer = r->s->resume ? load_tokenizer(r) : tokenizer_named(r->s->tokenizer, &c);
     r->data.tokens = r->data.tokenizer ? corpus_tokens(&c, r->data.tokenizer) : NULL;
     free(c.bytes);

@@ -901,6 +901,13 @@ void cr_os_catch_interrupt(void) {
 
 bool cr_os_interrupted(void) { return interrupted || ctrl_c; }
 
+void cr_os_hold_ctrl_c(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 bool cr_os_forget_ctrl_c(void) {
     ctrl_c = 0;
     return !interrupted;

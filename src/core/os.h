@@ -142,6 +142,8 @@ bool  cr_os_interrupted(void);
 /* Becomes another program, searched in PATH where its name has no slash; argv ends with NULL. Returns
  * when it cannot: the reason. */
 const char *cr_os_become(const char *const *argv);
+/* Ctrl-C waits until it is unblocked, by the program that this process becomes too. */
+void  cr_os_hold_ctrl_c(void);
 bool  cr_os_forget_ctrl_c(void);                                        /* false: another signal came */
 /* Runs another program, searched in PATH, without input and output, and waits for its end: its exit
  * status; -1: it did not run, or a signal ended it. */
