@@ -389,7 +389,7 @@ int cli_bench(int argc, char **argv) {
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,
-        NULL,
+        NULL, NULL,
         "bench --quick\n"
         "bench --only gpt2 --dtype bf16 --json\n"};
     int code;

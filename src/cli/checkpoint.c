@@ -419,7 +419,7 @@ int cli_checkpoint(int argc, char **argv) {
     const command c = {"checkpoint", "merge DIR",
                        "Joins the parts that processes with --shard-optimizer wrote: one weights.safetensors and one\n"
                        "optimizer.safetensors.\n"
-                       "DIR: of a run, or of a checkpoint.", NULL, 0, &words,
+                       "DIR: of a run, or of a checkpoint.", NULL, 0, &words, NULL,
                        "checkpoint merge run\ncheckpoint merge run/checkpoint-1000\n"};
     int code;
     if (options_parse(&c, argc, argv, &code)) {

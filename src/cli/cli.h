@@ -39,6 +39,7 @@ typedef struct command {
     const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", a sentence or two */
     option *options; int n;
     file_list *files;                               /* for arguments without an option; NULL: not accepted */
+    struct cr_json **config;                        /* holds what --config read; NULL: there is no such option */
     const char *examples;                           /* a line each, without the program's name */
 } command;
 
@@ -79,6 +80,7 @@ typedef struct corpus { char *bytes; size_t n; char odd[512]; } corpus;
 /* all of them, one after the other, without byte-order marks; false: message printed */
 bool corpus_read(const file_list *files, corpus *c);
 bool is_tokenizer(const char *name);                /* "chars", "bytes" or a path that exists */
+bool corpus_input(corpus *c);                       /* standard input, to its end */
 /* Only the tokenizer of bytes takes what is not UTF-8.  False: message printed */
 bool corpus_fits(const corpus *c, const char *tokenizer);
 cr_tokenizer *tokenizer_named(const char *name, const corpus *c);

@@ -203,7 +203,7 @@ int cli_quantize(int argc, char **argv) {
         option_threads(&threads),
     };
     const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
-                       options,    sizeof options / sizeof *options,   NULL,
+                       options,    sizeof options / sizeof *options,   NULL, NULL,
                        "quantize --model gpt2 --out gpt2-4bit\n"
                        "quantize --model run --bits 8 --out run-8bit\n"};
     int code;
@@ -236,7 +236,7 @@ int cli_import(int argc, char **argv) {
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16", .help = "of the weights; as they are when absent"},
     };
     const command c = {"import", "--model PATH --out DIR [options]", "Turns a pretrained model into a checkpoint.",
-                       options,  sizeof options / sizeof *options,   NULL,
+                       options,  sizeof options / sizeof *options,   NULL, NULL,
                        "import --model gpt2 --out imported\n"
                        "import --model model.gguf --dtype bf16 --out imported\n"};
     int code;
@@ -264,7 +264,7 @@ int cli_export(int argc, char **argv) {
          .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
-                       options,  sizeof options / sizeof *options,    NULL,
+                       options,  sizeof options / sizeof *options,    NULL, NULL,
                        "export --model run --out for-transformers\n"
                        "export --model tuned --out tuned.gguf --dtype q8_0\n"};
     int code;

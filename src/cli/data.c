@@ -60,6 +60,21 @@ bool corpus_read(const file_list *files, corpus *c) {
 
 bool is_tokenizer(const char *name) { return !strcmp(name, "chars") || !strcmp(name, "bytes") || cr_os_exists(name); }
 
+bool corpus_input(corpus *c) {
+    size_t room = 0, got = 1;
+    while (got) {
+        if (c->n + 1 >= room) {
+            room = room ? 2 * room : 4096;
+            char *grown = realloc(c->bytes, room);
+            if (!grown) return free(c->bytes), cli_fail("no memory for standard input: %zu bytes", room), false;
+            c->bytes = grown;
+        }
+        got = fread(c->bytes + c->n, 1, room - c->n - 1, stdin);
+        c->n += got;
+    }
+    return !ferror(stdin) || (free(c->bytes), cli_fail("cannot read standard input"), false);
+}
+
 bool corpus_fits(const corpus *c, const char *tokenizer) {
     if (!*c->odd || !strcmp(tokenizer, "bytes")) return true;
     return cli_fail("%s, or give --tokenizer bytes", c->odd), false;

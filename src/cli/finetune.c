@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/json.h"
 
 typedef struct tune {
     run r;                                          /* first: the loop's functions get its address */
@@ -63,8 +64,8 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
     };
     static const char *const shared[] = {
         "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
-        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
-        "keep", "best", "profile", "device", "threads"};
+        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "config", "stop-at",
+        "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
     int n = OWN;
     settings_options(s, optimizers, all);
@@ -83,6 +84,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
 
 static int check(const command *c, settings *s) {
     if (s->resume) {
+        if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
             return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
         s->out = s->resume;
@@ -299,8 +301,8 @@ static int finish(tune *t, int64_t first) {
     if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
     char mean[64];
     printf("validation loss %.4f; training loss %s\n", val, series_text(&r->log.train, 20, mean));
-    printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
-           (long long)r->at.step, time,
+    printf("%lld step%s in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
+           (long long)r->at.step, r->at.step == 1 ? "" : "s", time,
            1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1), (double)peak / 1e6);
     if (r->saved.unsaved || !run_path(r, "curve.svg", curve)) return CLI_FAILED;
     const picture p = {.title = "fine-tuning", .unit = "loss, nats a token", .n = 1,
@@ -330,7 +332,7 @@ int cli_finetune(int argc, char **argv) {
     const command c = {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
         "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, tune_options(&s, optimizer_words(optimizers), options), NULL,
+        options, tune_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
         "finetune --model run --data book.txt --minutes 10\n"};
     static const run_task task = {.batch = next_batch, .validate = validate};
@@ -347,6 +349,7 @@ int cli_finetune(int argc, char **argv) {
     packing_free(&t.batch);
     free(t.rows.order);
     free(s.data.path);
+    cr_json_free(s.file);
     free(s.validation.path);
     return code;
 }

@@ -240,6 +240,13 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     return CLI_OK;
 }
 
+/* --sample-every: the first process writes, and the others wait in the next step.  False: message printed. */
+static bool sample_now(run *r, progress *bar) {
+    if (!run_first(r) || !r->s->sample) return true;
+    progress_end(bar);
+    return r->task->sample(r) == CR_OK || (cli_fail_library(), false);
+}
+
 static int all_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
     const cr_schedule schedule = {
@@ -265,6 +272,7 @@ static int all_steps(run *r, progress *bar, bool *over) {
             return CLI_FAILED;
         }
         if (moved && s->save_every && r->at.step % s->save_every == 0) run_save(r, bar);
+        if (moved && s->sample_every && r->at.step % s->sample_every == 0 && !sample_now(r, bar)) return CLI_FAILED;
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;
     }

@@ -35,10 +35,10 @@ run_memory run_memory_between(const run_memory *a, const run_memory *b, double t
 }
 
 static const char *bytes_text(double bytes, char out[32]) {
-    static const char *const unit[] = {"MB", "GB", "TB", "PB"};
+    static const char *const unit[] = {"kB", "MB", "GB", "TB", "PB"};
     int i = 0;
-    bytes /= 1e6;
-    for (; bytes >= 1000 && i < 3; i++) bytes /= 1000;
+    bytes /= 1e3;
+    for (; bytes >= 1000 && i < 4; i++) bytes /= 1000;
     snprintf(out, 32, bytes < 9.95 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
     return out;
 }

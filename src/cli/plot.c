@@ -46,7 +46,7 @@ int cli_plot(int argc, char **argv) {
                        "{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": 2.5} for each.",
                        options,
                        sizeof options / sizeof *options,
-                       &files,
+                       &files, NULL,
                        "plot run\n"
                        "plot runs/a runs/b --log x -o both.svg\n"};
     static char names[MAX_CURVES][4096];

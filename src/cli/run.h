@@ -14,6 +14,8 @@ enum { RUN_KEPT = 64 };
 
 typedef struct settings {
     file_list data, validation;
+    struct cr_json *file;                           /* of --config, owned; texts point into it */
+    const char *config;
     const char *model, *targets;                    /* finetune: with --lora 0 all weights train */
     int64_t lora;
     double alpha, lora_dropout;
@@ -21,7 +23,7 @@ typedef struct settings {
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *weights, *profile, *exchange;
     const char *gradients;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
-        save_every, stop_at, sample, keep, gpus;
+        save_every, stop_at, sample, sample_every, keep, gpus;
     double minutes, lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, compile, best, shard, elastic;
 } settings;
@@ -35,6 +37,7 @@ typedef struct run_task {
     /* the next batch and its loss; NULL: a batch is not two tensors */
     cr_status (*fetch)(run *r, cr_tensor **x, cr_tensor **y);
     cr_tensor *(*loss_of)(run *r, const cr_tensor *x, const cr_tensor *y);
+    cr_status (*sample)(run *r);                    /* of --sample-every */
 } run_task;
 
 typedef struct run_data {
@@ -160,7 +163,7 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 43 };
+enum { SETTINGS_OPTIONS = 45 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

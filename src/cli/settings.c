@@ -52,7 +52,7 @@ settings settings_default(void) {
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 12 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 14 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
@@ -163,6 +163,9 @@ static void run_options(settings *s, option out[RUN]) {
         {.name = "resume", .text = &s->resume, .what = "DIR",
          .help = "go on with the run in DIR, bit for bit; options given here replace its own (--no-best turns one "
                  "off)"},
+        {.name = "config", .text = &s->config, .what = "FILE",
+         .help = "options from a JSON object, or from the folder or the run.jsonl of an earlier run; options given "
+                 "here come first"},
         {.name = "stop-at", .integer = &s->stop_at, .help = "save and stop after step N, as Ctrl-C does; 0: do not"},
         {.name = "eval-every", .integer = &s->eval_every, .kept = KEPT,
          .help = "steps between validations; 0: only at the end"},
@@ -173,6 +176,8 @@ static void run_options(settings *s, option out[RUN]) {
         {.name = "best", .flag = &s->best, .kept = KEPT,
          .help = "also keep the weights of the lowest validation loss; generate uses them"},
         {.name = "sample", .integer = &s->sample, .kept = KEPT, .help = "tokens to write at the end"},
+        {.name = "sample-every", .integer = &s->sample_every, .kept = KEPT,
+         .help = "also write them every N steps; 0: do not"},
         {.name = "profile", .text = &s->profile, .what = "FILE",
          .help = "write a profile for Perfetto or chrome://tracing"},
         option_device(&s->device),
@@ -193,6 +198,7 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
 
 int settings_check(const command *c, settings *s) {
     if (s->resume) {
+        if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
             return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
         s->out = s->resume;

@@ -39,7 +39,7 @@ int cli_tokenize(int argc, char **argv) {
                        "Turns text into a token file for chainrule train --tokens.",
                        options,
                        sizeof options / sizeof *options,
-                       NULL,
+                       NULL, NULL,
                        "tokenize --data book.txt --train-bpe 4096 --out book.bin\n"
                        "tokenize --data *.txt --tokenizer gpt2 --out all.bin\n"};
     char beside[4096];

@@ -11,6 +11,7 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
+#include "../io/json.h"
 
 /* ---- the objects of a run */
 
@@ -273,13 +274,15 @@ static bool say_what(const run *r) {
 
 /* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
 static cr_status print_sample(run *r) {
+    char when[48] = "";
+    if (!run_over(r)) snprintf(when, sizeof when, " after step %lld", (long long)r->at.step);
     uint32_t first = cr_tokens_at(r->data.train, 0);
     if (cr_tokenizer_encode(r->data.tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
     const cr_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     cr_generator *g = cr_generator_new((uint64_t)r->s->seed);
     cr_decoder *decoder = g ? cr_decoder_new(r->data.tokenizer) : NULL;
     if (!decoder) { cr_generator_free(g); return cr_error_status(); }
-    printf("\n--- a sample ---\n");
+    printf("\n--- a sample%s ---\n", when);
     cr_status status = cr_gpt_generate(r->weights.model, &first, 1, r->s->sample, &sampling, g, print_token, decoder);
     print_rest(decoder);
     printf("\n----------------\n");
@@ -326,8 +329,8 @@ static int finish(run *r, int64_t first) {
     char mean[64];
     printf("validation loss %.4f over %lld tokens; training loss %s\n", val,
            (long long)cr_tokens_count(r->data.val) - 1, series_text(&r->log.train, 100, mean));
-    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
-           (long long)r->at.step, tokens, time,
+    printf("%lld step%s, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
+           (long long)r->at.step, r->at.step == 1 ? "" : "s", tokens, time,
            rate, 1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
@@ -366,11 +369,11 @@ int cli_train(int argc, char **argv) {
     const command c = {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, settings_options(&s, optimizer_words(optimizers), options), NULL,
+        options, settings_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "train --data book.txt --minutes 5 --out run\n"
         "train --data book.txt --layers 6 --width 256 --steps 5000\n"
         "train --resume run --steps 8000\n"};
-    static const run_task task = {next_batch, validate, fetch, loss_of};
+    static const run_task task = {next_batch, validate, fetch, loss_of, print_sample};
     run r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
@@ -381,5 +384,6 @@ int cli_train(int argc, char **argv) {
     run_close(&r);
     cr_gpt_free(r.weights.model);
     free(s.data.path);
+    cr_json_free(s.file);
     return code;
 }
