@@ -168,8 +168,8 @@ settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
 int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_limits */
-/* Of --steps and --minutes, the one that was given holds.  A default warm-up that is longer than the run becomes a tenth
- * of it. */
+/* Of --steps and --minutes, the one that was given holds.  A default warm-up that is longer than the run becomes a
+ * tenth of it. */
 int  settings_limits(const command *c, settings *s);
 const char   *optimizer_words(char out[128]);                              /* "sgd|adam|..." */
 cr_optim_kind optimizer_kind(const char *name);                            /* one of these words */
