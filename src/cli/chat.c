@@ -182,7 +182,9 @@ int cli_chat(int argc, char **argv) {
     options[n++] = (option){.name = "template", .text = &c.format, .words = "chatml|llama2|llama3|mistral",
                             .help = "the form of the conversation; the model's folder says it when absent"};
     const command about = {"chat",  "--model DIR [options]", "Talks with a model that was trained to.",
-                           options, n,                       NULL};
+                           options, n,                       NULL, NULL,
+                           "chat --model SmolLM2-135M-Instruct\n"
+                           "chat --model chat.gguf --system \"You answer in one sentence.\"\n"};
     int code;
     if (!options_parse(&about, argc, argv, &code)) return code;
     if (!c.g.model) return usage_error(&about, "--model is needed: the folder of a pretrained model");

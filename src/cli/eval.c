@@ -166,7 +166,9 @@ int cli_eval(int argc, char **argv) {
     };
     const command c = {"eval",  "--model DIR --data FILE... [--adapter DIR] [options]",
                        "Measures a model: loss, perplexity, bits per byte, multiple choice.",
-                       options, sizeof options / sizeof *options, NULL};
+                       options, sizeof options / sizeof *options, NULL, NULL,
+                       "eval --model run --data book.txt\n"
+                       "eval --model gpt2 --data questions.jsonl --json\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!j.model || !j.data.n) code = usage_error(&c, "--model and --data are needed");

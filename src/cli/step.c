@@ -37,7 +37,7 @@ static cr_status add_gradients(run *r, int64_t i, cr_tensor **each) {
     cr_tensor *l = loss_of(r, i), *scaled = l && r->update.scaler ? cr_scaler_scale(r->update.scaler, l) : l;
     cr_status status = scaled && (each[i] = cr_detach(l)) ? CR_OK : cr_error_status();
     if (each[i]) cr_keep(each[i]);
-    if (status == CR_OK && i == r->s->accumulate - 1)
+    if (status == CR_OK && i == r->s->accumulate - 1 && !r->dry)
         status = cr_record_host((int)r->s->accumulate, (const cr_tensor *const *)each, 0, NULL, note_losses, r, NULL);
     if (status == CR_OK)
         status = r->s->fuse_step ? cr_optim_backward(r->update.optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
@@ -107,6 +107,7 @@ static cr_status update_scaled(run *r) {
 }
 
 static cr_status update(run *r) {
+    if (r->dry) return r->s->fuse_step ? CR_OK : cr_optim_step(r->update.optim);
     if (r->update.scaler) return update_scaled(r);
     if (r->s->clip > 0) return cr_optim_step_clipped(r->update.optim, r->s->clip, NULL);
     return r->s->fuse_step ? CR_OK : cr_optim_step(r->update.optim);
@@ -132,8 +133,8 @@ static cr_status run_step_now(run *r) {
 }
 
 /* ---- the recorded step */
-static bool may_record(const run *r) {
-    return r->s->compile && r->update.inputs && !r->update.scaler && !r->s->fuse_step;
+bool run_records(const run *r) {
+    return r->s->compile && r->task->loss_of && !r->update.scaler && !r->s->fuse_step && !r->s->microbatches;
 }
 
 static cr_status record(run *r) {
@@ -153,7 +154,7 @@ static cr_status record(run *r) {
 }
 
 static cr_status replay_or_run(run *r) {
-    if (!may_record(r) || !r->update.stepped) return run_step_now(r);
+    if (!run_records(r) || !r->update.stepped) return run_step_now(r);
     if (!r->update.plan) return record(r);
     return cr_plan_run(r->update.plan, (const cr_tensor *const *)r->update.inputs, NULL);
 }
@@ -166,6 +167,16 @@ static cr_status fetch(run *r) {
     cr_status status = CR_OK;
     for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++)
         status = r->task->fetch(r, &r->update.inputs[2 * i], &r->update.inputs[2 * i + 1]);
+    return status;
+}
+
+cr_status run_dry_step(run *r) {
+    cr_scope_begin();
+    cr_status status = fetch(r);
+    if (status == CR_OK) status = run_step_now(r);
+    cr_scope_end();
+    free(r->update.inputs);
+    r->update.inputs = NULL;
     return status;
 }
 

@@ -192,6 +192,7 @@ static void drop_entry(entry *e) {
     cr_drop(e->copy);
     cr_drop(e->leaf);
     *e = casts.at[--casts.n];
+    if (casts.next > casts.n) casts.next = 0;       /* the search begins within the table */
 }
 
 void cr_autocast_clear(void) {

@@ -19,6 +19,7 @@ from ..models import GPT, Decoder, from_pretrained
 from ..models.batch import Engine
 
 KEY = "CHAINRULE_API_KEY"
+KINDS = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file"
 TYPES = ("float32", "float16", "bfloat16")
 
 
@@ -85,14 +86,25 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in found)
 
 
+def is_gguf(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"GGUF"
+
+
 def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
     """The model, its tokenizer, and where that is from: a folder, or the GGUF file of the model."""
+    if not os.path.exists(path):
+        raise OSError(f"there is no '{path}': {KINDS}")
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    if folder != path and not is_gguf(path):
+        raise OSError(f"'{path}' is no model: {KINDS}")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
         try:
             model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
         except OSError as error:
             raise OSError(f"'{path}' holds no model: no config.json, and no checkpoint: {error}") from None
+        if not os.path.exists(os.path.join(path, "tokenizer.json")):  # a checkpoint in the folder of a run
+            folder = path = os.path.dirname(os.path.abspath(path))
         if options["dtype"] is not None:
             model = model.to(options["dtype"])
     else:
