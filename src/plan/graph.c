@@ -6,6 +6,7 @@
  * noted once. */
 #include "../dev/trace.h"
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ struct cr_stretches {
     cr_graph_marks before;
     cr_storage **used;
     bool divided[2];                                /* the forward and the backward pass */
-    int n; stretch *of;                             /* in order of their steps in each pass */
+    int n; stretch *of; int64_t room;               /* in order of their steps in each pass */
 };
 
 static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_run", "out of memory for a graph"); }
@@ -134,10 +135,8 @@ static cr_status divide(const cr_plan *p, struct cr_stretches *all, int from, in
         const cr_device *dev = device_of(p, &p->steps[i]);
         for (to = i; to < end && all->kinds[to] != APART && device_of(p, &p->steps[to]) == dev;) to++;
         if (to - i < LEAST) { to += to == i; continue; }
-        stretch *const more = realloc(all->of, sizeof *more * (size_t)(all->n + 1));
-        if (!more) return no_memory();
-        all->of = more;
-        stretch *s = &more[all->n++];
+        if (!cr_grow(&all->of, all->n + 1, &all->room, sizeof *all->of)) return no_memory();
+        stretch *s = &all->of[all->n++];
         *s = (stretch){.from = i, .to = to, .dev = dev};
         if (divide_stretch(p, all->kinds, s) != CR_OK) return cr_error_status();
     }

@@ -1,6 +1,7 @@
 /* kernels.c - from the arguments of a kernel to a step: a copy of them, and where the arrays are in it.  What differs
  * from kernel to kernel is in dev/kernels.def. */
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -175,19 +176,14 @@ void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t of
 
 typedef struct lister {
     cr_step *s;
-    int room;
+    int64_t room;
     cr_number_buffer number; void *ctx;
 } lister;
 
 /* The array's storage becomes the number of its buffer, from 1: the storage itself may end before the plan runs. */
 static bool append(lister *l, cr_storage **storage, cr_operand o) {
     cr_step *s = l->s;
-    if (s->n_operands == l->room) {
-        l->room = l->room ? 2 * l->room : 6;
-        cr_operand *more = realloc(s->operands, sizeof *more * (size_t)l->room);
-        if (!more) return false;
-        s->operands = more;
-    }
+    if (!cr_grow(&s->operands, s->n_operands + 1, &l->room, sizeof *s->operands)) return false;
     o.buffer = l->number(l->ctx, *storage, o.use);
     *storage = (cr_storage *)(intptr_t)(o.buffer + 1);
     s->operands[s->n_operands++] = o;

@@ -73,9 +73,8 @@ void cr_plan_remove(cr_plan *p, int i) {
 }
 
 cr_status cr_plan_insert(cr_plan *p, int i, const cr_step *s) {
-    cr_step *const more = realloc(p->steps, sizeof *more * (size_t)(p->n_steps + 1));
-    if (!more) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    p->steps = more;
+    if (!cr_grow(&p->steps, p->n_steps + 1, &p->step_room, sizeof *p->steps))
+        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
     memmove(&p->steps[i + 1], &p->steps[i], sizeof *p->steps * (size_t)(p->n_steps++ - i));
     p->steps[i] = *s;
     if (i < p->split) p->split++;

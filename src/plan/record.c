@@ -4,7 +4,9 @@
  * Storages are numbered when a kernel first touches them.  One that existed before is kept.  One that began
  * inside is temporary if a kernel writes it first, else the host made it: a constant. */
 #include "plan.h"
+#include "../core/out.h"
 #include "../core/rng.h"
+#include "../core/table.h"
 #include "../grad/graph.h"
 
 #include <stdio.h>
@@ -15,10 +17,10 @@ typedef struct recording {
     unsigned id;
     uint64_t since;                                 /* nodes of the step have larger numbers */
     cr_plan *plan;
-    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room,
-        visited_room, counter_room;
-    cr_step *first; int n_first, first_room;        /* uploads that precede the step */
-    cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
+    int64_t leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room, visited_room,
+        counter_room;
+    cr_step *first; int n_first; int64_t first_room;        /* uploads that precede the step */
+    cr_table numbers;                               /* of buffers, by the addresses of their storages */
     char name[96];                                  /* of the op that runs */
     int last_update;
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
@@ -62,63 +64,18 @@ cr_status cr_record_refuse(const char *op, const char *why) {
 }
 
 /* list[n] exists afterwards. */
-static bool grow(void **list, int n, int *room, size_t size) {
-    if (n < *room) return true;
-    const int more = *room ? 2 * *room : 16;
-    void *bigger = realloc(*list, (size_t)more * size);
-    if (!bigger) return false;
-    *list = bigger;
-    *room = more;
-    return true;
-}
-#define GROW(list, n, room) grow((void **)&(list), n, room, sizeof *(list))
+#define GROW(list, n, room) cr_grow(&(list), (n) + 1, room, sizeof *(list))
 
 /* ---- storages and their numbers */
-static size_t hash(const cr_storage *s) { return (size_t)((uintptr_t)s >> 4) * 0x9E3779B97F4A7C15u >> 20; }
-
-static size_t probe(const recording *r, const cr_storage *s) {
-    size_t i = hash(s) & r->mask;
-    while (r->keys[i] && r->keys[i] != s) i = (i + 1) & r->mask;
-    return i;
-}
+static uint64_t key_of(const cr_storage *s) { return (uintptr_t)s; }
 
 static int known(const recording *r, const cr_storage *s) {
-    const size_t i = r->keys ? probe(r, s) : 0;
-    return r->keys && r->keys[i] ? r->numbers[i] : -1;
+    const uint64_t *number = cr_table_find(&r->numbers, key_of(s));
+    return number ? (int)*number : -1;
 }
 
-static bool widen(recording *r) {
-    recording wider = *r;
-    wider.mask = r->keys ? 2 * r->mask + 1 : 255;
-    wider.keys = calloc(wider.mask + 1, sizeof *wider.keys);
-    wider.numbers = malloc((wider.mask + 1) * sizeof *wider.numbers);
-    if (!wider.keys || !wider.numbers) { free(wider.keys); free(wider.numbers); return false; }
-    for (size_t i = 0; r->keys && i <= r->mask; i++) {
-        if (!r->keys[i]) continue;
-        const size_t k = probe(&wider, r->keys[i]);
-        wider.keys[k] = r->keys[i];
-        wider.numbers[k] = r->numbers[i];
-    }
-    free(r->keys);
-    free(r->numbers);
-    *r = wider;
-    return true;
-}
-
-/* Later entries move into the gap where their probe sequence passes it. */
 static void forget(recording *r, const cr_storage *s) {
-    if (!r->keys) return;
-    size_t gap = probe(r, s);
-    if (!r->keys[gap]) return;
-    r->plan->buffers[r->numbers[gap]].storage = NULL;
-    for (size_t i = (gap + 1) & r->mask; r->keys[i]; i = (i + 1) & r->mask) {
-        if (((i - hash(r->keys[i])) & r->mask) < ((i - gap) & r->mask)) continue;
-        r->keys[gap] = r->keys[i];
-        r->numbers[gap] = r->numbers[i];
-        gap = i;
-    }
-    r->keys[gap] = NULL;
-    r->used--;
+    if (known(r, s) >= 0) r->plan->buffers[cr_table_take(&r->numbers, key_of(s))].storage = NULL;
 }
 
 /* ---- other threads.  A recording sees kernels of its own thread only, so it must not use results of others, nor they
@@ -159,24 +116,19 @@ static void storage_ends(cr_storage *s) {
 
 static int add_buffer(recording *r, cr_storage *s, cr_buffer_kind kind) {
     cr_plan *p = r->plan;
-    if (!GROW(p->buffers, p->n_buffers, &r->buffer_room)) return -1;
+    if (!GROW(p->buffers, p->n_buffers, &p->buffer_room)) return -1;
     cr_word_lock(&all_lock);
-    const bool room = 2 * r->used < r->mask || widen(r);
-    if (room) {
-        const size_t k = probe(r, s);
-        r->keys[k] = s;
-        r->numbers[k] = p->n_buffers;
-        r->used++;
-    }
+    uint64_t *number = cr_table_add(&r->numbers, key_of(s));
+    if (number) *number = (uint64_t)p->n_buffers;
     cr_word_unlock(&all_lock);
-    if (!room) return -1;
+    if (!number) return -1;
     p->buffers[p->n_buffers] = (cr_buffer){.kind = kind, .dev = s->dev, .bytes = s->bytes, .storage = s};
     return p->n_buffers++;
 }
 
 static bool keeps(cr_buffer_kind kind) { return kind == CR_BUFFER_OUTSIDE || kind == CR_BUFFER_CONSTANT; }
 
-static cr_step *new_step(cr_step **list, int *n, int *room, cr_step_kind kind, size_t bytes) {
+static cr_step *new_step(cr_step **list, int *n, int64_t *room, cr_step_kind kind, size_t bytes) {
     if (!GROW(*list, *n, room)) return NULL;
     cr_step *s = &(*list)[*n];
     *s = (cr_step){.kind = kind, .kernel = -1, .draw = -1, .update = -1, .bytes = (uint32_t)bytes};
@@ -205,7 +157,7 @@ static bool note_upload(recording *r, bool first, int buffer, size_t at, const v
     cr_buffer *b = &p->buffers[buffer];
     const size_t whole = sizeof(cr_upload_step) + bytes;
     cr_step *s = first ? new_step(&r->first, &r->n_first, &r->first_room, CR_STEP_UPLOAD, whole)
-                       : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, whole);
+                       : new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_UPLOAD, whole);
     if (!s) return false;
     cr_upload_step *u = (void *)s->args;
     *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, at, bytes), .bytes = bytes};
@@ -289,7 +241,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
     if (cr_kernel_counts(kernel, args))
         return refuse(r->name, "the number of results depends on values, which are read",
                       "use where() or multiply by the mask, or move it out of the step");
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_KERNEL, 0);
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_KERNEL, 0);
     if (!s) return no_memory();
     s->run = run;
     if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
@@ -341,7 +293,7 @@ static bool note_transfer(recording *r, cr_storage *to, size_t to_at, cr_storage
     cr_plan *p = r->plan;
     const int source = number(r, from, CR_READS), target = number(r, to, CR_WRITES);
     if (source < 0 || target < 0) return false;
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
     if (!s || !(s->name = cr_joined(r->name, ""))) return false;
     *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to_at, bytes),
                                                     .from = bytes_array(source, from->dev, at, bytes),
@@ -540,8 +492,7 @@ static void discard(recording *r) {
     free(r->first);
     for (int i = 0; i < r->n_in; i++) cr_drop(r->in[i]);
     free(r->in);
-    free(r->keys);
-    free(r->numbers);
+    cr_table_free(&r->numbers);
     if (r->plan) cr_plan_free(r->plan);
     free(r);
 }
@@ -650,7 +601,7 @@ cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx))
 /* The step of the host w, whose tensors these are. */
 static bool note_host(recording *r, const cr_host_work *w, const cr_tensor *const *tensors) {
     cr_plan *p = r->plan;
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
     const int n = w->n + w->n_out, at = p->n_steps - 1;
     cr_operand *o = malloc(sizeof *o * (size_t)(n + 1));
     bool ok = s && o && (s->name = cr_joined("numbers", ""));
@@ -977,12 +928,9 @@ static void fix_draws(cr_plan *p) {
 static cr_status put_first(recording *r) {
     cr_plan *p = r->plan;
     if (!r->n_first) return CR_OK;
-    cr_step *steps = malloc(sizeof *steps * (size_t)(r->n_first + p->n_steps + 1));
-    if (!steps) return no_memory();
-    memcpy(steps, r->first, sizeof *steps * (size_t)r->n_first);
-    if (p->n_steps) memcpy(steps + r->n_first, p->steps, sizeof *steps * (size_t)p->n_steps);
-    free(p->steps);
-    p->steps = steps;
+    if (!cr_grow(&p->steps, r->n_first + p->n_steps, &p->step_room, sizeof *p->steps)) return no_memory();
+    memmove(p->steps + r->n_first, p->steps, sizeof *p->steps * (size_t)p->n_steps);
+    memcpy(p->steps, r->first, sizeof *p->steps * (size_t)r->n_first);
     p->n_steps += r->n_first;
     p->split += r->n_first;
     r->n_first = 0;

@@ -368,6 +368,7 @@ static cr_status split_walks(cr_plan *p) {
     p->n_steps = n;
     free(p->steps);
     p->steps = steps;
+    p->step_room = room;
     return status;
 }
 

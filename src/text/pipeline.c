@@ -580,8 +580,10 @@ static bool cuts_at_words(const cr_model *m) {
     const bool bpe = m->kind == CR_MODEL_BPE;
     if (m->kind == CR_MODEL_WORDPIECE || m->byte_level || m->whole_words || m->prefix[0] || m->suffix[0]) return false;
     if (cr_words_find(&m->words, metaspace_text, n) == CR_NO_ID) return false;
-    for (uint32_t i = 0; bpe ? i <= m->merge_mask : i < m->words.size; i++) {
-        const uint32_t id = !bpe ? i : m->merges[i].rank == CR_NO_ID ? CR_NO_ID : m->merges[i].id;
+    const size_t slots = m->merges.at ? m->merges.mask + 1 : 0;
+    for (size_t i = 0; i < (bpe ? slots : (size_t)m->words.size); i++) {
+        const cr_table_slot *merge = bpe ? &m->merges.at[i] : NULL;
+        const uint32_t id = !bpe ? (uint32_t)i : merge->key ? (uint32_t)merge->value : CR_NO_ID;
         size_t bytes = 0, at = 0;
         const char *s = cr_words_at(&m->words, id, &bytes);
         while (at + n <= bytes && !memcmp(s + at, metaspace_text, n)) at += n;
