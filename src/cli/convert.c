@@ -216,7 +216,7 @@ int cli_quantize(int argc, char **argv) {
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     if (!may_write(out, false)) return CLI_FAILED;
-    const file_list files = {&text, 1};
+    const file_list files = {.path = &text, .n = 1};
     uint32_t *ids = text ? calibration(from, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
+
 option *option_find(const command *c, const char *name) {
     for (int i = 0; i < c->n; i++) if (!strcmp(c->options[i].name, name)) return &c->options[i];
     return NULL;
@@ -54,12 +56,10 @@ static bool set_number(option *o, const char *text, char *why, size_t room) {
 }
 
 static bool add_file(file_list *l, const char *path, char *why, size_t room) {
-    const char **grown = realloc(l->path, (size_t)(l->n + 1) * sizeof *grown);
-    if (!grown) {
+    if (!cr_grow(&l->path, l->n + 1, &l->room, sizeof *l->path)) {
         snprintf(why, room, "has more files than memory");
         return false;
     }
-    l->path = grown;
     l->path[l->n++] = path;
     return true;
 }

@@ -105,7 +105,7 @@ cr_status cr_switch_set(const char *name, const char *text) {
     cr_status bad = switches[i].check ? switches[i].check(text) : CR_OK;
     if (bad != CR_OK) return bad;
     value *v = text ? malloc(sizeof *v + strlen(text) + 1) : NULL;
-    if (text && !v) return cr_fail(CR_NO_MEMORY, "switch_set", "out of memory");
+    if (text && !v) return cr_no_memory("switch_set");
     if (v) {
         strcpy(v->text, text);
         v->before = atomic_load(&kept);

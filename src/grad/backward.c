@@ -50,14 +50,14 @@ const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 /* n's value, 0 where it is new */
 static uint64_t *table_add(cr_table *t, const cr_node *n) {
     uint64_t *value = cr_table_add(t, n->seq);
-    if (!value) cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+    if (!value) cr_no_memory("backward");
     return value;
 }
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
     if (w->n == w->room && !cr_grow(&w->heap, w->n + 1, &w->room, sizeof *w->heap))
-        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        return cr_no_memory("backward");
     atomic_fetch_add_explicit(&n->head.refs, 1, memory_order_relaxed);
     int64_t i = w->n++;
     for (; i && w->heap[(i - 1) / 2]->seq < n->seq; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
@@ -276,7 +276,7 @@ static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) 
 static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     cr_packed **packed = n->packs ? calloc((size_t)n->n + 1 + CR_MAX_AUX, sizeof *packed) : NULL;
-    if (n->packs && !packed) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+    if (n->packs && !packed) return cr_no_memory("backward");
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
@@ -402,7 +402,7 @@ static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     cr_tensor **dx = malloc(count * sizeof *dx);
     bool *needs = malloc(count * sizeof *needs);
     cr_status status = in && dx && needs ? run_gradient(w, n, g, in, dx, needs)
-                                         : cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
+                                         : cr_no_memory(n->op->name);
     free(in), free(dx), free(needs);
     return status;
 }
@@ -481,7 +481,7 @@ cr_status cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*done
     if (!call) return cr_fail_null(op, "the function");
     if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread: call it in a hook");
     behind **end = &first_behind, *b = malloc(sizeof *b);
-    if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (!b) return cr_no_memory(op);
     while (*end) end = &(*end)->next;
     *b = (behind){call, ctx, done, NULL};
     *end = b;
@@ -527,7 +527,7 @@ cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
     parts *p = calloc(1, sizeof *p + sizeof *p->of * (size_t)n);
-    if (!p) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
+    if (!p) return cr_no_memory("backward"), NULL;
     p->next = current->parts;
     p->function = function;
     p->n = n;
@@ -592,7 +592,7 @@ static cr_status list_add(list *l, cr_node *n, cr_table *known) {
     if (!table_add(known, n)) return CR_NO_MEMORY;
     if (known->n == before) return CR_OK;
     if (!cr_grow(&l->items, (int64_t)l->n + 1, &l->room, sizeof *l->items))
-        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        return cr_no_memory("backward");
     l->items[l->n++] = n;
     return CR_OK;
 }
@@ -697,7 +697,7 @@ static cr_status survey(walk *w, cr_node *const *roots, int64_t n) {
 static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *const *in) {
     if (n < 1) return cr_fail(CR_BAD_VALUE, op, "%d inputs: at least one is needed", n);
     w->captures = calloc((size_t)n, sizeof *w->captures);
-    if (!w->captures) return cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (!w->captures) return cr_no_memory(op);
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
         if (cr_missing(op, "an input", in[i])) return cr_error_status();

@@ -132,7 +132,7 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
 cr_clip *cr_clip_new(const char *op, double max_norm) {
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm), NULL;
     cr_clip *c = calloc(1, sizeof *c);
-    if (!c) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!c) return cr_no_memory(op), NULL;
     c->max_norm = max_norm;
     return c;
 }
@@ -209,7 +209,7 @@ static cr_status clip(cr_clip *c, int64_t n, cr_tensor **grads, cr_tensor *norm)
     scaled *s = cr_recording() ? calloc(1, sizeof *s + sizeof s->runs[0] * (size_t)n) : NULL;
     if (cr_recording() && !s) {
         free(c);
-        return cr_fail(CR_NO_MEMORY, "clip_grad_norm", "out of memory");
+        return cr_no_memory("clip_grad_norm");
     }
     c->replay = replay_scale;
     c->ctx = s;

@@ -74,7 +74,7 @@ static cr_status repeat(cr_plan *p, int i, int at, int buffer) {
     again.run = s->run;
     again.update = s->update;
     again.name = cr_joined(s->name, " again");
-    if (status == CR_OK && (twin < 0 || !again.name)) status = cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (status == CR_OK && (twin < 0 || !again.name)) status = cr_no_memory("plan");
     for (int o = 0; o < again.n_operands && status == CR_OK; o++)
         if (again.operands[o].use & CR_WRITES) cr_operand_redirect(&again, &again.operands[o], twin);
     if (status == CR_OK) status = cr_plan_insert(p, at, &again);

@@ -117,7 +117,7 @@ cr_status cr_plan_find_indices(cr_plan *p) {
         for (int k = 0; k < n; k++) {
             if (is_constant(p, &list[k].array, i)) continue;
             if (!before_step(p, &list[k].array, i)) s->may_fail = true;
-            else if (!add_check(p, &list[k])) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+            else if (!add_check(p, &list[k])) return cr_no_memory("plan");
         }
     }
     return CR_OK;

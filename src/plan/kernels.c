@@ -245,8 +245,6 @@ static void hold_programs(cr_step *s, bool hold) {
     }
 }
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan", "out of memory for a step"); }
-
 cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx) {
     member of[MOST_MEMBERS];
     size_t bytes = line(kernels[kernel].bytes), pointers = 1;
@@ -257,11 +255,11 @@ cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffe
     s->draw = s->update = -1;
     s->args = calloc(1, bytes);
     s->inside = malloc(sizeof *s->inside * pointers);
-    if (bytes > UINT32_MAX || !s->args || !s->inside) return no_memory();
+    if (bytes > UINT32_MAX || !s->args || !s->inside) return cr_no_memory("plan");
     take_in(s, args);
     hold_programs(s, true);
     lister l = {.s = s, .number = number, .ctx = ctx};
-    return list_all(&l) ? CR_OK : no_memory();
+    return list_all(&l) ? CR_OK : cr_no_memory("plan");
 }
 
 int cr_same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
@@ -271,7 +269,7 @@ cr_status cr_step_relist(cr_step *s) {
     free(s->operands);
     s->operands = NULL;
     s->n_operands = 0;
-    return list_all(&l) ? CR_OK : no_memory();
+    return list_all(&l) ? CR_OK : cr_no_memory("plan");
 }
 
 char *cr_joined(const char *a, const char *b) {

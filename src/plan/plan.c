@@ -74,7 +74,7 @@ void cr_plan_remove(cr_plan *p, int i) {
 
 cr_status cr_plan_insert(cr_plan *p, int i, const cr_step *s) {
     if (!cr_grow(&p->steps, p->n_steps + 1, &p->step_room, sizeof *p->steps))
-        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+        return cr_no_memory("plan");
     memmove(&p->steps[i + 1], &p->steps[i], sizeof *p->steps * (size_t)(p->n_steps++ - i));
     p->steps[i] = *s;
     if (i < p->split) p->split++;
@@ -97,7 +97,7 @@ void cr_plan_redirect(cr_plan *p, int from, int old, int new) {
 /* A step is needed if it writes what outlives the plan, or what a needed step reads later, or if it may fail. */
 cr_status cr_pass_unused(cr_plan *p) {
     bool *needed = calloc((size_t)p->n_buffers + 1, sizeof *needed);
-    if (!needed) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (!needed) return cr_no_memory("plan");
     for (int i = 0; i < p->n_buffers; i++) needed[i] = p->buffers[i].kind != CR_BUFFER_TEMPORARY;
     int kept = p->n_steps, split = p->split;
     for (int i = p->n_steps - 1; i >= 0; i--) {
@@ -155,7 +155,7 @@ cr_status cr_pass_arena(cr_plan *p) {
     if (!list || !placed) {
         free(list);
         free(placed);
-        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+        return cr_no_memory("plan");
     }
     cr_plan_uses(p);
     for (int i = 0; i < p->n_buffers; i++)
@@ -190,7 +190,7 @@ cr_status cr_plan_finish(cr_plan *p) {
         p->writes_outside |= p->buffers[i].written && (p->buffers[i].kind == CR_BUFFER_OUTSIDE ||
                                                        p->buffers[i].kind == CR_BUFFER_INPUT);
     if (!(p->grad_outputs = calloc((size_t)p->n_outputs + 1, sizeof *p->grad_outputs)))
-        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+        return cr_no_memory("plan");
     for (int i = 0, n = 0; i < p->n_outputs; i++)
         if (p->outputs[i].in_graph) p->grad_outputs[n++] = i;
     return cr_plan_index(p);
@@ -284,7 +284,7 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
 static char *finish_text(cr_out *w, const char *op) {
     if (!w->failed) return w->text;
     cr_out_free(w);
-    return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    return cr_no_memory(op), NULL;
 }
 
 static const char *short_dtype(cr_dtype dt) {
@@ -380,7 +380,7 @@ static void draw_step(cr_out *w, const cr_plan *p, const cr_step *s, int number,
 char *cr_plan_dot(const cr_plan *p) {
     if (!p) return cr_fail_null("plan_dot", "the plan"), NULL;
     int *from = malloc(sizeof *from * (size_t)(p->n_buffers + 1)), number = 0;
-    if (!from) return cr_fail(CR_NO_MEMORY, "plan_dot", "out of memory"), NULL;
+    if (!from) return cr_no_memory("plan_dot"), NULL;
     for (int i = 0; i < p->n_buffers; i++) from[i] = -1;
     cr_out w = {0};
     cr_out_format(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"

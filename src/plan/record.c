@@ -36,8 +36,6 @@ static recording *all;                              /* under all_lock: storages 
 static volatile int all_lock;
 static atomic_uint next_id = 1;
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "record", "out of memory for the recorded step"); }
-
 static cr_status refuse(const char *op, const char *what, const char *instead) {
     const char *place = cr_place_now();
     mine->failed = true;
@@ -242,10 +240,10 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
         return refuse(r->name, "the number of results depends on values, which are read",
                       "use where() or multiply by the mask, or move it out of the step");
     cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_KERNEL, 0);
-    if (!s) return no_memory();
+    if (!s) return cr_no_memory("record");
     s->run = run;
     if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
-        return no_memory();
+        return cr_no_memory("record");
     bool **done = cr_kernel_done(kernel, s->args);
     if (done) *done = NULL;
     if (find_draw(r, s)) return check_trial(r);
@@ -275,7 +273,7 @@ static cr_status watch_upload(const cr_device *d, cr_storage *dst, size_t at, co
     if (i >= 0 || dst->born != r->id) {             /* else a constant, if it is read first */
         i = number(r, dst, CR_WRITES);
         ok = i >= 0 && note_upload(r, false, i, at, src, bytes);
-        noted = ok ? check_trial(r) : no_memory();
+        noted = ok ? check_trial(r) : cr_no_memory("record");
     }
     cr_status status = noted == CR_OK ? d->upload(d, dst, at, src, bytes) : noted;
     cr_modes.recording = r->id;
@@ -309,7 +307,7 @@ static cr_status watch_transfer(cr_storage *to, size_t to_at, cr_storage *from, 
     recording *r = mine;
     cr_modes.recording = 0;
     const bool noted = note_transfer(r, to, to_at, from, at, bytes);
-    const cr_status status = noted ? cr_move_bytes(to, to_at, from, at, bytes) : no_memory();
+    const cr_status status = noted ? cr_move_bytes(to, to_at, from, at, bytes) : cr_no_memory("record");
     cr_modes.recording = r->id;
     return status;
 }
@@ -421,7 +419,7 @@ static cr_status watch_visits(cr_node *n) {
     }
     for (int i = 0; i < p->n_visited; i++)
         if (p->visited[i] == n) return CR_OK;
-    if (!GROW(p->visited, p->n_visited, &r->visited_room)) return no_memory();
+    if (!GROW(p->visited, p->n_visited, &r->visited_room)) return cr_no_memory("record");
     p->visited[p->n_visited++] = cr_node_retain(n);
     return CR_OK;
 }
@@ -527,7 +525,7 @@ static bool add_input(recording *r, const cr_tensor *t) {
 
 static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs) {
     for (int i = 0; i < n; i++)
-        if (!add_input(r, inputs[i])) return no_memory();
+        if (!add_input(r, inputs[i])) return cr_no_memory("record");
     r->plan->n_given = n;
     return CR_OK;
 }
@@ -558,7 +556,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     recording *r = calloc(1, sizeof *r);
     if (!r || !(r->plan = calloc(1, sizeof *r->plan))) {
         free(r);
-        return no_memory();
+        return cr_no_memory("record");
     }
     atomic_init(&r->plan->refs, 1);
     r->id = atomic_fetch_add(&next_id, 1);
@@ -589,7 +587,8 @@ cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx))
     cr_status status = !r        ? cr_fail(CR_RUNTIME, "record_replay", "this thread records nothing")
                        : !before ? cr_fail_null("record_replay", "the function")
                                  : CR_OK;
-    if (status == CR_OK && !GROW(r->plan->callbacks, r->plan->n_callbacks, &r->callback_room)) status = no_memory();
+    if (status == CR_OK && !GROW(r->plan->callbacks, r->plan->n_callbacks, &r->callback_room))
+        status = cr_no_memory("record");
     if (status != CR_OK) {
         if (done) done(ctx);
         return status;
@@ -644,7 +643,7 @@ static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, boo
     }
     if (r) cr_modes.recording = 0;
     if (r) *noted = r->failed ? keep_context(r, w) : note_host(r, w, tensors);
-    cr_status status = !r || *noted ? CR_OK : no_memory();
+    cr_status status = !r || *noted ? CR_OK : cr_no_memory("record");
     if (status == CR_OK) status = cr_host_run(NULL, w);
     for (int i = w->n; i < n; i++) {
         cr_count_write(tensors[i]);
@@ -666,7 +665,7 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
     else if ((n && !in) || (n_out && !out)) status = cr_fail_null(op, "the tensors");
     const cr_tensor **tensors = status == CR_OK ? malloc(sizeof *tensors * (size_t)(n + n_out + 1)) : NULL;
     cr_host_work *w = status == CR_OK ? malloc(cr_host_bytes(n, n_out)) : NULL;
-    if (status == CR_OK && (!tensors || !w)) status = no_memory();
+    if (status == CR_OK && (!tensors || !w)) status = cr_no_memory("record");
     if (status == CR_OK) {
         *w = (cr_host_work){.n = n, .n_out = n_out, .f = f, .ctx = ctx, .done = done};
         for (int i = 0; i < n; i++) tensors[i] = in[i];
@@ -696,7 +695,7 @@ static cr_status find_leaves(recording *r, int n_in, const cr_tensor *const *in,
     cr_plan *p = r->plan;
     cr_node **stops = malloc(sizeof *stops * (size_t)(n_in + 1)), **roots = malloc(sizeof *roots * (size_t)(n_out + 1));
     int n_stops = 0, n_roots = 0;
-    cr_status status = stops && roots ? CR_OK : no_memory();
+    cr_status status = stops && roots ? CR_OK : cr_no_memory("record");
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (p->inputs[i].in_graph) stops[n_stops++] = in[i]->node;
     for (int i = 0; i < n_out && status == CR_OK; i++)
@@ -719,7 +718,7 @@ static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *ou
     c->of = calloc((size_t)n + 1, sizeof *c->of);
     c->given = calloc((size_t)n + 1, sizeof *c->given);
     p->cotangents = results(n);
-    if (!c->of || !c->given || !p->cotangents) return no_memory();
+    if (!c->of || !c->given || !p->cotangents) return cr_no_memory("record");
     for (int i = 0; i < n; i++, p->n_cotangents++) {
         p->cotangents[i] = (cr_result){.buffer = -1, .absent = true};
         if (!p->outputs[i].in_graph) continue;
@@ -728,7 +727,7 @@ static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *ou
         cr_modes.recording = r->id;
         if (!g) return cr_error_status();
         const int k = add_buffer(r, g->storage, CR_BUFFER_INPUT);
-        if (k < 0) return no_memory();
+        if (k < 0) return cr_no_memory("record");
         p->cotangents[i] = (cr_result){.buffer = k, .array = g->array};
         p->cotangents[i].array.storage = NULL;
         c->of[c->n] = outputs[i];
@@ -743,7 +742,7 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     const cr_tensor **of = malloc(sizeof *of * (size_t)(n_in + p->n_captured + 1));
     cr_tensor **grads = calloc((size_t)(n_in + p->n_captured) + 1, sizeof *grads);
     p->gradients = results(n_in + p->n_captured);
-    cr_status status = of && grads && p->gradients ? CR_OK : no_memory();
+    cr_status status = of && grads && p->gradients ? CR_OK : cr_no_memory("record");
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (cr_takes_gradient(p, i)) of[n++] = in[i];
     n_ends = n;
@@ -755,7 +754,8 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
         const bool absent = i < n_in && !cr_takes_gradient(p, i);
-        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i])) status = no_memory();
+        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i]))
+            status = cr_no_memory("record");
     }
     free(of);
     free(grads);
@@ -785,9 +785,9 @@ static cr_status record_backward(recording *r, int n_in, const cr_tensor *const 
 
 static cr_status place_outputs(recording *r, int n, const cr_tensor *const *outputs) {
     cr_plan *p = r->plan;
-    if (!(p->outputs = results(n))) return no_memory();
+    if (!(p->outputs = results(n))) return cr_no_memory("record");
     for (int i = 0; i < n; i++, p->n_outputs++)
-        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return no_memory();
+        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return cr_no_memory("record");
     return CR_OK;
 }
 
@@ -798,7 +798,7 @@ static cr_status place_leaves(recording *r) {
         cr_result at;
         cr_leaf *leaf = &p->leaves[i];
         const cr_tensor *g = cr_grad_now(leaf->tensor);
-        if (!place_result(r, g, CR_READS, &at)) return no_memory();
+        if (!place_result(r, g, CR_READS, &at)) return cr_no_memory("record");
         leaf->buffer = at.buffer;
         leaf->keeps = !leaf->sets && g == (leaf->slot < 0 ? CR_NONE : r->in[leaf->slot]);
         p->leaves[i].grad = at.array;
@@ -928,7 +928,7 @@ static void fix_draws(cr_plan *p) {
 static cr_status put_first(recording *r) {
     cr_plan *p = r->plan;
     if (!r->n_first) return CR_OK;
-    if (!cr_grow(&p->steps, r->n_first + p->n_steps, &p->step_room, sizeof *p->steps)) return no_memory();
+    if (!cr_grow(&p->steps, r->n_first + p->n_steps, &p->step_room, sizeof *p->steps)) return cr_no_memory("record");
     memmove(p->steps + r->n_first, p->steps, sizeof *p->steps * (size_t)p->n_steps);
     memcpy(p->steps, r->first, sizeof *p->steps * (size_t)r->n_first);
     p->n_steps += r->n_first;
@@ -947,7 +947,7 @@ static cr_status check_inner_backward(const recording *r) {
 
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
-    if (r->failed) return cr_error() ? cr_error_status() : no_memory();
+    if (r->failed) return cr_error() ? cr_error_status() : cr_no_memory("record");
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
@@ -958,7 +958,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (status == CR_OK && *r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (status == CR_OK) status = one_thread(r);
     if (status == CR_OK) status = put_first(r);
-    if (status == CR_OK && r->failed) status = no_memory();
+    if (status == CR_OK && r->failed) status = cr_no_memory("record");
     return status;
 }
 

@@ -8,10 +8,6 @@
 #include "../core/utf8.h"
 #include "pipeline.h"
 
-static cr_status no_memory(const char *op, const char *path) {
-    return cr_fail(CR_NO_MEMORY, op, "no memory for the vocabulary of '%s'", path);
-}
-
 /* ---- reading ---- */
 static bool text_field(const cr_json *object, const char *key, const char **text, size_t *bytes) {
     const cr_json *v = cr_json_get(object, key);
@@ -41,7 +37,7 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
         if (v->integer > most) most = v->integer;
         bytes += v->key_bytes;
     }
-    if (!cr_words_reserve(words, most + 1, vocab->count, bytes)) return no_memory(op, path);
+    if (!cr_words_reserve(words, most + 1, vocab->count, bytes)) return cr_no_memory(op);
     for (const cr_json *v = vocab->first; v; v = v->next)
         if (!cr_words_add(words, (uint32_t)v->integer, v->key, v->key_bytes))
             return cr_fail(CR_IO, op, "'%s': two tokens have the id %lld, one of them is '%.40s'", path,
@@ -91,14 +87,14 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
     joined->bytes = 0;
     cr_out_put(joined, side[0], bytes[0]);
     cr_out_put(joined, side[1] + skipped, bytes[1] - skipped);
-    if (joined->failed) return no_memory(op, path);
+    if (joined->failed) return cr_no_memory(op);
     const uint32_t made = cr_words_find(&m->words, joined->text, joined->bytes);
     if (made == CR_NO_ID)
         return cr_fail(CR_IO, op, "'%s': merge %u makes '%.80s', which is not in the vocabulary", path, rank,
                        joined->text);
     if (rank_of && rank_of[made] == CR_NO_ID) rank_of[made] = rank;
     uint64_t *merge = cr_table_add(&m->merges, merge_key(id[0], id[1]));
-    if (!merge) return no_memory(op, path);
+    if (!merge) return cr_no_memory(op);
     *merge = (uint64_t)(rank_of ? rank_of[made] : rank) << 32 | made;
     return CR_OK;
 }
@@ -106,7 +102,7 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
 static cr_status read_merges(const char *op, const char *path, const cr_json *list, bool sentencepiece, cr_model *m) {
     if (!list || list->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, op, "'%s': its \"merges\" must be a list", path);
     uint32_t *rank_of = sentencepiece ? malloc((size_t)m->words.size * sizeof *rank_of) : NULL;
-    if (sentencepiece && !rank_of) return no_memory(op, path);
+    if (sentencepiece && !rank_of) return cr_no_memory(op);
     for (int64_t i = 0; rank_of && i < m->words.size; i++) rank_of[i] = CR_NO_ID;
     cr_out joined = {0};
     cr_status status = CR_OK;
@@ -185,7 +181,7 @@ static cr_status read_bpe(const char *op, const char *path, const cr_json *model
     m->fuse_unk = true_field(model, "fuse_unk");
     m->whole_words = true_field(model, "ignore_merges");
     if (m->prefix[0] || m->suffix[0]) m->byte_level = false;
-    if (status == CR_OK && m->byte_level && m->whole_words && !read_raw(m)) return no_memory(op, path);
+    if (status == CR_OK && m->byte_level && m->whole_words && !read_raw(m)) return cr_no_memory(op);
     return status;
 }
 
@@ -240,7 +236,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
     m->nodes = 1;
     if (!m->score || !m->ends || bytes > UINT32_MAX - 2 ||
         !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes))
-        return no_memory(op, path);
+        return cr_no_memory(op);
     m->ends[1] = CR_NO_ID;
     uint32_t id = 0;
     double least = INFINITY;
@@ -249,7 +245,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
         m->score[id] = word->next->number;
         if (m->score[id] < least) least = m->score[id];
         cr_words_add(&m->words, id, word->text, word->bytes);               /* of twins the first has the string */
-        if (word->bytes && !trie_add(m, id, word->text, word->bytes)) return no_memory(op, path);
+        if (word->bytes && !trie_add(m, id, word->text, word->bytes)) return cr_no_memory(op);
     }
     m->unk_score = least - 10;
     return CR_OK;
@@ -372,12 +368,7 @@ static bool merge_many(const cr_model *m, uint32_t *id, size_t *count) {
 }
 
 static bool reserve(cr_workspace *w, size_t symbols) {
-    if (w->n_symbols >= symbols) return true;
-    uint32_t *grown = realloc(w->symbols, (symbols + symbols / 2) * sizeof *grown);
-    if (!grown) return false;
-    w->symbols = grown;
-    w->n_symbols = symbols + symbols / 2;
-    return true;
+    return cr_grow(&w->symbols, (int64_t)symbols, &w->symbol_room, sizeof *w->symbols);
 }
 
 static bool lacks_unk(const cr_model *m, cr_workspace *w) {

@@ -199,7 +199,7 @@ struct cr_workspace {
     cr_regex_room *regex;
     struct cr_piece *cache;
     cr_out text[CR_STEPS + 4];                      /* one for each step that changes text; the last two: normalizers */
-    uint32_t *symbols; size_t n_symbols;            /* BPE and Unigram */
+    uint32_t *symbols; int64_t symbol_room;         /* BPE and Unigram */
     const char *wrong;                              /* why it failed */
 };
 cr_workspace *cr_workspace_take(cr_pipeline *p);    /* one that no other thread uses; NULL: no memory */
