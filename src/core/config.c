@@ -39,7 +39,7 @@ static struct {
     {.name = "CHAINRULE_MPI",
      .doc = "path of an MPI library, or off: disables communication between processes of mpirun"},
     {.name = "CHAINRULE_PATIENCE",
-     .doc = "seconds after which a silent process of mpirun counts as lost and the others stop; default: 8; off: never"},
+     .doc = "seconds after which a silent process of mpirun counts as lost and the others stop (8); off: never"},
     {.name = "CHAINRULE_GPU_MEMORY",
      .doc = "memory limit of one GPU in MiB, tensors and cache; default: all of it, 4096 for a software GPU"},
     {.name = "CHAINRULE_GPU_POOL",
