@@ -17,7 +17,7 @@ const char *shell_word(const char *text, char out[4200]);  /* for a command to p
 /* ---- options.c: one table per command; it parses, checks and prints the help */
 /* in a run's checkpoint; fixed: --resume cannot change it */
 typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;
-typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
+typedef struct file_list { const char **path; int n; int64_t room; } file_list;        /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
     bool *flag;                                     /* one of these five: the variable to set, which has the default */

@@ -214,7 +214,7 @@ int cli_quantize(int argc, char **argv) {
     char weights[4096], home[4096];
     model_kind kind;
     if (!model_find(from, weights, home, &kind) || !may_write(out, false)) return CLI_FAILED;
-    const file_list files = {&text, 1};
+    const file_list files = {.path = &text, .n = 1};
     uint32_t *ids = text ? calibration(home, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(weights, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;

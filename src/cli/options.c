@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../io/json.h"
 
 option *option_find(const command *c, const char *name) {
@@ -61,12 +62,10 @@ static bool set_number(option *o, const char *text, char *why, size_t room) {
 }
 
 static bool add_file(file_list *l, const char *path, char *why, size_t room) {
-    const char **grown = realloc(l->path, (size_t)(l->n + 1) * sizeof *grown);
-    if (!grown) {
+    if (!cr_grow(&l->path, l->n + 1, &l->room, sizeof *l->path)) {
         snprintf(why, room, "has more files than memory");
         return false;
     }
-    l->path = grown;
     l->path[l->n++] = path;
     return true;
 }

@@ -61,7 +61,7 @@ static cr_status set_aside(run *r, partials *p) {
     const int64_t n = cr_params_count(r->weights.trained);
     partial *next = &p->at[p->n];
     *next = (partial){calloc((size_t)n + 1, sizeof *next->grad)};
-    if (!next->grad) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    if (!next->grad) return cr_no_memory(r->command->name);
     p->n++;
     cr_status status = CR_OK;
     for (int64_t k = 0; k < n && status == CR_OK; k++) {
@@ -116,7 +116,7 @@ static cr_status update(run *r) {
 /* The step as it is, or as a recording sees it. */
 static cr_status run_step_now(run *r) {
     cr_tensor **each = calloc((size_t)r->s->accumulate, sizeof *each);
-    cr_status status = each ? CR_OK : cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    cr_status status = each ? CR_OK : cr_no_memory(r->command->name);
     partials waiting = {.n = 0};
     cr_tree order = {.leaves = r->s->accumulate};
     cr_scope_begin();
@@ -163,7 +163,7 @@ static cr_status replay_or_run(run *r) {
 static cr_status fetch(run *r) {
     if (!r->task->loss_of) return CR_OK;
     r->update.inputs = calloc(2 * (size_t)r->s->accumulate, sizeof *r->update.inputs);
-    if (!r->update.inputs) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    if (!r->update.inputs) return cr_no_memory(r->command->name);
     cr_status status = CR_OK;
     for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++)
         status = r->task->fetch(r, &r->update.inputs[2 * i], &r->update.inputs[2 * i + 1]);

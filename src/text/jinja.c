@@ -436,7 +436,7 @@ static flow run(jinja *j, const jnodes *body, jscope *s, jout *o) {
 cr_template *cr_template_new(const char *text, size_t bytes) {
     if (!text) return cr_fail_null("chat_template", "the text"), NULL;
     cr_template *t = calloc(1, sizeof *t);
-    if (!t) return cr_fail(CR_NO_MEMORY, "chat_template", "out of memory"), NULL;
+    if (!t) return cr_no_memory("chat_template"), NULL;
     if (setjmp(t->j.failed)) {
         cr_fail(CR_BAD_VALUE, "chat_template", "%s", t->j.message);
         cr_template_free(t);
@@ -471,7 +471,7 @@ char *cr_template_render(const cr_template *t, const char *variables, size_t byt
     if (!root) return NULL;
     char *text = NULL;
     jinja *j = calloc(1, sizeof *j);
-    if (!j) cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (!j) cr_no_memory(op);
     else if (root->kind != CR_JSON_OBJECT) cr_fail(CR_BAD_VALUE, op, "the variables must be a JSON object");
     else if (setjmp(j->failed)) cr_fail(CR_BAD_VALUE, op, "%s", j->message);
     else {
@@ -483,7 +483,7 @@ char *cr_template_render(const cr_template *t, const char *variables, size_t byt
             free(text);
             free(at);
             text = NULL;
-            cr_fail(CR_NO_MEMORY, op, "out of memory");
+            cr_no_memory(op);
         } else {
             if (o.bytes) memcpy(text, o.s, o.bytes);
             text[o.bytes] = 0;
