@@ -13,7 +13,7 @@ enum { RUN_KEPT = 64 };
 
 typedef struct settings {
     file_list data, validation;
-    const char *model, *targets;                    /* finetune: with --lora 0 all weights train */
+    const char *model, *form, *targets;                    /* finetune: with --lora 0 all weights train */
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
@@ -180,11 +180,19 @@ bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
 
 /* ---- generate.c, chat.c: text from a model */
+enum { MAX_ENDS = 64 };
 typedef struct opened {
     cr_lm *model; cr_tokenizer *tokenizer;
     char home[4096];                                /* the tokenizer's folder, or the GGUF file that it is in */
+    cr_chat *chat;                                  /* of open_chat */
+    uint32_t end[MAX_ENDS]; int64_t ends;                 /* tokens that end a text, within the model's vocabulary */
 } opened;
 bool open_model(const char *dir, const char *device, opened *o);           /* false: message printed */
+/* How the model is asked.  form: --template, a name or a file, or NULL; adapter: a folder whose template comes before
+ * the model's, or NULL; answers: o->end has what ends an answer too.  False: message printed. */
+bool open_chat(opened *o, const char *adapter, const char *form, bool answers);
+void say_chat(const opened *o, FILE *out);          /* two lines: the template, the special tokens */
+option option_template(const char **form);
 void close_model(opened *o);
 reader reader_of(const opened *o, int64_t context);                        /* samples.c */
 

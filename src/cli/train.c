@@ -204,6 +204,7 @@ static void say_what(const run *r) {
     count_text((double)cr_tokens_count(r->data.val), val);
     count_text((double)cr_params_numel(r->weights.trained), size);
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
+    printf("tokens  of text only: names of special tokens are text, nothing stands around it; no template\n");
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
            (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
