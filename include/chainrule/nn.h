@@ -436,8 +436,8 @@ const char   *cr_chat_source(const cr_chat *c); /* where it is from: "chat_templ
 const char   *cr_chat_token(const cr_chat *c, const char *role);
                             /* "bos_token", "eos_token"...; borrowed; NULL: there is none */
 int64_t       cr_chat_ends(const cr_chat *c, bool answer, uint32_t *ids, int64_t room);
-                            /* the tokens that end a text; answer: also what the template puts behind
-                               an answer; returns how many, writes at most room */
+                            /* the tokens that end a text; answer: also what the template puts
+                               behind an answer; returns how many, writes at most room */
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped: as cr_load's */

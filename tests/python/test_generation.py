@@ -493,6 +493,38 @@ def test_asked_as_it_was_trained(tmp_path: Path) -> None:
 
 
 @needs_program
+def test_the_template_ends_an_answer(tmp_path: Path) -> None:
+    """The special token that a template puts behind an answer ends one, and no other text; a tokenizer that puts an end
+    token behind a text gives it to a completion once."""
+    names = ["</s>", "<s>"]
+    Tokenizer.train_bpe(b"one two three " * 20, 270, special_tokens=names).save(tmp_path / "trained.json")
+    trained = json.loads((tmp_path / "trained.json").read_text())
+    around = {"single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]}
+    special = {"</s>": {"id": "</s>", "ids": [0], "tokens": ["</s>"]}}
+    trained["post_processor"] = {"type": "TemplateProcessing", **around, "pair": [], "special_tokens": special}
+    plain = Tokenizer.from_file(tmp_path / "trained.json")
+    model = small("llama", vocabulary=len(plain), context=128)
+    model.pretrained = {"eos_token_id": 0}
+    at = folder(model, tmp_path / "m")
+    made = list(model.generate(plain.encode("two"), 16, 0.0, stop=()))
+    end = next(i for i in range(2, 16) if made[i] not in made[:i])
+    (name,) = (word for word, id in trained["model"]["vocab"].items() if id == made[end])
+    trained["added_tokens"].append({"id": made[end], "content": name, "special": True})
+    (at / "tokenizer.json").write_text(json.dumps(trained))
+    ends = "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}{{ END }}{% endif %}{% endfor %}"
+    (at / "chat_template.jinja").write_text(ends.replace("END", json.dumps(name)))
+    t = Tokenizer.from_pretrained(at)
+    assert t._chat().said.ends == (0,) and t._chat().said.answer_ends == (0, made[end])
+    greedy = ["--model", at, "--temperature", 0, "--tokens", 16]
+    assert program("chat", *greedy, input=b"two\n").stdout == t.decode_bytes(made[:end]) + b"\n"
+
+    data = tmp_path / "d.jsonl"
+    data.write_text(json.dumps({"prompt": "one", "completion": " two"}))
+    found = json.loads(program("eval", "--model", at, "--data", data, "--json").stdout)
+    assert found["tokens"] == len(t.encode(" two")) + 1 == cr.models.evaluate(model, t, data)["tokens"]
+
+
+@needs_program
 def test_finetune_and_eval_say_how_they_ask(tmp_path: Path) -> None:
     """Once; the adapter's folder has the template that --template chose, and chat takes it from there."""
     at, data = chat_model(tmp_path), tmp_path / "c.jsonl"

@@ -235,6 +235,17 @@ def test_the_program_needs_only_the_file(tmp_path: Path) -> None:
     }
 
 
+def test_end_tokens_of_a_file(tmp_path: Path) -> None:
+    """eos, eot and eom, and the special tokens that llama.cpp takes for ends by their names."""
+    names = ["<s>", "</s>", "<|im_end|>", "<end_of_turn>", "<x>"]
+    tokenizer = Tokenizer.train_bpe(TEXT, 400, special_tokens=names)
+    said = {"bos_token_id": 0, "eos_token_id": 1, "eot_token_id": 4}
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in said.items()}
+    made("llama").save_gguf(tmp_path / "m.gguf", "f32", metadata=metadata, tokenizer=tokenizer)
+    assert Tokenizer.from_file(tmp_path / "m.gguf")._chat().said.ends == (1, 4, 2, 3)
+    assert models.from_pretrained(tmp_path / "m.gguf").ends == (1, 4)
+
+
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
 def test_the_program_writes_the_tokenizer(tmp_path: Path) -> None:
     """export takes the tokenizer of the folder, or that of the GGUF file; says where llama.cpp knows none."""
