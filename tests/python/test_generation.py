@@ -470,10 +470,10 @@ def test_asked_as_it_was_trained(tmp_path: Path) -> None:
     assert again.ends == (1, made[at_end]) and list(again.generate(ids, 16, 0.0)) == made[: at_end + 1]
     assert list(again.generate(ids, 16, 0.0, stop=())) == made
 
-    asked = t.apply_chat_template([{"role": "user", "content": "two"}], add_generation_prompt=True)
-    assert (
-        t.decode(asked).startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\ntwo") and 0 not in asked
-    )
+    two = [{"role": "user", "content": "two"}]
+    asked: Any = t.apply_chat_template(two, add_generation_prompt=True)
+    assert t.decode(asked).startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\ntwo")
+    assert 0 not in asked  # the template writes no <s>
 
     def answer(asked: Any) -> bytes:
         ends = (*again.ends, 3)  # and <|im_end|>, which the template puts behind an answer
@@ -486,9 +486,7 @@ def test_asked_as_it_was_trained(tmp_path: Path) -> None:
         words = ["--template", form] if form else []
         done = program("chat", *greedy, *words, input=b"two\n")
         assert (b"no template: chatml, by its special tokens" in done.stderr) == (form is None)
-        asked = t.apply_chat_template(
-            [{"role": "user", "content": "two"}], chat_template=name, add_generation_prompt=True
-        )
+        asked = t.apply_chat_template(two, chat_template=name, add_generation_prompt=True)
         assert done.stdout == answer(asked)
 
 
