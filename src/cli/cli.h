@@ -98,6 +98,7 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]);
 /* links or copies the files of a model's tokenizer, in place of older ones, or writes a GGUF file's; false: message
  * printed */
 bool copy_companions(const char *model, const char *to);
+bool write_template(const cr_chat *c, const char *to);              /* chat_template.jinja; false: message printed */
 
 /* ---- samples.c: text and JSON lines as samples; tokens, and the targets that count */
 typedef struct sample { int64_t at, length, counted, bytes; } sample;      /* bytes: of the text that counts */
@@ -110,7 +111,7 @@ typedef struct samples {
 } samples;
 typedef struct reader {
     const cr_tokenizer *tokenizer;
-    const char *chat;                               /* cr_chat_format; NULL: "role: content" lines */
+    const cr_chat *chat;
     int64_t eos, context;                           /* eos: ends texts and completions, -1: none */
     bool truncate, questions;                       /* cut samples at the context; accept questions */
 } reader;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../io/json.h"
 
 /* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
@@ -26,12 +27,12 @@ static bool join(const char *dir, const char *name, char out[4096]) {
 }
 
 cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
-    folder_of(model, home);
-    cr_tokenizer *t = cr_tokenizer_load(home);
-    if (t || cr_os_is_directory(model)) return t;
-    cr_error_clear();
     snprintf(home, 4096, "%s", model);
-    return cr_tokenizer_load(model);
+    cr_tokenizer *t = cr_tokenizer_load(model);
+    if (t || cr_os_is_directory(model)) return t;
+    cr_error_clear();                               /* a file without a tokenizer, or with one that is not known here */
+    folder_of(model, home);
+    return cr_tokenizer_load(home);
 }
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
@@ -43,28 +44,47 @@ static bool write_text(const char *to, const char *name, const char *text, size_
     return good;
 }
 
-/* What else a GGUF file says: the template of conversations, and the tokens that begin and end a text. */
-static bool write_said(const char *gguf, const char *to) {
-    char *said = cr_gguf_entries(gguf, "tokenizer."), ids[160] = "{", key[64];
-    cr_json *root = said ? cr_json_parse("tokenizer", gguf, said, strlen(said)) : NULL;
-    const cr_json *template = cr_json_get(root, "tokenizer.chat_template");
-    static const char *const roles[] = {"bos_token_id", "eos_token_id"};
-    bool good = root && (!template || template->kind != CR_JSON_STRING ||
-                         write_text(to, "chat_template.jinja", template->text, template->bytes));
-    size_t n = 1;
-    for (int i = 0; i < 2 && root; i++) {
-        snprintf(key, sizeof key, "tokenizer.ggml.%s", roles[i]);
-        const cr_json *id = cr_json_get(root, key);
-        if (id && id->integral)
-            n += (size_t)snprintf(ids + n, sizeof ids - n, "%s\"%s\": %lld", n > 1 ? ", " : "", roles[i],
-                                  (long long)id->integer);
+bool write_template(const cr_chat *c, const char *to) {
+    const char *text = cr_chat_template(c);
+    return !text || write_text(to, "chat_template.jinja", text, strlen(text));
+}
+
+/* {"bos_token": "<s>", ...} for the roles that a model has. */
+static bool write_roles(const cr_chat *c, const char *to) {
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    cr_out o = {0};
+    for (int i = 0; i < 4; i++) {
+        const char *token = cr_chat_token(c, roles[i]);
+        if (!token) continue;
+        cr_out_format(&o, "%s\"%s\": ", o.bytes ? ", " : "{", roles[i]);
+        cr_out_string(&o, token, strlen(token));
     }
-    if (good && n > 1) {
-        n += (size_t)snprintf(ids + n, sizeof ids - n, "}\n");
-        good = write_text(to, "generation_config.json", ids, n);
-    }
-    cr_json_free(root);
-    cr_free(said);
+    const bool any = o.bytes;
+    cr_out_put(&o, "}\n", 2);
+    const bool good = o.failed ? cli_fail("no memory") == CLI_OK
+                               : !any || write_text(to, "tokenizer_config.json", o.text, o.bytes);
+    cr_out_free(&o);
+    return good;
+}
+
+/* What else a GGUF file says: the template of conversations, the special tokens, and those that end a text. */
+static bool write_said(const char *gguf, const cr_tokenizer *t, const char *to) {
+    cr_chat *c = cr_chat_open(gguf, t, NULL);
+    uint32_t ends[64];
+    cr_out o = {0};
+    const int64_t n = cr_chat_ends(c, false, ends, 64);
+    const char *bos = cr_chat_token(c, "bos_token");
+    if (bos) cr_out_format(&o, "\"bos_token_id\": %lld, ", (long long)cr_tokenizer_find(t, bos, strlen(bos)));
+    for (int64_t i = 0; i < n && i < 64; i++)
+        cr_out_format(&o, "%s%u", i ? ", " : n > 1 ? "\"eos_token_id\": [" : "\"eos_token_id\": ", (unsigned)ends[i]);
+    cr_out ids = {0};
+    if (n) cr_out_format(&ids, "{%s%s}\n", o.text, n > 1 ? "]" : "");
+    bool good = c ? !o.failed && !ids.failed : (cli_fail_library(), false);
+    good = good && (cr_chat_name(c) || write_template(c, to)) && write_roles(c, to) &&
+           (!n || write_text(to, "generation_config.json", ids.text, ids.bytes));
+    cr_out_free(&ids);
+    cr_out_free(&o);
+    cr_chat_free(c);
     return good;
 }
 
@@ -73,8 +93,9 @@ static bool write_tokenizer(const char *gguf, const char *to) {
     char file[4096];
     cr_tokenizer *t = cr_tokenizer_load(gguf);
     const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
+    const bool good = status == CR_OK ? write_said(gguf, t, to) : (cli_fail_library(), false);
     cr_tokenizer_free(t);
-    return status == CR_OK ? write_said(gguf, to) : (cli_fail_library(), false);
+    return good;
 }
 
 bool copy_companions(const char *model, const char *to) {

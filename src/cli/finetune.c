@@ -23,7 +23,7 @@ typedef struct tune {
 } tune;
 
 /* ---- options */
-enum { OWN = 9, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
+enum { OWN = 10, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
 
 static settings tune_default(void) {
     settings s = settings_default();
@@ -42,6 +42,9 @@ static settings tune_default(void) {
 }
 
 static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPTIONS]) {
+    option form = option_template(&s->form);
+    form.kept = KEPT_FIXED;
+    form.before = "";
     const option own[OWN] = {
         {.name = "model", .text = &s->model, .what = "DIR", .group = "Model and data", .kept = KEPT_FIXED,
          .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
@@ -59,6 +62,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
          .help = "share of the adapter's inputs dropped while training"},
         {.name = "context", .integer = &s->context, .group = "Batch", .kept = KEPT_FIXED, .max = 0x1p31 - 1,
          .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
+        form,
         {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
          .help = "cut longer samples instead of refusing"},
     };
@@ -144,7 +148,7 @@ static bool has_codes(const cr_params *p) {
 static bool open_all(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
-    if (!open_model(s->model, s->device, &t->o)) return false;
+    if (!open_model(s->model, s->device, &t->o) || !open_chat(&t->o, NULL, s->form, false)) return false;
     r->data.tokenizer = t->o.tokenizer;
     if (!s->lora && has_codes(cr_lm_params(t->o.model)))
         return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
@@ -185,6 +189,7 @@ static bool say_what(const tune *t, const run_memory *need, bool known) {
     count_text((double)counted, tokens);
     printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
            (long long)n, tokens, (long long)length);
+    say_chat(&t->o, stdout);
     count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
     count_text(need->count, trained);
     printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
@@ -219,7 +224,10 @@ static bool prepare(tune *t) {
     if (!open_all(t) || !estimate(t, &need, &known) || !say_what(t, &need, known)) return false;
     if (!make_objects(t) || (r->s->resume && !run_restore(r))) return false;
     for (int64_t i = 0; i < r->at.batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
-    return run_folder(r) && (r->s->resume || copy_companions(r->s->model, r->s->out));
+    if (!run_folder(r)) return false;
+    if (r->s->resume) return true;
+    const bool own = cr_chat_name(t->o.chat) || r->s->form;      /* a template that the folder has not */
+    return copy_companions(r->s->model, r->s->out) && (!own || write_template(t->o.chat, r->s->out));
 }
 
 /* ---- batches */
@@ -343,6 +351,7 @@ int cli_finetune(int argc, char **argv) {
         if (code == CLI_OK) code = finetune(&t);
     }
     run_close(&t.r);
+    cr_chat_free(t.o.chat);
     cr_lm_free(t.o.model);                          /* its tokenizer is the run's */
     samples_free(&t.train);
     samples_free(&t.val);

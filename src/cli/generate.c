@@ -119,8 +119,10 @@ void generation_close(generation *g) {
 /* ---- the command */
 static cr_status generate(generation *g, const corpus *prompt, const char *stop, cr_cache *cache) {
     int64_t n;
-    uint32_t *ids = encode(g->main.tokenizer, prompt->bytes, prompt->n, &n);
-    writer w = {.decoder = ids ? cr_decoder_new(g->main.tokenizer) : NULL, .stop = stop};
+    const cr_encoding how = {.all_special = true, .add_special = true};
+    uint32_t *ids = cr_tokenizer_encode_special(g->main.tokenizer, prompt->bytes, prompt->n, &how, &n);
+    writer w = {.decoder = ids ? cr_decoder_new(g->main.tokenizer) : NULL, .stop = stop, .silent = g->main.end,
+                .n_silent = g->main.ends};
     cr_status status = w.decoder ? CR_OK : cr_error_status();
     if (w.decoder) {
         size_t bytes;
@@ -149,7 +151,7 @@ static bool read_prompt(const wanted *w, corpus *prompt) {
     *prompt = (corpus){0};
     if (input && !corpus_input(prompt)) return false;
     const char *name = w->prompt_file;
-    if (name && !corpus_read(&(file_list){&name, 1}, prompt)) return false;
+    if (name && !corpus_read(&(file_list){.path = &name, .n = 1}, prompt)) return false;
     if ((input || w->prompt_file) && prompt->n && prompt->bytes[prompt->n - 1] == '\n') prompt->n--;
     if (input || w->prompt_file) return true;
     const char *text = w->text ? w->text : "\n";
@@ -161,7 +163,9 @@ static bool read_prompt(const wanted *w, corpus *prompt) {
 
 /* With a cache file: the cache in it is used, and holds the text afterwards. */
 static int generate_all(generation *g, const wanted *w, const corpus *prompt) {
-    if (!generation_open(g)) return CLI_FAILED;
+    if (!generation_open(g) || !open_chat(&g->main, NULL, NULL, false)) return CLI_FAILED;
+    g->o.stop = g->main.end;
+    g->o.n_stop = g->main.ends;
     cr_cache *cache = NULL;
     const char *file = w->cache_file;
     if (file) {

@@ -1,9 +1,11 @@
 /* model.c - what --model names: a run, a checkpoint in one, a folder of Hugging Face, or a GGUF file. */
 #include "run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/json.h"
 
 static const char kinds[] = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file";
 
@@ -89,7 +91,95 @@ bool open_model(const char *path, const char *device, opened *o) {
     return true;
 }
 
+/* ---- how it is asked */
+/* The text of --template: of the file of that name, else the name itself; owned; NULL: message printed. */
+static char *form_text(const char *form) {
+    cr_mapping m;
+    const bool file = cr_os_exists(form);
+    if (file && !cr_os_map(form, &m)) return cli_fail("cannot read '%s': %s", form, cr_os_error()), NULL;
+    const size_t n = file ? m.bytes : strlen(form);
+    char *text = malloc(n + 1);
+    if (text && n) memcpy(text, file ? (const char *)m.data : form, n);
+    if (text) text[n] = 0;
+    else cli_fail("no memory for a template of %zu bytes", n);
+    if (file) cr_os_unmap(&m);
+    return text;
+}
+
+static void add_end(opened *o, int64_t id) {
+    for (int64_t i = 0; i < o->ends; i++) if (o->end[i] == id) return;
+    if (id >= 0 && id < cr_lm_vocabulary(o->model) && o->ends < MAX_ENDS) o->end[o->ends++] = (uint32_t)id;
+}
+
+/* Those of the model's configuration: an imported folder has no config.json. */
+static void add_config_ends(opened *o) {
+    const char *text = cr_lm_config(o->model);
+    cr_json *root = cr_json_parse("data", "config.json", text, strlen(text));
+    const cr_json *v = root ? cr_json_get(root, "eos_token_id") : NULL;
+    if (v && v->integral) add_end(o, v->integer);
+    for (const cr_json *e = v && v->kind == CR_JSON_ARRAY ? v->first : NULL; e; e = e->next)
+        if (e->integral) add_end(o, e->integer);
+    cr_json_free(root);
+}
+
+bool open_chat(opened *o, const char *adapter, const char *form, bool answers) {
+    uint32_t end[MAX_ENDS];
+    char path[4200];
+    if (form && !*form) form = NULL;
+    if (!form && adapter && has_file(adapter, "chat_template.jinja")) {
+        snprintf(path, sizeof path, "%s/chat_template.jinja", adapter);
+        form = path;
+    }
+    char *text = form ? form_text(form) : NULL;
+    if (form && !text) return false;
+    o->chat = cr_chat_open(o->home, o->tokenizer, text);
+    free(text);
+    if (!o->chat) return cli_fail_library(), false;
+    const int64_t n = cr_chat_ends(o->chat, answers, end, MAX_ENDS);
+    for (int64_t i = 0; i < n && i < MAX_ENDS; i++) add_end(o, end[i]);
+    add_config_ends(o);
+    return true;
+}
+
+/* A token by its name, else its number. */
+static void say_token(const opened *o, FILE *out, const char *before, uint32_t id) {
+    size_t n = 0;
+    const char *name = cr_tokenizer_name(o->tokenizer, id, &n, NULL);
+    cr_error_clear();
+    if (name) fprintf(out, "%s%.*s", before, (int)n, name);
+    else fprintf(out, "%s%u", before, (unsigned)id);
+}
+
+void say_chat(const opened *o, FILE *out) {
+    const char *source = cr_chat_source(o->chat), *name = cr_chat_name(o->chat);
+    if (!source) fprintf(out, "chats   no template\n");
+    else fprintf(out, "chats   template %s%s%s\n", name ? name : "of ", name ? ", by " : "", source);
+    int64_t n = 0;
+    const int64_t at = cr_tokenizer_find(o->tokenizer, "a", 1);
+    uint32_t *ids = cr_tokenizer_encode_special(o->tokenizer, "a", 1, &(cr_encoding){.add_special = true}, &n);
+    cr_error_clear();                               /* a tokenizer of characters may lack this one */
+    fprintf(out, "tokens ");
+    bool inside = false;
+    for (int64_t i = 0; i < n; i++) {
+        size_t bytes;
+        bool special = false;
+        const bool named = (int64_t)ids[i] != at && cr_tokenizer_name(o->tokenizer, ids[i], &bytes, &special);
+        if (!named || !special) inside = true;
+        else say_token(o, out, inside ? " after a text " : " before a text ", ids[i]);
+    }
+    cr_free(ids);
+    for (int64_t i = 0; i < o->ends; i++) say_token(o, out, i ? ", " : " end ", o->end[i]);
+    fprintf(out, "\n");
+}
+
+option option_template(const char **form) {
+    return (option){.name = "template", .text = form, .what = "NAME|FILE",
+                    .help = "of conversations: chatml, llama2, llama3, mistral, or a file in Jinja; the model's when "
+                            "absent"};
+}
+
 void close_model(opened *o) {
+    cr_chat_free(o->chat);
     cr_lm_free(o->model);
     cr_tokenizer_free(o->tokenizer);
     *o = (opened){0};

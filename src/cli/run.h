@@ -16,7 +16,7 @@ typedef struct settings {
     file_list data, validation;
     struct cr_json *file;                           /* of --config, owned; texts point into it */
     const char *config;
-    const char *model, *targets;                    /* finetune: with --lora 0 all weights train */
+    const char *model, *form, *targets;                    /* finetune: with --lora 0 all weights train */
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
@@ -209,11 +209,19 @@ bool model_find(const char *path, char weights[4096], char home[4096], model_kin
 void folder_of(const char *path, char out[4096]);   /* the folder that holds a file, or the folder itself */
 
 /* ---- generate.c, chat.c: text from a model */
+enum { MAX_ENDS = 64 };
 typedef struct opened {
     cr_lm *model; cr_tokenizer *tokenizer;
     char home[4096];                                /* the tokenizer's folder, or the GGUF file that it is in */
+    cr_chat *chat;                                  /* of open_chat */
+    uint32_t end[MAX_ENDS]; int64_t ends;                 /* tokens that end a text, within the model's vocabulary */
 } opened;
 bool open_model(const char *path, const char *device, opened *o);           /* false: message printed */
+/* How the model is asked.  form: --template, a name or a file, or NULL; adapter: a folder whose template comes before
+ * the model's, or NULL; answers: o->end has what ends an answer too.  False: message printed. */
+bool open_chat(opened *o, const char *adapter, const char *form, bool answers);
+void say_chat(const opened *o, FILE *out);          /* two lines: the template, the special tokens */
+option option_template(const char **form);
 void close_model(opened *o);
 reader reader_of(const opened *o, int64_t context);                        /* samples.c */
 

@@ -266,6 +266,7 @@ static bool say_what(const run *r) {
     count_text(need.count, size);
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val,
            (long long)cr_tokens_vocabulary(r->data.tokens));
+    printf("tokens  of text only: names of special tokens are text, nothing stands around it; no template\n");
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
            (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
