@@ -47,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     stats = terminalreporter.stats
+    seconds: Counter[str] = Counter()
+    for report in (report for reports in stats.values() for report in reports if hasattr(report, "duration")):
+        seconds[Path(report.nodeid.split("::")[0]).name] += report.duration
+    for file, spent in seconds.items():
+        terminalreporter.write_line(f"seconds {file} {spent:.1f}")
     for report in stats.get("skipped", []):
         where, _, why = (
             report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))
