@@ -254,6 +254,7 @@ def checks(environment: dict[str, str]) -> list[Job]:
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
         "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
+        "notebooks are current": [sys.executable, "tools/notebooks.py", "--check"],
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
         "mypy": [*mypy, "--strict", *map(str, tools + tests)],
         "mypy of the package": [*mypy, "--strict", "--python-version", "3.11", "python/chainrule"],

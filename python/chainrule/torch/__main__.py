@@ -9,32 +9,8 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, TracebackType
-from typing import Any
 
-from . import _advice, _alias
-
-
-def prepare() -> None:
-    """``torch`` is chainrule's from now on; printed names are PyTorch's; processes that are spawned do the same."""
-    import multiprocessing.spawn as spawn
-
-    import chainrule
-
-    _alias.install_alias()
-    chainrule._core._namespace("torch")
-    sys.excepthook = explained
-    if hasattr(spawn.get_command_line, "chainrule"):
-        return
-    command_line = spawn.get_command_line
-
-    def prepared(**options: Any) -> list[str]:
-        found = command_line(**options)
-        at = found.index("-c") + 1
-        found[at] = "import chainrule.torch.__main__ as m; m.prepare(); " + found[at]
-        return found
-
-    prepared.chainrule = True  # type: ignore[attr-defined]
-    spawn.get_command_line = prepared
+from . import _advice, install
 
 
 def explained(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
@@ -83,7 +59,7 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         raise SystemExit(0 if arguments else 2)
-    prepare()
+    install()
     if arguments[0] == "-m":
         import runpy
 
