@@ -2,8 +2,8 @@
 
 use: python tools/notebooks.py [--check]        --check: says which are not current
 
-A block of Python or sh is a cell with the output that the page shows; the rest of the page is text, with links that lead
-from the notebook's folder."""
+A block of Python or sh is a cell with the output that the page shows; the rest of the page is text, with links that
+lead from the notebook's folder."""
 
 from __future__ import annotations
 

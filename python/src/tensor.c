@@ -187,8 +187,8 @@ static bool are_sizes(PyObject *args) {
     for (Py_ssize_t i = 0; i < n; i++)
         if (!PyLong_CheckExact(PyTuple_GetItem(args, i))) return false;
     if (n < 2) return false;
-    PyErr_Format(PyExc_TypeError, "Tensor(): takes data, not the sizes %R: chainrule.empty%R or chainrule.zeros%R makes "
-                 "a tensor of this shape", args, args, args);
+    PyErr_Format(PyExc_TypeError, "Tensor(): takes data, not the sizes %R: chainrule.empty%R or chainrule.zeros%R "
+                 "makes a tensor of this shape", args, args, args);
     return true;
 }
 

@@ -311,7 +311,8 @@ static PyType_Slot slots[] = {
     {Py_nb_power, (void *)op_pow},
     {Py_nb_negative, (void *)op_neg},
     {Py_tp_doc,
-     "Value(data, device=None, *, label='')\n--\n\nA number that remembers how it was computed: micrograd's Value, in double.  On a "
+     "Value(data, device=None, *, label='')\n--\n\n"
+     "A number that remembers how it was computed: micrograd's Value, in double.  On a "
      "GPU device too it is computed on the\n"
      "host, for one kernel launch costs a thousand multiplications; ValueBatch computes many on the device."},
     {0}};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 from conftest import BUILD, FULL, ROOT
 
 sys.path.append(str(ROOT / "tests"))
-import check_pages  # noqa: E402
+check_pages = importlib.import_module("check_pages")
 
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed (make oracle)")
 pytest.importorskip("ipykernel", reason="ipykernel is not installed (make oracle)")

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -393,10 +394,11 @@ def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     for package in ("graphviz", "matplotlib"):
         monkeypatch.setitem(sys.modules, package, None)
-    model = nn.Linear(2, 1)
-    for package, draw in (
-        ("graphviz", lambda: cr.viz.graph(Value(2.0) * 3)),
-        ("matplotlib", lambda: cr.viz.boundary(model, cr.randn(6, 2), cr.tensor([0, 1, 0, 1, 0, 1]))),
-    ):
+    model, labels = nn.Linear(2, 1), cr.tensor([0, 1, 0, 1, 0, 1])
+    draws: dict[str, Callable[[], Any]] = {
+        "graphviz": lambda: cr.viz.graph(Value(2.0) * 3),
+        "matplotlib": lambda: cr.viz.boundary(model, cr.randn(6, 2), labels),
+    }
+    for package, draw in draws.items():
         with pytest.raises(ModuleNotFoundError, match=rf"^\[viz\] needs {package}: pip install chainrule\[viz\]$"):
             draw()

@@ -21,6 +21,7 @@ from . import _alias, _missing, _names
 _alias.install_finder()
 
 from . import history as _history  # noqa: E402
+from ._install import install as install  # noqa: E402
 from ._memory import from_file as from_file  # noqa: E402
 from ._memory import over as _over  # noqa: E402
 from .history import (  # noqa: E402, F401
@@ -91,35 +92,6 @@ def __getattr__(name: str) -> _Any:
     if name == "torch":
         return _sys.modules[__package__]
     return _forward(name)
-
-
-def install() -> None:
-    """``import torch`` gives ``chainrule.torch`` from now on, in this process and in those that it starts with
-    multiprocessing; printed names are PyTorch's: what ``python -m chainrule.torch`` does before the script begins.
-    RuntimeError: PyTorch has been imported."""
-    import multiprocessing.spawn as spawn
-
-    from .__main__ import explained
-
-    there = _sys.modules.get("torch")
-    if there not in (None, _sys.modules[__name__]):
-        where = getattr(there, "__file__", "torch")
-        raise RuntimeError(f"[install] PyTorch is imported already: {where}; call it before the first `import torch`")
-    _alias.install_alias()
-    _cr._core._namespace("torch")
-    _sys.excepthook = explained
-    if hasattr(spawn.get_command_line, "chainrule"):
-        return
-    command_line = spawn.get_command_line
-
-    def prepared(**options: _Any) -> list[str]:
-        found = command_line(**options)
-        at = found.index("-c") + 1
-        found[at] = "import chainrule.torch as t; t.install(); " + found[at]
-        return found
-
-    prepared.chainrule = True  # type: ignore[attr-defined]
-    spawn.get_command_line = prepared
 
 
 # ---- functions that only ask, set or adapt ----

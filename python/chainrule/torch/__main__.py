@@ -8,29 +8,9 @@ In this process, and in those that it starts with multiprocessing, ``torch`` is 
 from __future__ import annotations
 
 import sys
-from types import ModuleType, TracebackType
+from types import ModuleType
 
-from . import _advice, install
-
-
-def explained(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
-    """Python's message of an exception that nothing caught, from the script's first line on; of a method that is
-    missing with what to use instead."""
-    import chainrule
-
-    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
-        trace = trace.tb_next
-    last, at = None, trace  # the script's last frame: those of this package behind it say nothing
-    while at is not None:
-        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_advice.PACKAGE):
-            last = at
-        at = at.tb_next
-    if last is not None and isinstance(problem, AttributeError | ImportError | NotImplementedError):
-        last.tb_next = None
-    if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
-        name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
-        problem.add_note(f"{name} is not in chainrule: {_advice.advice(name)}")
-    sys.__excepthook__(kind, problem.with_traceback(trace), trace)
+from ._install import install
 
 
 def run_script(path: str) -> None:
