@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/os.h"
@@ -57,6 +58,8 @@ static int help(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     cr_os_survive_file_limit();
+    /* Mesa's Vulkan layer asks the desktop for its GPU, and complains on stderr where there is none */
+    if (!getenv("XDG_RUNTIME_DIR") && !getenv("NODEVICE_SELECT")) cr_os_set_variable("NODEVICE_SELECT", "1");
     if (name && (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))) return help();
     if (name && !strcmp(name, "--version")) {
         printf("chainrule %s\n", cr_version());
