@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import inspect
 import os
 import platform
 import sys
@@ -116,7 +117,7 @@ def main() -> int:
             "load": round(os.getloadavg()[0], 1),
             "command": " ".join(["bench/run.py", *(["--quick"] if o.quick else []), "--only", name]),
         }
-        print(f"## {name}: {PARTS[name].__doc__}\n", flush=True)
+        print(f"## {name}: {inspect.getdoc(PARTS[name])}\n", flush=True)
         try:
             rows = PARTS[name](bench)
         except Missing as why:

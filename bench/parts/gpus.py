@@ -17,10 +17,10 @@ def curve(bench: Bench) -> list[Row]:
     gpus = [line.strip() for line in info().splitlines() if line.startswith(("  cuda:", "  webgpu:"))]
     if not gpus or not has_extension():
         raise Missing("no GPU, or no Python extension in this build (make deps)")
-    rows = []
+    device, rows = gpus[0].split()[0], []
     for kind, what in kinds.items():
-        for r in bench.script("gpu_curve.py", kind, *bench.quick_option)["rows"]:
-            group = f"{what}, on {gpus[0].split()[0]}"
+        for r in bench.script("gpu_curve.py", kind, "--device", device, *bench.quick_option)["rows"]:
+            group = f"{what}, on {device}"
             rows.append(Row(f"N = {r['size']:,}", "ms", r["gpu_ms"], {"cpu": r["cpu_ms"]}, group=group))
     return rows
 

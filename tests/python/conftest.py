@@ -25,7 +25,12 @@ sys.path.insert(0, str(BUILD / "python"))
 
 # The same examples in every run but those of all that there is; nothing depends on how fast the machine is.
 settings.register_profile(
-    "quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "full",
