@@ -276,15 +276,15 @@ typedef struct cr_backward_options {
     int n_inputs; const cr_tensor *const *inputs;
                             /* cr_backward adds only to these, leaves or not; 0: to all leaves */
 } cr_backward_options;
-cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
+cr_status   cr_backward(const cr_tensor *y, const cr_tensor *gradient,
                         const cr_backward_options *o);
-                            /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
+                            /* add to the gradients of leaves; gradient CR_NONE: 1, y scalar; o
                                NULL: all off */
 int64_t     cr_backward_visited(void);  /* nodes visited by this thread's running or last pass */
-cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
-                         int n_in, const cr_tensor *const *in, cr_tensor **grads,
-                         const cr_backward_options *o);
-                            /* as torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i]
+cr_status   cr_gradients(int n_out, const cr_tensor *const *out,
+                         const cr_tensor *const *grad_outputs, int n_in, const cr_tensor *const *in,
+                         cr_tensor **grads, const cr_backward_options *o);
+                            /* as torch.autograd.grad; grad_outputs NULL: all CR_NONE; grads[i]
                                CR_NONE: out does not depend on in[i] */
 
 typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/os.h"
@@ -98,6 +99,8 @@ static const char *meant(const char *name, char out[64]) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     cr_os_survive_file_limit();
+    /* Mesa's Vulkan layer asks the desktop for its GPU, and complains on stderr where there is none */
+    if (!getenv("XDG_RUNTIME_DIR") && !getenv("NODEVICE_SELECT")) cr_os_set_variable("NODEVICE_SELECT", "1");
     if (argc && *argv[0]) called = argv[0];
     if (name && !strcmp(name, "help") && argc == 3 && command_named(argv[2]) >= 0)
         return commands[command_named(argv[2])].run(2, (char *[]){argv[2], (char[]){"--help"}, NULL});

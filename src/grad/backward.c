@@ -551,18 +551,20 @@ void cr_walk_cotangents_free(const void *function) {
 }
 
 /* ---- roots */
-static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
-    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, "a cotangent", cotangent)) return cr_error_status();
+/* argument: the name of the cotangent in the call */
+static cr_status push_root(walk *w, const char *op, const char *argument, const cr_tensor *y,
+                           const cr_tensor *cotangent) {
+    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, argument, cotangent)) return cr_error_status();
     if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
         if (y->numel != 1)
-            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs a cotangent: only one element has a default",
-                           cr_shape_text(y->ndim, y->shape).s);
+            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs `%s`: only one element has a default",
+                           cr_shape_text(y->ndim, y->shape).s, argument);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
     } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dev != y->dev) {
-        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
+        return cr_fail(CR_BAD_VALUE, op, "`%s` is %s %s on %s, the result %s %s on %s", argument,
                        cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
                        cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),
                        cr_shape_text(y->ndim, y->shape).s, y->dev->name);
@@ -715,14 +717,14 @@ static cr_status check_options(const cr_backward_options *o) {
     return o->n_inputs && !o->inputs ? cr_fail_null("backward", "the inputs") : CR_OK;
 }
 
-cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
+cr_status cr_backward(const cr_tensor *y, const cr_tensor *gradient, const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}, .waiting.few = w.few[0], .known.few = w.few[1]};
     cr_status status = check_options(&w.o);
     if (status != CR_OK) return status;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     const cr_cast_state casts = cr_casts_off();          /* gradients have the dtypes of the forward pass */
     cr_scope_begin();
-    status = push_root(&w, "backward", y, cotangent);
+    status = push_root(&w, "backward", "gradient", y, gradient);
     if (status == CR_OK && w.o.n_inputs) status = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
     w.counted = w.o.on_grad || cr_late_hooks();     /* else a leaf waits for the end of the walk */
     if (status == CR_OK && (w.counted || w.captures)) status = survey(&w, w.heap, w.n);
@@ -734,7 +736,7 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     return call_behind(status);
 }
 
-cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
                                const cr_tensor *const *in, int n_ends, cr_tensor **grads,
                                const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}, .n_ends = n_ends, .waiting.few = w.few[0],
@@ -748,7 +750,7 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
     cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out)
                                  : set_captures(&w, "gradients", n_in, in);
     for (int i = 0; i < n_out && status == CR_OK; i++)
-        status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
+        status = push_root(&w, "gradients", "grad_outputs", out[i], grad_outputs ? grad_outputs[i] : CR_NONE);
     if (status == CR_OK) status = survey(&w, w.heap, w.n);
     status = finish(&w, status);
     cr_scope_end();
@@ -771,7 +773,7 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
     return status;
 }
 
-cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
                        const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
-    return cr_gradients_between(n_out, out, cotangents, n_in, in, 0, grads, o);
+    return cr_gradients_between(n_out, out, grad_outputs, n_in, in, 0, grads, o);
 }
