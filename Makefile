@@ -12,6 +12,9 @@ export ONEDNN  # recipes read what holds CURDIR from the environment: its name m
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask for make's, which only a $(MAKE) is given
 
+# Ninja's own status line on a terminal; elsewhere a line before a build that may take minutes.
+NINJA   = test -t 1 && quiet= || { quiet=--quiet; echo "building build/release"; }; $(BIN)/ninja -C build/release $$quiet
+
 .DEFAULT_GOAL := help
 .PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize docs install deps oracle peers clean
 .DELETE_ON_ERROR:
@@ -19,12 +22,12 @@ unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask fo
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
-demo: build/release/build.ninja ## trains a small GPT on this repository's own text, one to two minutes, and lets it write
-	@$(BIN)/ninja -C build/release --quiet chainrule
+demo: build/release/build.ninja ## trains a small GPT on this repository's own text for a minute and a half, and lets it write
+	@$(NINJA) chainrule
 	@sh tools/demo.sh
 
 build: build/release/build.ninja ## the library and the program, in build/release
-	@$(BIN)/ninja -C build/release --quiet
+	@$(NINJA)
 
 test: build/.for-test build ## the quick truth, five to seven minutes on two cores
 	@$(TESTS)
@@ -65,6 +68,7 @@ clean:      ## everything that was built; `rm -r build` removes the virtual envi
 
 # ---- the virtual environment; a stamp for each list of packages ----
 build/.venv: tools/requirements.txt
+	@echo "making a virtual environment in $(VENV)"
 	@mkdir -p build
 	@$(PYTHON) -m venv $(VENV) || { echo "make: python3 has no working venv module: install python3-venv"; exit 1; }
 	@echo "installing CMake, Ninja, oneDNN and wgpu-native into $(VENV)"

@@ -190,7 +190,7 @@ def open_library(library: str, threads: int) -> tuple[str, Callable[[str], Runs]
     if library == "jax":
         return f"jax {lib.__version__}", of_jax
     if library.startswith("chainrule"):
-        importlib.import_module("chainrule.torch.__main__").prepare()
+        importlib.import_module("chainrule.torch").install()
     torch = importlib.import_module("torch")
     return f"{library} {lib.__version__}", lambda name: of_torch(torch, library, name)
 

@@ -158,7 +158,7 @@ CALLS += DERIVED
 
 UNTIMED = {
     "tells what is known": (
-        "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride storage_offset"
+        "can_cast promote_types result_type numel nelement is_tensor is_floating_point dim size stride storage_offset"
         " is_contiguous element_size data_ptr is_grad_enabled get_num_threads get_float32_matmul_precision"
         " get_default_device memory_stats get_default_dtype as_subclass"
     ),

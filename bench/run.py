@@ -1,55 +1,29 @@
 #!/usr/bin/env python3
-"""Every number of docs/benchmarks.md, next to the peers that are installed, interleaved in one run.
+"""Measures, part by part, next to the peers that are installed, interleaved in one run.
 
-use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...] [--sizes N ...]
+use: python bench/run.py [--quick] [--only PART ...] [--write [FILE]] [--pictures FOLDER] [--sizes N ...]
 
-    step        GPT-2 124M and two character GPTs
-    text        tiny-Shakespeare, three seeds
-    operations  products, elementwise operations and rows
-    attention   forward and backward
-    products    shares of the peak
-    dispatch    one small op from C
-    value       values, in C and in Python
-    chain       a graph of ten million nodes
-    python      small tensors, import, the C benches called from Python
-    nn          steps and an epoch with nn, optim, data and models
-    rnn         recurrent networks
-    everyday    every op, from Python
-    conv        convolutions
-    pool        pooling, resampling, normalization
-    scripts     training steps of whole networks
-    compile     recorded steps
-    replays     recorded steps of the program, and the cost of a kernel
-    sizes       products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses
-    fused       attention, and without it, on the cpu
-    generation  with and without a cache
-    llm         language models: tokens a second, steps, encoding, perplexity, loading; --llm chooses
-    files       safetensors and token files
-    gpu         when one pays
-    webgpu      the first GPU
-    cuda        an NVIDIA GPU beside PyTorch on it
-    cuda_host   the host's cost of a step on such a GPU, measured without one
-    size        of the library
-
-bench/parts/ has the functions. tiny-Shakespeare is read from $CHAINRULE_DATA, or from
-../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
-(build/release).  Peers run in this Python: make oracle, make peers."""
+Prints the tables of each part. --write puts its figures into bench/results.json and writes docs/benchmarks.md, or only
+into FILE; the other parts of the file stay. tiny-Shakespeare is read from $CHAINRULE_DATA, or from
+../shared/data/shakespeare.txt; without it its parts say so. CHAINRULE_BUILD names the build (build/release).
+Peers run in this Python: make oracle, make peers."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
+import inspect
 import os
 import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import results
 from parts import core, cuda, gpus, kernels, language_models, layers, python, training
-from parts.base import PROGRAM, Bench, info
+from parts.base import PROGRAM, ROOT, Bench, Missing, Row, info, versions
 
-PARTS: dict[str, Callable[[Bench], None]] = {  # in the order of the page
+PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "step": training.step,
     "text": training.text,
     "operations": kernels.operations,
@@ -70,7 +44,13 @@ PARTS: dict[str, Callable[[Bench], None]] = {  # in the order of the page
     "sizes": kernels.sizes,
     "fused": kernels.fused,
     "generation": language_models.generation,
-    "llm": language_models.llm,
+    "llm-124m": language_models.llm_124m,
+    "llm-135m": language_models.llm_135m,
+    "llm-steps": language_models.llm_steps,
+    "lora": language_models.lora,
+    "bpe": language_models.bpe,
+    "perplexity": language_models.perplexity,
+    "load": language_models.load,
     "files": core.files,
     "gpu": gpus.curve,
     "webgpu": gpus.webgpu,
@@ -78,27 +58,31 @@ PARTS: dict[str, Callable[[Bench], None]] = {  # in the order of the page
     "cuda_host": cuda.cuda_host,
     "size": core.size,
 }
-LLM_PARTS = tuple(language_models.LLM_PARTS)
+
+
+def described() -> str:
+    """The first line of each part's docstring."""
+    return "\n".join(f"    {name:12}{(part.__doc__ or '').splitlines()[0]}" for name, part in PARTS.items())
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measures, next to the peers that are installed.")
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"parts:\n{described()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=argparse.SUPPRESS,
+    )
     parser.add_argument("--quick", action="store_true", help="one round, fewer runs")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
-    parser.add_argument("--json", metavar="FILE", help="the numbers as JSON too")
     parser.add_argument(
-        "--write",
-        metavar="FILE",
-        help="the tables as Markdown too; with --only these sections of the page that is there",
+        "--write", metavar="FILE", type=Path, nargs="?", const=results.FILE, help="put the figures into FILE"
     )
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="draw there (--write without FILE: docs)")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART")
     parser.add_argument(
         "--cpu", action="store_true", help="conv, pool, rnn, scripts: processor time, for a busy machine"
     )
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
-    parser.add_argument(
-        "--llm", nargs="+", choices=LLM_PARTS, metavar="NAME", help=f"of part llm: {', '.join(LLM_PARTS)}"
-    )
     parser.add_argument(
         "--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py"
     )
@@ -118,52 +102,34 @@ def machine() -> str:
     return f"{name}, {len(os.sched_getaffinity(0))} processors, {platform.system()} {platform.release().split('-')[0]}"
 
 
-def made_by() -> str:
-    """The command of this run, and the load of the machine before it."""
-    command = f"python bench/run.py {' '.join(sys.argv[1:])}"
-    if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]):
-        command = "make bench"
-    load = os.getloadavg()[0]
-    return f"`{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}."
-
-
-def spliced(old: str, new: str) -> str:
-    """The old page with the sections of the new one in place of its own of the same name; sections
-    that it lacks come last."""
-    head, *sections = old.split("\n## ")
-    fresh = {section.splitlines()[0]: section for section in new.split("\n## ")[1:]}
-    kept = [fresh.pop(section.splitlines()[0], section) for section in sections]
-    return "\n## ".join([head, *kept, *fresh.values()])
-
-
 def main() -> int:
     o = arguments()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
-    page = Path(o.write) if o.write else None
-    again = page is not None and len(o.only) < len(PARTS) and page.is_file()
-    how, today = made_by(), datetime.date.today()
-    bench = Bench(o.quick, o.threads, o.cpu, o.sizes, o.llm, o.cuda, page.parent if page else None)
-    bench.say(
-        "# Benchmarks",
-        "",
-        f"{today}, {machine()}; {o.threads} threads each, f32; chainrule and the peers alternate in one run.",
-        f"Made by {how}",
-        "",
-    )
-    lines = [line for line in info().splitlines() if line.startswith(("chainrule", "  cpu"))]
-    bench.say("```text", *lines, "```", "")
-    bench.measured = f"Measured by itself on {today}: {how}" if again else ""
-    for part, measure in PARTS.items():
-        if part in o.only:
-            measure(bench)
-            if again and part != "llm":  # which says so behind each of its sections
-                bench.say(bench.measured, "")
-    if o.json:
-        Path(o.json).write_text(json.dumps(bench.data, indent=1) + "\n")
-    if page:
-        text = "\n".join(bench.text)
-        page.write_text(spliced(page.read_text(), text) if again else text)
+    pictures = o.pictures or (ROOT / "docs" if o.write == results.FILE else None)
+    bench = Bench(o.quick, o.threads, o.cpu, o.sizes, o.cuda, pictures)
+    print("\n".join(line for line in info().splitlines() if line.startswith(("chainrule", "  cpu"))), "", sep="\n")
+    for name in (name for name in PARTS if name in o.only):
+        record: results.Record = {
+            "date": str(datetime.date.today()),
+            "machine": machine(),
+            "threads": o.threads,
+            "load": round(os.getloadavg()[0], 1),
+            "command": " ".join(["bench/run.py", *(["--quick"] if o.quick else []), "--only", name]),
+        }
+        print(f"## {name}: {inspect.getdoc(PARTS[name])}\n", flush=True)
+        try:
+            rows = PARTS[name](bench)
+        except Missing as why:
+            print(f"Went without: {why}.\n", flush=True)
+            continue
+        print("\n".join(results.tables(rows)), flush=True)
+        if o.write:
+            measured = results.load(o.write)
+            measured[name] = record | {"peers": versions(rows), "rows": rows}
+            results.save(measured, o.write)
+    if o.write == results.FILE:
+        results.PAGE.write_text(results.page(results.load()))
     return 0
 
 

@@ -40,7 +40,7 @@ def open_nets(library: str, threads: int) -> tuple[str, Callable[[str], Callable
     ours = library.startswith("chainrule")
     lib = prepared("chainrule" if ours else "torch", threads)
     if ours:
-        importlib.import_module("chainrule.torch.__main__").prepare()
+        importlib.import_module("chainrule.torch").install()
     torch, nets = importlib.import_module("torch"), importlib.import_module("nets")
     # shapes stay: PyTorch 2.13 would compile a second time for any shape, which fails for one of the networks
     compiled = (

@@ -61,7 +61,7 @@ def over_http(model: Any, at_once: int, requests: int, tokens: int) -> float:
             writer.close()
 
     async def everything() -> float:
-        app = App(Engine(model, slots=at_once), Tokenizer.bytes(), "m")
+        app = App(Engine(model, slots=at_once), Tokenizer.bytes(), "m", chat_template="chatml")
         server = Server(app.handle, app.refuse, Limits())
         port = await server.start("127.0.0.1", 0)
         app.start()

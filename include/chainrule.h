@@ -124,7 +124,7 @@ void             cr_set_interrupt(cr_asked asked, void *ctx);
                                an in-place result half written; set it while no thread works */
 
 /* Profiler: a trace of every op of every thread for Perfetto or chrome://tracing, with time,
- * shapes, dtypes, bytes, device and place.  It keeps 100000 events and counts those after them. */
+ * shapes, dtypes, bytes, device and source line.  It keeps 100000 events and counts the rest. */
 cr_status        cr_profile_begin(void);
 cr_status        cr_profile_end(const char *path);  /* write the trace (JSON) */
 
@@ -255,8 +255,8 @@ bool        cr_retains_grad(const cr_tensor *t); /* false for a leaf */
 cr_tensor  *cr_detach(const cr_tensor *t);  /* same storage, outside the graph */
 cr_tensor  *cr_variable_data(const cr_tensor *t); /* the same, with a version counter of its own */
 cr_tensor  *cr_with_data(cr_tensor *t, const cr_tensor *data);
-                            /* t over other memory: a new handle that takes the node of t, with
-                               its hooks and earlier uses, and its gradient; t is to be dropped */
+                            /* a new handle of t over other memory; it takes over t's node, hooks,
+                               earlier uses and gradient; drop t afterwards */
 unsigned    cr_tensor_version(const cr_tensor *t); /* counts in-place writes */
 bool        cr_grad_enabled(void);
 bool        cr_set_grad_enabled(bool on);   /* this thread; returns the old setting */
@@ -276,15 +276,15 @@ typedef struct cr_backward_options {
     int n_inputs; const cr_tensor *const *inputs;
                             /* cr_backward adds only to these, leaves or not; 0: to all leaves */
 } cr_backward_options;
-cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
+cr_status   cr_backward(const cr_tensor *y, const cr_tensor *gradient,
                         const cr_backward_options *o);
-                            /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
+                            /* add to the gradients of leaves; gradient CR_NONE: 1, y scalar; o
                                NULL: all off */
 int64_t     cr_backward_visited(void);  /* nodes visited by this thread's running or last pass */
-cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
-                         int n_in, const cr_tensor *const *in, cr_tensor **grads,
-                         const cr_backward_options *o);
-                            /* as torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i]
+cr_status   cr_gradients(int n_out, const cr_tensor *const *out,
+                         const cr_tensor *const *grad_outputs, int n_in, const cr_tensor *const *in,
+                         cr_tensor **grads, const cr_backward_options *o);
+                            /* as torch.autograd.grad; grad_outputs NULL: all CR_NONE; grads[i]
                                CR_NONE: out does not depend on in[i] */
 
 typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);
@@ -314,7 +314,7 @@ typedef const char *(*cr_locate)(void *ctx);
                                library copies it */
 void        cr_set_place(cr_locate place, void *ctx);
                             /* process-wide; NULL: off; in anomaly mode, messages about gradients
-                               then give the place of the op */
+                               then name the line that called the op */
 
 typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);    /* owned */
 cr_tensor  *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);
@@ -341,8 +341,8 @@ typedef struct cr_node_info {                   /* all borrowed from the node */
 cr_node     *cr_node_of(const cr_tensor *t);    /* owned; NULL without an error: t is in no graph */
 cr_node_info cr_node_look(const cr_node *n);
 void         cr_node_rename(const cr_tensor *t, const char *op);
-                            /* op, never freed, instead of the name of the op that made t; nothing
-                               where t is in no graph or shares its node */
+                            /* shows op (not copied) as the name of the op that made t; no effect
+                               if t is in no graph or shares its node */
 cr_tensor   *cr_node_tensor(const cr_node *n);
                             /* the leaf, or the result if it retains its gradient: owned
                                (cr_drop); NULL without an error: already freed */
@@ -379,11 +379,11 @@ cr_status   cr_function_record(const cr_function_use *u, cr_tensor **results);
                                handle of out[k], in the graph if float and an input requires grad */
 uint64_t    cr_graph_mark(void);    /* nodes made from now on are younger than the mark */
 cr_status   cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results);
-                            /* the same for `out` computed with recording on, to compute it again
-                               in backward: the inputs are all older nodes that `out` depends on */
+                            /* the same for `out` computed with recording on; backward recomputes
+                               it; inputs: every node older than the mark that `out` depends on */
 cr_status   cr_graft(const cr_tensor *y, const cr_tensor *g);
-                            /* in the gradient of a function: the pass goes on in the graph of y
-                               with cotangent g */
+                            /* inside a function's gradient: continues the backward pass through
+                               the graph of y with cotangent g */
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"

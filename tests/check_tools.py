@@ -213,6 +213,25 @@ def results() -> list[str]:
     checks = run_tests.judge("x", 0, str(OUTPUTS[0][1])).checks
     if checks != {"cpu": 12, "ref": 5}:
         wrong.append(f"counts of devices: {checks}")
+    without = [
+        "a.py: could not import 'torch': No module named 'torch'",
+        "b.py: PyTorch is not installed: not compared",
+    ]
+    without += ["a.py: PyTorch is not installed"] * 3 + ["docs/x.md:3: no Python package graphviz", "c: no simulator"]
+    without += [f"{name}.py: too long; with CHAINRULE_TEST_FULL=1" for name in "def"] + ["g: " + "long " * 60]
+    lines = run_tests.summary(without)
+    if (
+        lines[:2]
+        != [
+            "went without, 5: PyTorch is not installed (a.py, b.py)",
+            "went without, 3: CHAINRULE_TEST_FULL=1 is not set (d.py, e.py, f.py)",
+        ]
+        or len(lines) != 5
+        or max(map(len, lines)) > run_tests.WIDTH
+    ):
+        wrong.append(f"a line for each reason: {lines}")
+    if run_tests.judge("x", 0, "seconds a.py 1.5\nseconds b.py 2").seconds != {"a.py": 1.5, "b.py": 2}:
+        wrong.append("the record of durations")
     return wrong
 
 

@@ -166,7 +166,7 @@ int FUZZ_MAIN(int argc, char **argv) {
     const bool whole = full && *full != '0';
     const long runs = asked ? atol(asked) : whole ? 100000 : 5000;
     fuzz_state = fuzz_start(whole);
-    printf("report %s: CHAINRULE_TEST_SEED=%llu repeats its inputs\n", argv[0], (unsigned long long)fuzz_state);
+    printf("%s: CHAINRULE_TEST_SEED=%llu repeats its inputs\n", argv[0], (unsigned long long)fuzz_state);
     if (fuzz_unpack(argv[0]) < 1) { printf("tests/corpus has no inputs for %s\n", argv[0]); return 1; }
     int seeds = 0;
     while (fuzz_seed(seeds, input, FUZZ_ROOM)) fuzz_run(input, fuzz_seed(seeds, input, FUZZ_ROOM)), seeds++;

@@ -6,6 +6,7 @@
 
 #include "core/out.h"
 #include "core/rng.h"
+#include "core/table.h"
 #include "core/tensor.h"
 
 TEST(half_precision_round_trips) {
@@ -289,6 +290,42 @@ TEST(arrays_grow) {
         CHECK(!grown && a == was && room == before, "%lld elements", (long long)much[i]);
     }
     free(a);
+}
+
+/* 600 keys of which many share a home, against an array, with and without the caller's first slots. */
+TEST(hash_table) {
+    enum { KEYS = 600 };
+    for (int few = 0; few < 2; few++) {
+        cr_table_slot first[CR_TABLE_FEW] = {{0}};
+        cr_table t = {.few = few ? first : NULL};
+        uint64_t want[KEYS] = {0}, random = 88172645463325252u;
+        size_t n = 0;
+        CHECK(!cr_table_find(&t, 1) && !cr_table_take(&t, 1), "an empty table has a key");
+        for (int step = 0; step < 20000; step++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            const int i = (int)(random % KEYS), most = step < 10000 ? 6 : 4;      /* first more come than go */
+            const uint64_t key = i % 2 ? (uint64_t)i : (uint64_t)i << 40;         /* even ones share homes */
+            if (!i) continue;
+            if (random >> 32 & 1 && (int)(random >> 40 & 7) < most) {
+                uint64_t *value = cr_table_add(&t, key);
+                REQUIRE(value, "no memory");
+                CHECK(*value == want[i], "key %d: %llu, wanted %llu", i, (unsigned long long)*value,
+                      (unsigned long long)want[i]);
+                n += !want[i];
+                *value = want[i] = random >> 1 | 1;
+            } else {
+                const uint64_t *value = cr_table_find(&t, key), found = value ? *value : 0;
+                const uint64_t taken = cr_table_take(&t, key);
+                CHECK(found == want[i] && taken == want[i], "key %d: %llu and %llu, wanted %llu", i,
+                      (unsigned long long)found, (unsigned long long)taken, (unsigned long long)want[i]);
+                n -= want[i] != 0;
+                want[i] = 0;
+            }
+            CHECK(t.n == n, "%zu keys, wanted %zu", t.n, n);
+        }
+        cr_table_free(&t);
+        CHECK(!t.at && !t.n, "not empty");
+    }
 }
 
 TEST(dtypes_have_names) {

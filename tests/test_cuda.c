@@ -621,7 +621,7 @@ TEST(mixed_devices) {
     cr_scope_begin();
     cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true),
               *seed = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
-    FAILS(CR_BAD_VALUE, "[backward] the cotangent is float32 (3,) on cpu, the result float32 (3,) on cuda:0",
+    FAILS(CR_BAD_VALUE, "[backward] `gradient` is float32 (3,) on cpu, the result float32 (3,) on cuda:0",
           cr_backward(cr_square(leaf), seed, NULL));
     FAILS(CR_BAD_VALUE, "on cpu", cr_set_grad(leaf, seed));
     CHECK(cr_item(cr_sum(cr_copy_(cr_detach(leaf), cr_add(seed, seed)), CR_ALL, false)) == 6,

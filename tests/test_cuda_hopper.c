@@ -8,6 +8,7 @@ __attribute__((constructor)) static void choose_gpu(void) { setenv("CUDASIM_CC",
 #define CR_TEST_CUDA
 #include "cuda_attention.h"
 #include "dev/cuda/gpu.h"
+#include "dev/cuda/hopper.cu"
 
 /* The launches of a kernel so far; on a true GPU not known: 0. */
 static long long launches(const char *kernel) {

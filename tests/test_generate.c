@@ -684,65 +684,181 @@ TEST(refused) {
 }
 
 /* ---- chat */
+#define SYSTEM "{\"role\": \"system\", \"content\": \"Be brief.\"}"
+#define HI "{\"role\": \"user\", \"content\": \" Hi \"}"
+#define YES "{\"role\": \"assistant\", \"content\": \" Yes? \"}"
+#define SUM "{\"role\": \"user\", \"content\": \"2+2\"}"
+
+static char *chat_text(const cr_chat *c, const char *messages, const char *more) {
+    char variables[600];
+    snprintf(variables, sizeof variables, "{\"messages\": [%s]%s}", messages, more);
+    return cr_chat_text(c, variables, strlen(variables), NULL);
+}
+
+static char *form_text(const char *form, const char *messages) {
+    cr_chat *c = cr_chat_open(NULL, NULL, form);
+    char *text = c ? chat_text(c, messages, "") : NULL;
+    cr_chat_free(c);
+    return text;
+}
+
 TEST(chat_templates) {
-    static const cr_message talk[] = {
-        {"system", "Be brief."}, {"user", " Hi "}, {"assistant", " Yes? "}, {"user", "2+2"}};
-    static const struct { const char *name; int from; const char *text;
+    static const struct { const char *name, *messages, *text;
     } rows[] = {
-        {"chatml", 0, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
-                      "<|im_start|>assistant\n Yes? <|im_end|>\n<|im_start|>user\n2+2<|im_end|>\n"
-                      "<|im_start|>assistant\n"},
-        {"llama3", 0, "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
-                      "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-                      "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
-                      "<|start_header_id|>user<|end_header_id|>\n\n2+2<|eot_id|>"
-                      "<|start_header_id|>assistant<|end_header_id|>\n\n"},
-        {"llama2", 0, "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
-        {"llama2", 1, "<s>[INST] Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
-        {"mistral", 1, "<s>[INST]  Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"},
-        {"mistral", 0, "<s>[INST] Be brief.\n\n Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"}};
+        {"chatml", SYSTEM ", " HI ", " YES ", " SUM,
+         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
+         "<|im_start|>assistant\n Yes? <|im_end|>\n<|im_start|>user\n2+2<|im_end|>\n<|im_start|>assistant\n"},
+        {"llama3", SYSTEM ", " HI ", " YES ", " SUM,
+         "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+         "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+         "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+         "<|start_header_id|>user<|end_header_id|>\n\n2+2<|eot_id|>"
+         "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+        {"llama2", SYSTEM ", " HI ", " YES ", " SUM,
+         "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
+        {"llama2", HI ", " YES ", " SUM, "<s>[INST] Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
+        {"mistral", HI ", " YES ", " SUM, "<s>[INST]  Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"},
+        {"mistral", SYSTEM ", " HI ", " YES ", " SUM,
+         "<s>[INST] Be brief.\n\n Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char *text = cr_chat_text(rows[i].name, 4 - rows[i].from, talk + rows[i].from, true);
+        cr_chat *c = cr_chat_open(NULL, NULL, rows[i].name);
+        char *text = chat_text(c, rows[i].messages, ", \"add_generation_prompt\": true");
         CHECK(text && !strcmp(text, rows[i].text), "%s:\n%s\nnot\n%s", rows[i].name, text ? text : cr_error(),
               rows[i].text);
         cr_free(text);
+        cr_chat_free(c);
     }
-    char *whole = cr_chat_text("chatml", 1, &talk[3], false);
+    char *whole = form_text("chatml", SUM);
     CHECK(whole && !strcmp(whole, "<|im_start|>user\n2+2<|im_end|>\n"), "%s", whole);
     cr_free(whole);
-    FAILS(CR_BAD_VALUE, "not 'alpaca'", cr_chat_text("alpaca", 1, talk, true));
-    FAILS(CR_BAD_VALUE, "at least one message", cr_chat_text("chatml", 0, talk, true));
-    FAILS(CR_BAD_VALUE, "not 'tool'", cr_chat_text("chatml", 1, &(cr_message){"tool", "x"}, true));
-    FAILS(CR_BAD_VALUE, "must take turns, not 'assistant'", cr_chat_text("mistral", 1, &talk[2], true));
-    FAILS(CR_BAD_VALUE, "needs a message of the user", cr_chat_text("llama2", 1, talk, true));
-    FAILS(CR_BAD_VALUE, "message 1: only the first may be of the system",
-          cr_chat_text("llama2", 3, (cr_message[]){talk[1], talk[0], talk[2]}, true));
-    FAILS(CR_BAD_VALUE, "NULL", cr_chat_text("llama2", 1, &(cr_message){"user", NULL}, true));
-    const char *dir = folder_path("chat"), *file = folder_path("chat/tokenizer_config.json");
+    FAILS(CR_BAD_VALUE, "not 'alpaca'", cr_chat_open(NULL, NULL, "alpaca"));
+    FAILS(CR_BAD_VALUE, "at least one message", form_text("chatml", ""));
+    FAILS(CR_BAD_VALUE, "not 'tool'", form_text("chatml", "{\"role\": \"tool\", \"content\": \"x\"}"));
+    FAILS(CR_BAD_VALUE, "message 0: user and assistant must take turns, not 'assistant'", form_text("mistral", YES));
+    FAILS(CR_BAD_VALUE, "message 1: user and assistant must take turns, not 'assistant'",
+          form_text("llama2", SYSTEM ", " YES));
+    FAILS(CR_BAD_VALUE, "needs a message of the user", form_text("llama2", SYSTEM));
+    FAILS(CR_BAD_VALUE, "message 1: only the first may be of the system", form_text("llama2", HI ", " SYSTEM));
+    FAILS(CR_BAD_VALUE, "message 0: the content must be a str", form_text("llama2", "{\"role\": \"user\"}"));
+    FAILS(CR_BAD_VALUE, "has no chat_template", form_text(NULL, HI));
+}
+
+/* What a folder says: templates in order, special tokens of its two files, end tokens of three. */
+TEST(chat_of_a_folder) {
+    const char *dir = folder_path("chat"), *tokens = folder_path("tokens.json");
     CHECK(cr_os_make_directory(dir), "no folder");
-    static const struct { const char *text, *name;
-    } files[] = {{"{\"chat_template\": \"{{ '<|start_header_id|>' }}\", \"x\": \"<s>\"}", "llama3"},
-                 {"{\"chat_template\": \"[INST] <<SYS>>\"}", "llama2"}, {"{\"chat_template\": \"[INST]\"}", "mistral"},
-                 {"{\"chat_template\": \"<|im_start|>\"}", "chatml"}, {"{\"eos\": \"<|im_start|>\"}", NULL}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        file_put(file, files[i].text, strlen(files[i].text));
-        const char *name = cr_chat_format(dir, NULL);
-        CHECK(files[i].name ? name && !strcmp(name, files[i].name) : !name, "%s: %s", files[i].text, name);
+    static const char vocabulary[] =
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"<e>\",\"special\":true},"
+        "{\"id\":2,\"content\":\"<|im_start|>\",\"special\":true},"
+        "{\"id\":3,\"content\":\"<|im_end|>\",\"special\":true}],\"model\":{\"type\":\"BPE\",\"vocab\":"
+        "{\"a\":0},\"merges\":[]}}";
+    file_put(tokens, vocabulary, strlen(vocabulary));
+    cr_tokenizer *t = cr_tokenizer_load(tokens);
+    REQUIRE(t, "%s", cr_error());
+    static const struct { const char *file, *text, *source, *shown;
+    } rows[] = {
+        {NULL, NULL, "its special tokens", "<|im_start|>user\n Hi <|im_end|>\n"},
+        {"special_tokens_map.json", "{\"bos_token\": {\"content\": \"<m>\"}, \"eos_token\": \"<m>\"}",
+         "its special tokens", "<|im_start|>user\n Hi <|im_end|>\n"},
+        {"tokenizer_config.json", "{\"eos_token\": {\"content\": \"<e>\"}, \"chat_template\": ["
+         "{\"name\": \"tool_use\", \"template\": \"T\"}, {\"name\": \"default\", \"template\": "
+         "\"{{ bos_token + eos_token }}{{ messages[0].content }}{{ tools }}\"}]}",
+         "tokenizer_config.json", "<m><e> Hi None"},
+        {"chat_template.jinja", "{{ 'J' + messages[0].content }}", "chat_template.jinja", "J Hi "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "chat/%s", rows[i].file ? rows[i].file : "");
+        if (rows[i].file) file_put(folder_path(path), rows[i].text, strlen(rows[i].text));
+        cr_chat *c = cr_chat_open(dir, t, NULL);
+        char *text = chat_text(c, HI, "");
+        CHECK(text && !strcmp(text, rows[i].shown), "%d: '%s'", (int)i, text ? text : cr_error());
+        CHECK(!strcmp(cr_chat_source(c), rows[i].source), "%d: %s", (int)i, cr_chat_source(c));
+        if (i == 2) {
+            char *tool = chat_text(c, HI, ", \"tools\": []");
+            CHECK(tool && !strcmp(tool, "T"), "with tools: '%s'", tool);
+            cr_free(tool);
+        }
+        cr_free(text);
+        cr_chat_free(c);
     }
-    file_put(folder_path("chat/chat_template.jinja"), "<|im_start|>", 12);
-    CHECK(!strcmp(cr_chat_format(dir, NULL), "chatml"), "the file with the template comes first");
-    static const char *const signs[] = {"<<SYS>>", "[INST]"};       /* tokens, where no file has a template */
-    for (int n = 1; n < 3; n++) {
-        char text[300];
-        snprintf(text, sizeof text, "{\"added_tokens\":[{\"id\":1,\"content\":\"%s\"},{\"id\":2,\"content\":\"%s\"}],"
-                 "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", signs[0], signs[n - 1]);
-        file_put(file, text, strlen(text));
-        cr_tokenizer *t = cr_tokenizer_load(file);
-        const char *name = cr_chat_format("no folder", t);
-        CHECK(t && (n == 2 ? name && !strcmp(name, "mistral") : !name), "%d signs: %s", n, name);
-        cr_tokenizer_free(t);
-    }
-    CHECK(!strcmp(cr_chat_end("llama3"), "<|eot_id|>"), "its end");
-    FAILS(CR_BAD_VALUE, "not 'x'", cr_chat_end("x"));
+    file_put(folder_path("chat/config.json"), "{\"eos_token_id\": 7}", 19);
+    file_put(folder_path("chat/generation_config.json"), "{\"eos_token_id\": [9, 1, \"x\"]}", 29);
+    uint32_t ids[8];
+    cr_chat *c = cr_chat_open(dir, t, "chatml");
+    CHECK(cr_chat_ends(c, false, ids, 8) == 3 && ids[0] == 1 && ids[1] == 9 && ids[2] == 7, "the ends of a text");
+    CHECK(cr_chat_ends(c, true, ids, 8) == 4 && ids[3] == 3, "<|im_end|> ends an answer");
+    CHECK(!strcmp(cr_chat_token(c, "bos_token"), "<m>") && !cr_chat_token(c, "pad_token"), "tokens by their roles");
+    cr_chat_free(c);
+    c = cr_chat_open(dir, NULL, NULL);
+    CHECK(cr_chat_ends(c, true, ids, 8) == 3 && ids[0] == 9, "the numbers, without a tokenizer");
+    cr_chat_free(c);
+    file_put(folder_path("chat/chat_template.jinja"), "{% if %}", 8);
+    c = cr_chat_open(dir, t, NULL);                 /* not an error yet: a text needs no template */
+    CHECK(c && !cr_error(), "%s", cr_error());
+    FAILS(CR_BAD_VALUE, "line 1: an expression is missing", chat_text(c, HI, ""));
+    cr_chat_free(c);
+    file_put(folder_path("chat/config.json"), "[]", 2);
+    FAILS(CR_IO, "is not a JSON object", cr_chat_open(dir, t, NULL));
+    cr_tokenizer_free(t);
     (void)cr_os_remove_folder(dir);
+}
+
+/* Where the answers are: by the template's own marks, or by what it renders up to each of them. */
+TEST(chat_answers) {
+    static const struct { const char *form, *answers;
+    } rows[] = {
+        {"chatml", " Yes? <|im_end|>|a<|im_end|>|"},
+        {"llama2", " Yes? </s>| a </s>|"},
+        {"{% for m in messages %}{{ '<' + m.role + '>' + m.content + '<e>\\n' }}{% endfor %}"
+         "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}", " Yes? <e>|a<e>|"},
+        {"{% for m in messages %}{{ m.content }}{% endfor %}", " Yes? |a|"},
+    };
+    static const char asked[] = "{\"messages\": [" HI ", " YES ", " SUM
+                                ", {\"role\": \"assistant\", \"content\": \"a\"}]}";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cr_chat *c = cr_chat_open(NULL, NULL, rows[i].form);
+        cr_marks marks;
+        char *text = cr_chat_answers(c, asked, sizeof asked - 1, &marks), shown[200] = "";
+        for (int64_t k = 0; text && k < marks.n; k++) {
+            const size_t n = strlen(shown);
+            snprintf(shown + n, sizeof shown - n, "%.*s|", (int)(marks.at[2 * k + 1] - marks.at[2 * k]),
+                     text + marks.at[2 * k]);
+        }
+        CHECK(!strcmp(shown, rows[i].answers), "%s: '%s'", rows[i].form, text ? shown : cr_error());
+        cr_free(text);
+        cr_free(marks.at);
+        cr_chat_free(c);
+    }
+    cr_chat *c = cr_chat_open(NULL, NULL, "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
+    cr_marks marks;
+    FAILS(CR_BAD_VALUE, "changes earlier text at message 1", cr_chat_answers(c, asked, sizeof asked - 1, &marks));
+    cr_chat_free(c);
+    c = cr_chat_open(NULL, NULL, "{% for m in messages %}{{ m.content | trim + '<e>' }}{% endfor %}");
+    char *text = chat_text(c, HI ", " YES, ", \"continue_final_message\": true");
+    CHECK(text && !strcmp(text, "Hi<e>Yes?"), "a message that goes on: '%s'", text);
+    FAILS(CR_BAD_VALUE, "exclude each other",
+          chat_text(c, HI, ", \"continue_final_message\": true, \"add_generation_prompt\": true"));
+    cr_free(text);
+    cr_chat_free(c);
+}
+
+/* The ids of a text as a whole: how many are also those of its first bytes. */
+TEST(encode_parts) {
+    static const char vocabulary[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"abb\":3},"
+                                     "\"merges\":[\"a b\",\"ab b\"]}}";
+    const char *tokens = folder_path("tokens.json");
+    file_put(tokens, vocabulary, strlen(vocabulary));
+    cr_tokenizer *t = cr_tokenizer_load(tokens);
+    REQUIRE(t, "%s", cr_error());
+    const int64_t end[] = {0, 2, 3, 4, 6};          /* ab|abb|a: a token that crosses a place is behind it */
+    int64_t at[5], n;
+    uint32_t *ids = cr_tokenizer_encode_parts(t, "ababba", 6, &(cr_encoding){0}, 5, end, at, &n);
+    CHECK(ids && n == 3 && ids[1] == 3, "%s", cr_error());
+    CHECK(at[0] == 0 && at[1] == 1 && at[2] == 1 && at[3] == 1 && at[4] == 3, "%d %d %d %d %d", (int)at[0], (int)at[1],
+          (int)at[2], (int)at[3], (int)at[4]);
+    cr_free(ids);
+    FAILS(CR_BAD_VALUE, "part 1 ends at byte 7 of 6",
+          cr_tokenizer_encode_parts(t, "ababba", 6, &(cr_encoding){0}, 2, (int64_t[]){1, 7}, at, &n));
+    cr_tokenizer_free(t);
 }

@@ -136,6 +136,33 @@ TEST(kept_copies) {
     cr_scope_end();
 }
 
+/* Copies that are forgotten in the order in which they were made: each is found, and none is forgotten twice. */
+static void forget_copies(int n) {
+    enum { MOST = 9 };
+    cr_tensor *w[MOST], *copy[MOST];
+    for (int i = 0; i < n; i++) {
+        w[i] = parameter(2, 2);
+        copy[i] = cr_to(cr_detach(w[i]), CR_BF16, cr_cpu());
+        OK(cr_autocast_copy(w[i], copy[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        OK(cr_autocast_copy(w[i], (cr_tensor *)(uintptr_t)CR_NONE));
+        CHECK(!cr_error(), "copy %d of %d: %s", i, n, cr_error());
+        cr_error_clear();
+    }
+    OK(cr_autocast_begin(cr_cpu(), CR_BF16, true));
+    for (int i = 0; i < n; i++)
+        CHECK(cast_storage(w[i]) != cr_storage_id(copy[i]), "copy %d of %d is not forgotten", i, n);
+    OK(cr_autocast_end());
+}
+TEST(forgotten_copies) {
+    for (int n = 1; n < 10; n++) {
+        cr_scope_begin();
+        forget_copies(n);
+        cr_scope_end();
+    }
+}
+
 TEST(wide_products) {
     for (int d = 0; cr_device_at(d); d++) check_wide_products(cr_device_at(d));
 }

@@ -690,6 +690,7 @@ typedef struct layer { cr_tensor *x, *w, *mirror; cr_params *params; cr_optim *o
 
 static layer layer_new(int64_t rows, int64_t outputs, int64_t inputs, bool mirrored, bool turned) {
     cr_generator *g = cr_generator_new(3);
+    cr_scope_begin();
     layer l = {.x = cr_keep(cr_randn(CR_LIST(rows, inputs), CR_F32, cr_cpu(), g)),
                .w = cr_keep(turned ? cr_transpose(cr_randn(CR_LIST(inputs, outputs), CR_F32, cr_cpu(), g), 0, 1)
                                    : cr_randn(CR_LIST(outputs, inputs), CR_F32, cr_cpu(), g))};
@@ -699,6 +700,7 @@ static layer layer_new(int64_t rows, int64_t outputs, int64_t inputs, bool mirro
     l.opt = cr_optim_new(l.params, &o);
     if (mirrored)
         OK(cr_optim_mirror(l.opt, l.w, l.mirror = cr_keep(cr_zeros(CR_LIST(outputs, inputs), CR_BF16, cr_cpu()))));
+    cr_scope_end();
     cr_generator_free(g);
     return l;
 }

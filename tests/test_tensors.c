@@ -301,7 +301,15 @@ static void check_meta(void) {
     SHAPE(y, 7, 5);
     OK(cr_backward(cr_sum(cr_tanh(y), CR_ALL, false), CR_NONE, NULL));
     SHAPE(cr_grad(w), 5, 3);
-    CHECK(cr_grad(w)->dev == meta && cr_memory_stats(meta).current == 0, "the gradient is elsewhere");
+    CHECK(cr_grad(w)->dev == meta, "the gradient is elsewhere");
+    const cr_memory held = cr_memory_stats(meta);
+    cr_reset_peak(meta);
+    cr_scope_begin();
+    cr_zeros(CR_LIST(1000), CR_F64, meta);
+    CHECK(cr_memory_stats(meta).current == held.current + 8000, "bytes that nobody has are not counted");
+    cr_scope_end();
+    CHECK(cr_memory_stats(meta).current == held.current && cr_memory_stats(meta).peak == held.current + 8000,
+          "peak %lld, not %lld", (long long)cr_memory_stats(meta).peak, (long long)held.current + 8000);
     double out[21];
     FAILS(CR_RUNTIME, "[meta] no data", cr_item(cr_sum(x, CR_ALL, false)));
     FAILS(CR_RUNTIME, "[meta] no data", cr_read(x, CR_F64, out, sizeof out));

@@ -3,7 +3,7 @@
 # runs every suite on the GPU, looks for bad accesses, leaks and races with compute-sanitizer, and reads the counters of a
 # step's kernels (ncu).  The suites and the bench of WebGPU run too where wgpu-native and the card's Vulkan driver are
 # found.  The figures come first, alone on the GPU.  OUT gets a log of each step and report.md: a line for each step, and
-# the tables for docs/benchmarks.md; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit
+# the tables of bench/run.py; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit
 # status is 0 only if every step has ended well.
 # use: [BUILD=folder] [TIMES=1] [QUICK=] [RESUME=] tools/gpu_check.sh OUT
 # A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH; nothing is
@@ -16,7 +16,7 @@ mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 2
 build=${BUILD:-$out/build}
-[ -n "$RESUME" ] || rm -rf "$out/steps" "$out/bench.md"
+[ -n "$RESUME" ] || rm -rf "$out/steps" "$out/bench.json"
 mkdir -p "$out/steps"
 
 export CHAINRULE_TEST_CUDA=1 CHAINRULE_WGPU=off CHAINRULE_BUILD="$build"
@@ -63,14 +63,14 @@ cat "$out/machine.log"
 step 10 build 120 sh -c 'cmake -S . -B "$CHAINRULE_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCHAINRULE_PYTHON=ON -DPython_EXECUTABLE="$(command -v python3)" &&
     ninja -C "$CHAINRULE_BUILD" --quiet'
 
-# ---- does it live, and the figures, alone on the GPU: a page that run.py writes, of which the report takes the tables
+# ---- does it live, and the figures, alone on the GPU: tables that run.py prints, which the report takes from its log
 step 18 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
 model="--layers 12 --heads 12 --width 768 --context 1024 --batch 8"
 [ -z "$QUICK" ] || model="--layers 1 --heads 2 --width 32 --context 32 --batch 2"
 # shellcheck disable=SC2086  # words
 step 20 train 60 "$build/chainrule" train --data docs/howto/*.md --device cuda --dtype bf16 --steps 20 --sample 0 $model \
     --out "$out/trained" --overwrite
-step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
+step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --write "$out/bench.json" \
     --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
 
 adapter=$($through_webgpu "$build/bench/webgpu" --only adapter 2>&1 | head -n 1)
@@ -134,7 +134,7 @@ else without 70 counters "no ncu in PATH"; fi
     echo "|---|---|--:|---|"
     cat "$out"/steps/*
     echo
-    sed -n '/^## /,$p' "$out/bench.md" 2>/dev/null
+    sed -n '/^## /,$p' "$out/bench.log" 2>/dev/null
 } >"$out/report.md"
 echo "$out/report.md"
 python3 tools/gpu_report.py "$out" || exit 1

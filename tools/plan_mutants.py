@@ -16,7 +16,8 @@ class PlanMutant:
     tests: str  # of tests/test_plan.c, or of the program that the first word names; without more, all of it
 
 
-PLAN, COMMON, FOLD, UPDATE = "src/plan/plan.c", "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
+PLAN, DCE, ARENA = "src/plan/plan.c", "src/plan/dce.c", "src/plan/arena.c"
+COMMON, FOLD, UPDATE = "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
 AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
 GRAPH, KERNELS, INDICES = "src/plan/graph.c", "src/dev/kernels.def", "src/plan/indices.c"
 RECORD, RUN = "src/plan/record.c", "src/plan/run.c"
@@ -45,19 +46,19 @@ PLAN_MUTANTS = [
     PlanMutant("run", RUN, "results[«i»]);", "0", "host_steps"),
     PlanMutant("run", RUN, "if («!inner») status = check_kernel", "true", "anomalies_of_replays"),
     # kernels whose results nothing reads
-    PlanMutant("unused", PLAN, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
+    PlanMutant("unused", DCE, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
     PlanMutant(
         "unused",
-        PLAN,
+        DCE,
         "needed[i] = «p->buffers[i].kind != CR_BUFFER_TEMPORARY»",
         "p->buffers[i].kind == CR_BUFFER_OUTPUT",
         "training",
     ),
-    PlanMutant("unused", PLAN, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
-    PlanMutant("unused", PLAN, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
+    PlanMutant("unused", DCE, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
+    PlanMutant("unused", DCE, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
     PlanMutant("unused", INDICES, "(i < c->low || «i >= c->size»)", "false", "test_plan_passes bad_indices"),
-    PlanMutant("unused", PLAN, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
-    PlanMutant("unused", PLAN, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
+    PlanMutant("unused", DCE, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
+    PlanMutant("unused", DCE, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
     # kernels that compute what another one has
     PlanMutant("common", COMMON, "return «changed_between(p, j, i)» ||", "false", "common"),
     PlanMutant("common", COMMON, "|| «kept_long(p, j, i)» ?", "false", "common_far"),
@@ -165,7 +166,6 @@ PLAN_MUTANTS = [
     PlanMutant("tile", TILE, "r->each[k] = «all ? unit : 0»;", "0", "tiles"),
     PlanMutant("tile", TILE, "split = «n»;", "p->split", "test_plan_passes update_before_graph"),
     # what a call reads and writes
-    PlanMutant("roles", KERNELS, "OUT_ADD(c, «a->how & CR_MATMUL_ADD»)", "0", "test_plan_ops"),
     PlanMutant("roles", KERNELS, "OUT_OR_IN(x, «a->kind == CR_CONV_INPUT»)", "0", "test_plan_ops"),
     # kernels launched as one
     PlanMutant("graph", GRAPH, "fresh = «now.fresh != all->before.fresh» ||", "false", "test_cuda_graph"),
@@ -179,13 +179,13 @@ PLAN_MUTANTS = [
     PlanMutant("graph", GRAPH, "|| «!was_watched(all, from, to)»)", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "if («p->steps[i].begins»)", "false", "test_cuda_graph"),
     # the arena
-    PlanMutant("share", PLAN, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
-    PlanMutant("share", PLAN, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
-    PlanMutant("share", PLAN, "if («at + rounded(b) <= o->at») break;", "at <= o->at", "training"),
+    PlanMutant("share", ARENA, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
+    PlanMutant("share", ARENA, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
+    PlanMutant("share", ARENA, "if («at + rounded(b) <= o->at») break;", "at <= o->at", "training"),
     PlanMutant("share", PLAN, "b->last = «i»;", "b->first", "training"),
     PlanMutant(
         "share",
-        PLAN,
+        ARENA,
         "b->at = «share ? lowest_place(p, placed, i, b) : p->temporaries»;",
         "p->temporaries",
         "test_plan_passes shared_memory",

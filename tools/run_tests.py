@@ -29,12 +29,14 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = re.compile(r"^result: (\d+) passed, (\d+) failed, (\d+) skipped(?:; (.*))?$", re.MULTILINE)
+SECONDS = re.compile(r"^seconds (\S+) ([\d.]+)$", re.MULTILINE)
 SKIPPED = 77  # exit status
 CHECK_TIMEOUT = 1500  # seconds for one check in Python
 
@@ -49,6 +51,7 @@ class Total:
     checks: Counter[str] = field(default_factory=Counter)  # device -> checks that truly ran on it
     without: list[str] = field(default_factory=list)  # "name: why it was skipped"
     broken: list[str] = field(default_factory=list)  # "name: exit status and last lines" of what failed
+    seconds: dict[str, float] = field(default_factory=dict)  # of each program, and of each file of tests/python
 
     def add(self, other: Total) -> None:
         self.passed += other.passed
@@ -57,10 +60,39 @@ class Total:
         self.checks.update(other.checks)
         self.without += [line for line in other.without if line not in self.without]
         self.broken += other.broken
+        self.seconds |= other.seconds
 
     def line(self) -> str:
         checks = ", ".join(f"{device} {n} checks" for device, n in sorted(self.checks.items()))
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped" + (f"; {checks}" if checks else "")
+
+
+PACKAGE = re.compile(r"could not import '([\w.]+)'|no Python package ([\w.]+)|([\w.-]+) is not installed")
+USUAL = {"torch": "PyTorch", "numpy": "NumPy", "scipy": "SciPy", "scipy.special": "SciPy"}  # names of packages
+WIDTH = 160  # columns of a line of the summary
+
+
+def reason(line: str) -> tuple[str, str]:
+    """ "name: why" -> a reason that many tests share, and the test."""
+    name, _, why = line.partition(": ")
+    if found := PACKAGE.match(why):
+        package = next(filter(None, found.groups()))
+        return f"{USUAL.get(package, package)} is not installed", name
+    if full := re.search(r"CHAINRULE_TEST_FULL=\d", why):
+        return f"{full[0]} is not set", name
+    return why, name
+
+
+def summary(without: list[str]) -> list[str]:
+    """A line for each reason: how many tests it concerns, and the first of them."""
+    tests: dict[str, list[str]] = {}
+    for why, name in map(reason, without):
+        tests.setdefault(why, []).append(name)
+    lines = []
+    for why, names in sorted(tests.items(), key=lambda item: -len(item[1])):
+        line = f"went without, {len(names)}: {why} ({', '.join(dict.fromkeys(names))})"
+        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 4] + "...)")
+    return lines
 
 
 def skip(name: str, why: str) -> Total:
@@ -85,6 +117,7 @@ def judge(name: str, status: int | None, output: str) -> Total:
         return skip(name, output.strip().splitlines()[-1] if output.strip() else "no reason given")
     if status != 0 and total.failed == 0:
         total.failed = 1
+    total.seconds = {name: float(seconds) for name, seconds in SECONDS.findall(output)}
     return total
 
 
@@ -104,6 +137,7 @@ def show(name: str, total: Total, status: int | None, output: str) -> None:
 
 def run(name: str, command: list[str], environment: dict[str, str], timeout: float = CHECK_TIMEOUT) -> Total:
     status: int | None
+    start = time.monotonic()
     try:
         done = subprocess.run(
             command,
@@ -126,6 +160,7 @@ def run(name: str, command: list[str], environment: dict[str, str], timeout: flo
     except OSError as problem:
         status, output = 1, str(problem)
     total = judge(name, status, output)
+    total.seconds = total.seconds or {name: time.monotonic() - start}
     show(name, total, status, output)
     return total
 
@@ -182,13 +217,9 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
         if ran and not RESULT.search(output):
             one = Total(failed=1)
             output += "\nended without its result line"
+        one.seconds = {name: float(case.get("time", 0))}
         show(name, one, status, output + (f"\n{reason}" if reason else ""))
         total.add(one)
-    slowest = sorted(cases, key=lambda case: -float(case.get("time", 0)))[:4]
-    print(
-        "     slowest: " + ", ".join(f"{case.get('name')} {float(case.get('time', 0)):.0f} s" for case in slowest),
-        flush=True,
-    )
     if not cases:
         print(f"no test program in {build}")
         total.failed += 1
@@ -202,7 +233,10 @@ def generated_files() -> list[str]:
     return [sys.executable, "tools/gen_ops.py", "--check"]
 
 
-def checks(environment: dict[str, str]) -> Total:
+Job = partial[Total]
+
+
+def checks(environment: dict[str, str]) -> list[Job]:
     """The repository itself, our tools, and every tests/**/check_*.py but those that take long."""
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
@@ -220,6 +254,7 @@ def checks(environment: dict[str, str]) -> Total:
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
         "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
+        "notebooks are current": [sys.executable, "tools/notebooks.py", "--check"],
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
         "mypy": [*mypy, "--strict", *map(str, tools + tests)],
         "mypy of the package": [*mypy, "--strict", "--python-version", "3.11", "python/chainrule"],
@@ -240,24 +275,31 @@ def checks(environment: dict[str, str]) -> Total:
         if path.name in long:
             continue
         commands[str(path.relative_to(ROOT))] = [sys.executable, str(path)]
-    total = Total()
-    for name, command in commands.items():
-        total.add(run(name, command, {**environment, "MYPYPATH": "python"}))
-    return total
+    environment = {**environment, "MYPYPATH": "python"}
+    return [partial(run, name, command, environment) for name, command in commands.items()]
 
 
-def python_tests(environment: dict[str, str]) -> Total:
+def python_tests(environment: dict[str, str]) -> list[Job]:
     """tests/python through pytest (its conftest.py prints the result line), on the extension of this build: on two
-    processes, each with every second file by size."""
+    processes that take about as long by the record of the last run, else by the sizes of the files."""
     if missing := without_extension("tests/python"):
-        return missing
+        return [partial(lambda: missing)]
     environment = {"CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off", **environment}  # the results are those of the cpu
-    files = sorted((ROOT / "tests" / "python").glob("test_*.py"), key=lambda path: path.stat().st_size)
+    took = durations()
+    seconds = lambda path: took.get(path.name, path.stat().st_size / 5000)
+    parts: list[list[Path]] = [[], []]
+    for file in sorted((ROOT / "tests" / "python").glob("test_*.py"), key=seconds, reverse=True):
+        min(parts, key=lambda part: sum(map(seconds, part))).append(file)
+    commands = [[sys.executable, "-m", "pytest", *map(str, sorted(part))] for part in parts]
+    return [partial(run, "tests/python", command, environment, timeout=3000) for command in commands]
+
+
+def side_by_side(jobs: list[Job], lanes: int = 0) -> Total:
+    """As many at a time as there are lanes (processors), in this order."""
     total = Total()
-    parts = [[sys.executable, "-m", "pytest", *map(str, sorted(files[k::2]))] for k in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        for part in pool.map(lambda words: run("tests/python", words, environment, timeout=3000), parts):
-            total.add(part)
+    with ThreadPoolExecutor(lanes or len(os.sched_getaffinity(0))) as several:
+        for one in several.map(lambda job: job(), jobs):
+            total.add(one)
     return total
 
 
@@ -280,17 +322,43 @@ GPUS = "^test_(cuda|webgpu).*$"
 
 
 def everything(environment: dict[str, str], exclude: str = "") -> Total:
-    """The C tests beside those in Python, which are one process after the other."""
+    """The C tests beside those in Python, of which the short ones come last, so that no processor waits at the end."""
+    took = durations()
     with ThreadPoolExecutor(1) as beside:
         in_c = beside.submit(ctest, ROOT / "build" / "release", environment, exclude)
-        total = checks(environment)
-        total.add(python_tests(environment))
+        short = sorted(checks(environment), key=lambda job: -took.get(job.args[0], 0))
+        total = side_by_side(python_tests(environment) + short, 2)
         total.add(in_c.result())
     return total
 
 
+# ---- the record of durations: of the last run in this folder
+
+
+def record() -> Path:
+    return ROOT / "build" / "durations.json"
+
+
+def durations() -> dict[str, float]:
+    """Program, or file of tests/python -> its seconds in the last run."""
+    try:
+        found = json.loads(record().read_text())
+    except (OSError, ValueError):
+        return {}
+    return {name: float(seconds) for name, seconds in found.items()}
+
+
+def keep(seconds: dict[str, float]) -> None:
+    """Writes the record, and says what took longest."""
+    longest = sorted(seconds.items(), key=lambda item: -item[1])
+    record().write_text(json.dumps(dict(longest), indent=1))
+    print("     slowest: " + ", ".join(f"{name} {time:.0f} s" for name, time in longest[:6]), flush=True)
+
+
 def stage_test() -> Total:
-    return everything(plain_environment())
+    total = everything(plain_environment())
+    keep(total.seconds)
+    return total
 
 
 def stage_full() -> Total:
@@ -298,7 +366,7 @@ def stage_full() -> Total:
 
 
 def stage_python() -> Total:
-    return python_tests(plain_environment(CHAINRULE_TEST_FULL="1"))
+    return side_by_side(python_tests(plain_environment(CHAINRULE_TEST_FULL="1")), 2)
 
 
 def has_sanitizer(names: str) -> bool:
@@ -473,20 +541,16 @@ def simulated(name: str, program: str, **environment: str) -> Total:
 KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
 
 
-def side_by_side(runs: list[tuple[str, str, dict[str, str]]]) -> Total:
-    """Programs on the simulated GPU, as many at a time as there are processors: (name, program, environment)."""
-    total = Total()
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
-        for one in several.map(lambda r: simulated(r[0], r[1], **r[2]), runs):
-            total.add(one)
-    return total
+def all_simulated(runs: list[tuple[str, str, dict[str, str]]]) -> Total:
+    """Programs on the simulated GPU: (name, program, environment)."""
+    return side_by_side([partial(simulated, name, program, **more) for name, program, more in runs])
 
 
 def stage_cudasim() -> Total:
     every = sorted(path.stem for path in (ROOT / "tests").glob("test_cuda_*.c"))
     # All there is, but for the ops: every dtype and shape of those would be more kernels than a process may load.
     runs = [("all", name, {} if name == "test_cuda_ops" else {"CHAINRULE_TEST_FULL": "1"}) for name in every]
-    return side_by_side(
+    return all_simulated(
         sorted(runs, key=lambda r: r[1] not in ("test_cuda_ops", "test_cuda_grad"))
     )  # the longest first
 
@@ -503,7 +567,7 @@ def stage_cudasim_orders() -> Total:
             ("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"})
             for program in KERNEL_TESTS
         ]
-        total = side_by_side(runs)
+        total = all_simulated(runs)
         total.add(
             run(
                 "the list of kernels for a build with nvcc",
@@ -557,7 +621,7 @@ def cudasim_sanitized(sanitizer: str) -> Total:
     }
     if sanitizer == "address":
         environment["CHAINRULE_GPU_POOL"] = "off"  # an access beyond a tensor does not end in the next one
-    return side_by_side(
+    return all_simulated(
         [
             (f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", environment)
             for program in KERNEL_TESTS
@@ -811,8 +875,7 @@ def main() -> int:
     else:
         for name in STAGES if given.all else given.stage or ["test"]:
             total.add(stage(name))
-    for line in total.without:
-        print(f"went without {line}")
+    print(*summary(total.without), sep="\n", end="\n" if total.without else "")
     for line in total.broken:
         print(f"failed {line}")
     print(total.line())

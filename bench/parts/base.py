@@ -1,7 +1,9 @@
-"""The base of all parts: running commands, merging rounds, and the state of one run."""
+"""The base of all parts: running commands, merging rounds, the rows of a part, and the options of one run."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -14,22 +16,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .lines import verdict
-
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
+PACKAGES = {name: module for module, name in LIBRARIES.items()} | {"llama.cpp": "xllamacpp"}  # else the peer's name
 
 Times = dict[str, float]  # min_ms and median_ms, of some rows rate or extra_mb
+
+
+class Missing(Exception):
+    """Why a part measured nothing: what this machine or this build lacks, or the command that failed."""
 
 
 # ---- commands
 
 
 def run_json(command: Iterable[object], threads: int, env: dict[str, str] | None = None) -> Any:
-    """The JSON that a command prints; None (and a line) when it fails."""
+    """The JSON that a command prints."""
     words = [str(w) for w in command]
     path = os.pathsep.join(filter(None, (str(BUILD / "python"), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
@@ -39,8 +44,7 @@ def run_json(command: Iterable[object], threads: int, env: dict[str, str] | None
         env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": path} | (env or {}),
     )
     if done.returncode:
-        print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
+        raise Missing(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}")
     return json.loads(done.stdout)
 
 
@@ -123,27 +127,64 @@ def merge(results: list[Any]) -> dict[str, Times]:
     return rows
 
 
-def some(values: dict[str, float], *names: str) -> dict[str, float]:
-    return {v: values[v] for v in names if v in values}
+# ---- the rows of a part
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure beside those of the peers. A unit that ends with "/s" is a rate: the larger, the better."""
+
+    what: str
+    unit: str
+    ours: float | None
+    peers: dict[str, float] = field(default_factory=dict)
+    isa: str = ""  # of parts that measure each instruction set
+    share: float | None = None  # of the limit that the part names
+    group: str = ""  # the page shows the rows of a group as one, by their geometric mean
+    missing: dict[str, str] = field(default_factory=dict)  # column -> why it has no figure
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better than the best peer: in less time or memory, or at a higher rate."""
+        if not self.peers or self.ours is None or self.ours <= 0:  # memory beyond 16 bytes a parameter may be less
+            return None
+        if self.unit.endswith("/s"):
+            return self.ours / max(self.peers.values())
+        return min(self.peers.values()) / self.ours
+
+
+def beside(what: str, unit: str, values: dict[str, float], ours: str = "chainrule", **more: Any) -> Row:
+    """The row of `ours` beside all libraries that are not chainrule, by their usual names."""
+    peers = {
+        " ".join([LIBRARIES.get(name.split()[0], name.split()[0]), *name.split()[1:]]): value
+        for name, value in values.items()
+        if not name.startswith("chainrule")
+    }
+    return Row(what, unit, values[ours], peers, **more)
+
+
+def versions(rows: Iterable[Row]) -> dict[str, str]:
+    """The versions of the peers in these rows, as far as a Python package has them."""
+    found = {}
+    for name in dict.fromkeys(peer.split()[0] for row in rows for peer in row.peers):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(PACKAGES.get(name, name))
+    return found
 
 
 # ---- one run of run.py
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bench:
-    """The options of one run, and the results so far: numbers for the JSON, lines for the page."""
+    """The options of one run, and the commands that follow them."""
 
     quick: bool
     threads: int
     cpu: bool  # processor time instead of elapsed time
     sizes: list[int] | None  # of part sizes
-    llm: list[str] | None  # sections of part llm
     cuda: list[str]  # options of bench/cuda.py
-    folder: Path | None  # of the page, for its pictures
-    measured: str = ""  # the line behind a section that is measured by itself
-    data: dict[str, Any] = field(default_factory=dict)
-    text: list[str] = field(default_factory=list)
+    pictures: Path | None  # the folder for pictures; None: none are drawn
 
     @property
     def rounds(self) -> int:
@@ -175,35 +216,5 @@ class Bench:
         return self.script(name, *self.quick_option, *["--cpu"] * self.cpu)
 
     def turns_by_isa(self, name: str) -> dict[str, Any]:
-        """The same under each instruction set; those that failed are left out."""
-        found = self.by_isa(name, *["--cpu"] * self.cpu)
-        if not all(found.values()):
-            self.say("Failed.", "")
-        return {isa: got for isa, got in found.items() if got}
-
-    def say(self, *lines: str) -> None:
-        self.text += lines
-        print("\n".join(lines), flush=True)
-
-    def section(self, title: str, *lines: str) -> None:
-        """A heading, and the lines below it."""
-        self.say(f"## {title}", "", *lines, *([""] if lines else []))
-
-    def compare(self, what: str, ours: float, theirs: dict[str, float], bar: float) -> None:
-        """ours against the best of theirs, where there is one."""
-        if theirs:
-            best = min(theirs, key=lambda v: theirs[v])
-            self.say(f"* {what}, against {best}: {verdict(ours / theirs[best], bar)}.")
-
-    def turns_words(self) -> str:
-        """How the scripts that take turns measure."""
-        clock = "processor time" if self.cpu else "elapsed time"
-        return (
-            f"Milliseconds of {clock} on {self.threads} thread{'s' * (self.threads > 1)}, the least of rounds in turn"
-        )
-
-    def peak_memory(self, what: str, peaks: dict[str, float], peers: tuple[str, ...], ours: str, bar: float) -> None:
-        """Peaks in MB, and ours against the best of some peers."""
-        each = ", ".join(f"{library} {peak:.0f}" for library, peak in peaks.items())
-        self.say(f"* Peak memory of {what}, MB beyond the process before: {each}.")
-        self.compare("its memory", peaks[ours], some(peaks, *peers), bar)
+        """The same under each instruction set."""
+        return self.by_isa(name, *["--cpu"] * self.cpu)

@@ -3,127 +3,101 @@
 from __future__ import annotations
 
 import tempfile
+import zipfile
 from pathlib import Path
-from typing import Any
 
-from .base import BUILD, ROOT, Bench, has, least, python, run_json, stripped_copy
-from .lines import at_most, table, within
+from .base import BUILD, PROGRAM, Bench, Missing, Row, beside, has, least, python, run_json, stripped_copy
+
+SHOWN = ("add, 1 element", "matmul, 4 x 4", "mul, recorded, backward")  # one small op from C
 
 
-def dispatch(bench: Bench) -> None:
-    bench.section("One small op from C")
-    results = [bench.program("dispatch", "--json", threads=1) for _ in range(bench.rounds)]
-    if not all(results):
-        return
-    found = bench.data["dispatch"] = least(results, "ns")
-    bench.say(table(["least of all rounds", "ns a call"], [[name, f"{ns:.0f}"] for name, ns in found.items()]), "")
-    ns = found["add, 1 element"]
-    bench.say(f"One element added to one: {ns:.0f} ns {at_most(ns, 60, '60 ns')}.", "")
+def dispatch(bench: Bench) -> list[Row]:
+    """one small op from C"""
+    found = least([bench.program("dispatch", "--json", threads=1) for _ in range(bench.rounds)], "ns")
+    group = lambda name: "" if name in SHOWN else "other small ops, from C"
+    return [Row(f"{name}, from C", "ns", ns, group=group(name)) for name, ns in found.items()]
 
 
 # ---- values
 
 
-def value(bench: Bench) -> None:
-    bench.section("Values")
-    counts = (10_000, 1_000_000 if bench.quick else 10_000_000)
-    graphs = [bench.program("value", nodes, "--json", threads=1) for nodes in counts]
-    if not all(graphs):
-        return
-    rows = [
-        [f"{r['nodes']:,} nodes", *(f"{r[k]:.1f}" for k in ("record_ns", "backward_ns", "free_ns", "bytes"))]
-        for r in graphs
-    ]
-    rows[0][-1] = ""  # a small graph does not fill the first slab
-    bench.say(table(["C, ns a node", "multiply and record", "backward", "free", "bytes a node"], rows), "")
-    bench.data["value"] = {"c": graphs, "python": value_in_python(bench), "curve": value_curve(bench)}
+def value(bench: Bench) -> list[Row]:
+    """values, in C and in Python"""
+    rows = []
+    for nodes in (10_000, 1_000_000 if bench.quick else 10_000_000):
+        got = bench.program("value", nodes, "--json", threads=1)
+        for key, what in (("record_ns", "multiply and record"), ("backward_ns", "backward"), ("free_ns", "free")):
+            rows.append(Row(f"a node of {nodes:,}, {what}, from C", "ns", got[key], group="nodes of values, from C"))
+    rows.append(Row(f"a node of {nodes:,}, from C", "bytes", got["bytes"], group="bytes of values"))
+    return rows + value_in_python(bench) + value_curve(bench)
 
 
-def value_in_python(bench: Bench) -> dict[str, dict[str, float]]:
-    """What is timed -> engine -> the least seconds: chainrule, and micrograd where it is installed."""
+def value_in_python(bench: Bench) -> list[Row]:
+    """The least time of each step: chainrule, and micrograd where it is installed."""
     found: dict[str, dict[str, float]] = {}
     for _ in range(bench.rounds):
         for engine in ("chainrule", *(["micrograd"] if has("micrograd") else [])):
-            for name, seconds in (run_json(python("value.py", engine), 1) or {}).items():
+            for name, seconds in run_json(python("value.py", engine), 1).items():
                 row = found.setdefault(name, {})
-                row[engine] = min(row.get(engine, seconds), seconds)
-    engines = list(next(iter(found.values()), {}))
-    rows = [
-        [
-            name,
-            *(f"{row[e] * 1e6:,.3f}" for e in engines),
-            *([f"{row['micrograd'] / row['chainrule']:.0f}x"] if "micrograd" in row else []),
-        ]
-        for name, row in found.items()
+                row[engine] = min(row.get(engine, 1e6 * seconds), 1e6 * seconds)
+    return [beside(f"Value, {name}", "us", row) for name, row in found.items()]
+
+
+def value_curve(bench: Bench) -> list[Row]:
+    """tanh(x * x + x), summed for a tensor, and its gradient, by the number of elements, with its picture."""
+    draw = ["--draw", bench.pictures / "value-curve.svg"] if bench.pictures else []
+    curve = run_json(python("value.py", "curve", *draw), bench.threads)
+    return [
+        Row(f"{name}, {int(n):,} elements", "us", 1e6 * seconds, group="tanh(x * x + x) by the number of elements")
+        for name, line in curve.items()
+        for n, seconds in line.items()
     ]
-    bench.say(table(["Python, microseconds", *engines, *(["times"] if len(engines) > 1 else [])], rows), "")
-    for what, bar in (("a * b", 0.06e-6), ("moons step", 3e-3)):
-        if what in found:
-            bench.compare(what, found[what]["chainrule"], {f"{bar * 1e6:g} microseconds": bar}, 1)
-    return found
-
-
-def value_curve(bench: Bench) -> Any:
-    """Times by the number of elements, with the picture of docs/."""
-    picture = ROOT / "docs" / "value-curve.svg"
-    curve = run_json(python("value.py", "curve", "--draw", picture), bench.threads)
-    if not curve:
-        return curve
-    counts = sorted({int(n) for line in curve.values() for n in line})
-    cell = lambda line, n: f"{line[str(n)] * 1e6:,.1f}" if str(n) in line else ""
-    rows = [[f"{n:,}", *(cell(line, n) for line in curve.values())] for n in counts]
-    bench.say(
-        "",
-        "tanh(x * x + x) (summed for a tensor) and its gradient: microseconds by the number of elements.",
-        "",
-        table(["elements", *curve], rows),
-        "",
-        f"![Time by number of elements]({picture.name})",
-        "",
-    )
-    return curve
 
 
 # ---- a chain, files, size
 
 
-def chain(bench: Bench) -> None:
+def chain(bench: Bench) -> list[Row]:
+    """a graph of ten million nodes"""
     n = 1_000_000 if bench.quick else 10_000_000
-    bench.section("A chain of operations")
     got = bench.program("chain", n, "--json")
-    if not got:
-        return
-    bench.data["chain"] = got
-    gradient = "right" if got["right"] else "WRONG"
-    bench.say(
-        f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
-        f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.",
-        "",
-    )
+    if not got["right"]:
+        raise Missing("the gradient of the chain is WRONG")
+    steps = (("build_s", "built"), ("backward_s", "differentiated"), ("free_s", "freed"))
+    title = f"a chain of {n:,} additions of tensors"
+    group = lambda what: "" if what == "differentiated" else title
+    rows = [Row(f"{title}, {what}", "s", got[key], group=group(what)) for key, what in steps]
+    return [*rows, Row(f"{title}, memory", "GiB", got["peak_rss"] / 2**30)]
 
 
-def files(bench: Bench) -> None:
-    bench.section(
-        "Files",
-        "Written as always (fsync, then renamed) and read back from the system's cache; the least of several runs.",
-    )
+def files(bench: Bench) -> list[Row]:
+    """safetensors and token files, written as always (fsync, then renamed), read from the system's cache"""
     with tempfile.TemporaryDirectory() as folder:
         got = bench.program("files", "--json", *bench.quick_option, folder)
-    if not got:
-        return
-    bench.data["files"] = got
-    rows = [[row["name"], f"{row['ms']:.3g}", f"{row['rate']:.3g}" if row["rate"] else ""] for row in got["rows"]]
     what = f"{got['megabytes']:,.0f} MB of weights, {got['tokens'] / 1e6:,.0f} million tokens"
-    bench.say(table([what, "ms", "GB/s"], rows), "")
+    rates = [Row(row["name"], "GB/s", row["rate"], group=what) for row in got["rows"] if row["rate"]]
+    slow = lambda row: "" if row["rate"] else f"{what}, mapped"
+    return [Row(row["name"], "ms", row["ms"], group=slow(row)) for row in got["rows"]] + rates
 
 
-def size(bench: Bench) -> None:
-    bench.section("Size")
+def size(bench: Bench) -> list[Row]:
+    """of the library, the program and a wheel"""
     library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
     if not library:
-        bench.say("No shared library in this build.", "")
-        return
+        raise Missing("no shared library in this build")
     with tempfile.TemporaryDirectory() as folder:
-        count = stripped_copy(library, Path(folder)).stat().st_size
-    bench.data["size"] = count
-    bench.say(f"libchainrule.so, stripped: {within(count / 1e6, 6, 'MB')}.", "")
+        sizes = [(file, stripped_copy(file, Path(folder)).stat().st_size) for file in (library, PROGRAM)]
+    rows = [Row(f"{file.name.split('.so')[0]}, stripped", "MB", count / 1e6) for file, count in sizes]
+    return [*rows, Row("wheel", "MB", wheel_bytes() / 1e6)]
+
+
+def wheel_bytes() -> int:
+    """The size of a wheel's files, stripped and zipped; make test-all builds the true one."""
+    package = BUILD / "python" / "chainrule"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with zipfile.ZipFile(folder / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in [PROGRAM, *(f for f in package.rglob("*") if f.is_file() and f.suffix != ".pyc")]:
+                stripped = stripped_copy(file, folder) if file == PROGRAM or file.suffix == ".so" else file
+                archive.write(stripped, str(file.relative_to(BUILD)))
+        return (folder / "wheel").stat().st_size

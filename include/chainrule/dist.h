@@ -37,8 +37,7 @@ cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of 
 cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; floats */
 typedef struct cr_work cr_work;
 cr_work    *cr_all_reduce_start(cr_world *w, cr_tensor *x);
-                            /* the same beside other work; x belongs to the world until
-                               cr_work_wait */
+                            /* the same, in the background; leave x alone until cr_work_wait */
 cr_status   cr_work_wait(cr_work *work); /* frees it, also after a failure; NULL: pending error */
 cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
                             /* out: x of rank 0, 1, ..., one after the other : (...) ->
@@ -50,7 +49,7 @@ cr_status   cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out);
 /* ---- data parallel: bits that do not depend on the number of ranks */
 typedef struct cr_parallel cr_parallel;
 typedef struct cr_parallel_options {
-    int64_t microbatches;   /* M of a step, at least one for each rank */
+    int64_t microbatches;   /* of a step: M, at least one for each rank */
     int64_t bucket_bytes;   /* gradients are exchanged in pieces of this size; 0: 25 MiB */
     bool    late;           /* exchange after the backward pass, not while it runs */
     bool    engine;         /* sums by MPI's or NCCL's all-reduce, whose bits depend on the number
@@ -69,22 +68,22 @@ typedef struct cr_parallel_stats {
     int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
                                of this rank's last backward pass were visited */
     int64_t moments, gradients; /* bytes held: of moments and masters; of gradients, exchange */
-    int64_t pending;        /* shard: buckets of new weights that are still on their way now */
-    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited, and,
-                               since the step's first cr_parallel_next, whatever reads weights for
-                               those of the step before */
+    int64_t pending;        /* shard: buckets of new weights still in transit */
+    double  busy, exposed;  /* seconds of the exchange, and how many of them anything waited:
+                               cr_parallel_step, and since the step's first cr_parallel_next the
+                               readers of weights that were still in transit */
     int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
-                            /* borrows w and opt, whose parameters are all f32 or all bf16, on cpu
-                               or each rank's GPU, and gradients of microbatches are added in that
-                               dtype; all ranks get rank 0's values; ranks with another model or
-                               options: an error that names them */
+                            /* borrows w and opt; parameters are all f32 or all bf16, on cpu or
+                               each rank's GPU, and gradients of microbatches are added in that
+                               dtype; all ranks take rank 0's values; an error names the ranks
+                               whose model or options differ */
 void         cr_parallel_free(cr_parallel *p);
 bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g);
                             /* this rank's next microbatch of the step: l delivers its batch, g
-                               draws its own numbers; false: no more, both as after the whole step,
-                               or a failure (cr_error); l, g or both may be NULL */
+                               draws its own numbers; false: the step has no more, and l and g are
+                               as after all of it; or a failure (cr_error); l and g may be NULL */
 cr_status    cr_parallel_backward(cr_parallel *p, const cr_tensor *loss);
                             /* once after each cr_parallel_next; loss: mean of the microbatch */
 cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double *norm);
@@ -95,7 +94,7 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                                a loss that is not finite: no step */
 cr_status    cr_parallel_meet(cr_parallel *p);
                             /* waits for all ranks; elastic: CR_OK on all that are left or on none,
-                               so all know whether to end or to recover (after a last save) */
+                               so all agree whether to end or to recover (after a last save) */
 cr_status    cr_parallel_recover(cr_parallel *p, bool *reload);
                             /* elastic: every rank that is left calls it after a call of p or of its
                                world has failed.  CR_OK: ranks were lost, the world is smaller, and

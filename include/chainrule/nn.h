@@ -375,6 +375,11 @@ typedef struct cr_encoding {
 uint32_t     *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, size_t bytes,
                                           const cr_encoding *o, int64_t *n);
                             /* n ids, owned (cr_free) */
+uint32_t     *cr_tokenizer_encode_parts(const cr_tokenizer *t, const char *text, size_t bytes,
+                                        const cr_encoding *o, int64_t parts, const int64_t *end,
+                                        int64_t *at, int64_t *n);
+                            /* the ids of the whole text; at[i]: how many of them its first end[i]
+                               bytes begin with too; end ascends */
 cr_status     cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts,
                                         const char *const *text, const size_t *bytes,
                                         const cr_encoding *o, uint32_t **ids, int64_t *n);
@@ -397,18 +402,6 @@ const char   *cr_decoder_next(cr_decoder *d, uint32_t id, size_t *bytes);
 const char   *cr_decoder_end(cr_decoder *d, size_t *bytes);
                             /* bytes that are left; the next token starts a new text */
 
-typedef struct cr_message { const char *role, *content; } cr_message;
-                            /* of a conversation; role: "system", "user" or "assistant" */
-char         *cr_chat_text(const char *format, int64_t n, const cr_message *messages, bool ask);
-                            /* the conversation as "chatml", "llama2", "llama3" or "mistral" has it,
-                               with the names of special tokens; ask: up to the start of an answer;
-                               owned (cr_free) */
-const char   *cr_chat_format(const char *folder, const cr_tokenizer *t);
-                            /* the format of a model, by chat_template.jinja,
-                               tokenizer_config.json (or the entry of a GGUF file), or its special
-                               tokens; NULL without an error: none of these */
-const char   *cr_chat_end(const char *format); /* the special token that ends an answer */
-
 /* a chat template in Jinja, as transformers sets it up; it reaches nothing but its variables */
 typedef struct cr_template cr_template;
 typedef struct cr_marks { size_t bytes; int64_t n, *at; } cr_marks;
@@ -419,6 +412,32 @@ char         *cr_template_render(const cr_template *t, const char *variables, si
                                  cr_marks *marks);
                             /* variables: a JSON object; marks: may be NULL; owned; any thread */
 void          cr_template_free(cr_template *t);
+
+/* how a model is asked, as its folder or GGUF file says */
+typedef struct cr_chat cr_chat;
+cr_chat      *cr_chat_open(const char *path, const cr_tokenizer *t, const char *form);
+                            /* path: a folder or GGUF file, or NULL; t: its tokenizer, or NULL:
+                               only end tokens are read; form: in place of its template, the text of
+                               one or "chatml", "llama2", "llama3", "mistral"; NULL: its own, else
+                               the one of these whose tokens t has */
+void          cr_chat_free(cr_chat *c);
+char         *cr_chat_text(const cr_chat *c, const char *variables, size_t bytes,
+                           size_t *length);
+                            /* variables: a JSON object with "messages", "add_generation_prompt",
+                               "continue_final_message", "tools"...; owned; length: or NULL; any
+                               thread */
+char         *cr_chat_answers(const cr_chat *c, const char *variables, size_t bytes,
+                              cr_marks *answers);
+                            /* the same, with where the assistant's messages and their end tokens
+                               are */
+const char   *cr_chat_template(const cr_chat *c); /* the template; borrowed; NULL: there is none */
+const char   *cr_chat_name(const cr_chat *c);       /* of a built-in template; NULL: another */
+const char   *cr_chat_source(const cr_chat *c); /* where it is from: "chat_template.jinja" */
+const char   *cr_chat_token(const cr_chat *c, const char *role);
+                            /* "bos_token", "eos_token"...; borrowed; NULL: there is none */
+int64_t       cr_chat_ends(const cr_chat *c, bool answer, uint32_t *ids, int64_t room);
+                            /* the tokens that end a text; answer: also what the template puts
+                               behind an answer; returns how many, writes at most room */
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped: as cr_load's */

@@ -14,11 +14,14 @@ def progress(iterable: Iterable[_T], description: str | None = None, total: int 
     """``iterable``, with a progress bar while it is gone over: ``for step in progress(range(1000), "training"): ...``.
 
     total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm
-    is installed (``pip install chainrule[viz]``) and stderr is a terminal; the loop sees the same
-    items in any case."""
+    is installed (``pip install chainrule[viz]``) and stderr is a terminal or a notebook's; the loop
+    sees the same items in any case."""
+    import sys
+
     try:
         from tqdm import tqdm  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return iterable
-    bar: Iterable[_T] = tqdm(iterable, desc=description, total=total, disable=None)
+    notebook = type(sys.stderr).__module__.startswith("ipykernel.")
+    bar: Iterable[_T] = tqdm(iterable, desc=description, total=total, disable=False if notebook else None)
     return bar

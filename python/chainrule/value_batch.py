@@ -31,14 +31,14 @@ class ValueBatch:
     Computed in float64; on a WebGPU device, which has no float64, in float32: ``dtype`` says which.
     """
 
-    def __init__(self, data: Iterable[float], device: Device | str | None = None) -> None:
+    def __init__(self, data: Iterable[float], device: Device | str | None = None, *, label: str = "") -> None:
         place = _core.get_default_device() if device is None else _core.Device(device)
         self._tensor = _core.tensor(list(data), dtype=_dtype_on(place), device=place, requires_grad=True)
         if self._tensor.ndim != 1:
             raise TypeError("ValueBatch(): argument 'data' must be a sequence of numbers")
         self._prev: tuple[ValueBatch, ...] = ()
         self._op = ""
-        self.label = ""
+        self.label = label
 
     @classmethod
     def _made(cls, tensor: Tensor, prev: tuple[ValueBatch, ...], op: str) -> ValueBatch:

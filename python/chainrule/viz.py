@@ -28,6 +28,19 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 INK, LINES, GRID = "#1d2939", "#98a2b3", "#e4e7ec"
 
 
+def _package(name: str) -> Any:
+    """A module of a package that may be absent."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as problem:
+        package = name.partition(".")[0]
+        if (problem.name or "").partition(".")[0] != package:
+            raise
+        raise ModuleNotFoundError(f"[viz] needs {package}: pip install chainrule[viz]", name=package) from None
+
+
 # ---- graphs
 
 
@@ -45,7 +58,7 @@ def graph(
     there are more than ``limit`` nodes."""
     import re
 
-    import graphviz  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    graphviz = _package("graphviz")
 
     roots = {node: x for x in _flat(root) for node in [_node(x)]}
     names = {_core._node(p): name for name, p in (params or {}).items() if p.requires_grad}
@@ -77,7 +90,7 @@ def plan(step: Any, format: str = "svg", *, limit: int = 500) -> Any:
     A node is a kernel, with its op and what it writes; tensors from outside and inputs are blue, kernels that write
     results or parameters are orange, and a frame holds kernels that run tile by tile.  ValueError: there is no plan,
     or it has more than ``limit`` kernels.  TypeError: ``step`` was not made by ``compile``."""
-    import graphviz
+    graphviz = _package("graphviz")
 
     compiled = getattr(step, "__dict__", {}).get("_compiled")
     if compiled is None:
@@ -172,7 +185,7 @@ def _figure(width: float, height: float) -> Any:
     """A figure of that many inches.  A notebook shows it with and without pyplot."""
     import io
 
-    from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    Figure = _package("matplotlib.figure").Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
 

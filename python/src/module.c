@@ -1,6 +1,7 @@
 /* module.c - the import of chainrule._core. */
 #include "extension.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 PyObject *python_function(const char *module, const char *name) {
@@ -80,6 +81,10 @@ PyMODINIT_FUNC PyInit__core(void) {
     }
     if (made) return Py_NewRef(made);                /* removed from sys.modules and imported again */
     PyObject *module = PyModule_Create(&definition);
+#ifndef _WIN32
+    /* Mesa's Vulkan layer asks the desktop for its GPU, and complains on stderr where there is none */
+    if (!getenv("XDG_RUNTIME_DIR")) (void)setenv("NODEVICE_SELECT", "1", 0);
+#endif
     cr_set_interrupt(signals_raise, NULL);
     cr_set_place(place, NULL);
     if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&

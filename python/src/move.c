@@ -5,6 +5,7 @@
 
 /* ---- look */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
+PyObject *api_nelement(const arg *a) { return api_numel(a); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
 PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }

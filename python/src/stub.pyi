@@ -76,7 +76,9 @@ default_generator: Generator
 
 @final
 class Value:
-    def __new__(cls, data: SupportsIndex | SupportsFloat, device: Device | _str | None = None) -> Value: ...
+    def __new__(
+        cls, data: SupportsIndex | SupportsFloat, device: Device | _str | None = None, *, label: _str = ""
+    ) -> Value: ...
     data: _float
     grad: _float
     label: _str

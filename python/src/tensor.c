@@ -181,10 +181,22 @@ static int set_dict(PyObject *self, PyObject *value, void *context) {
     return status;
 }
 
+/* Sizes in the place of data, as torch.Tensor(3, 4) takes them: an exception, true. */
+static bool are_sizes(PyObject *args) {
+    const Py_ssize_t n = PyTuple_Size(args);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!PyLong_CheckExact(PyTuple_GetItem(args, i))) return false;
+    if (n < 2) return false;
+    PyErr_Format(PyExc_TypeError, "Tensor(): takes data, not the sizes %R: chainrule.empty%R or chainrule.zeros%R "
+                 "makes a tensor of this shape", args, args, args);
+    return true;
+}
+
 /* Tensor(data, device=None, dtype=None, *, shape=None): micrograd's way.  A leaf that collects a gradient. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     static char *keywords[] = {"data", "device", "dtype", "shape", NULL};
     PyObject *data, *device = Py_None, *dtype = Py_None, *shape = Py_None;
+    if (are_sizes(args)) return NULL;
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO$O:Tensor", keywords, &data, &device, &dtype, &shape))
         return NULL;
     const cr_device *dev = cr_default_device();

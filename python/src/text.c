@@ -188,29 +188,106 @@ PyObject *api__tokenizer_train_bpe(const arg *a) {
 }
 
 /* ---- conversations */
-PyObject *api__chat_text(const arg *a) {
-    const Py_ssize_t n = PyTuple_Size(a[1].o);
-    cr_message *messages = n < 0 ? NULL : malloc(sizeof *messages * (size_t)(n + 1));
-    if (!messages) return n < 0 ? NULL : PyErr_NoMemory();
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        PyObject *pair = PyTuple_GetItem(a[1].o, i);
-        messages[i].role = PyBytes_AsString(PyTuple_GetItem(pair, 0));
-        messages[i].content = PyBytes_AsString(PyTuple_GetItem(pair, 1));
-        ok = messages[i].role && messages[i].content;
+static const char chat_name[] = "chainrule.chat";
+
+static void free_chat(PyObject *capsule) { cr_chat_free(PyCapsule_GetPointer(capsule, chat_name)); }
+
+PyObject *api__chat_open(const arg *a) {
+    const cr_tokenizer *t = a[1].o == Py_None ? NULL : tokenizer_of(&a[1]);
+    const char *folder = a[0].o == Py_None ? NULL : PyBytes_AsString(a[0].o),
+               *form = a[2].o == Py_None ? NULL : PyBytes_AsString(a[2].o);
+    if (PyErr_Occurred()) return NULL;
+    cr_chat *c;
+    WITHOUT_GIL(c = cr_chat_open(folder, t, form));
+    PyObject *capsule = c ? PyCapsule_New(c, chat_name, free_chat) : raise_error();
+    if (!capsule) cr_chat_free(c);
+    return capsule;
+}
+
+static PyObject *ends_of(const cr_chat *c, bool answer) {
+    uint32_t ends[64];
+    const int64_t found = cr_chat_ends(c, answer, ends, 64);
+    const Py_ssize_t n = found < 64 ? (Py_ssize_t)found : 64;
+    PyObject *ids = PyTuple_New(n);
+    for (Py_ssize_t i = 0; ids && i < n; i++) {
+        PyObject *one = PyLong_FromUnsignedLong(ends[i]);
+        if (!one || PyTuple_SetItem(ids, i, one)) Py_CLEAR(ids);
     }
-    char *text = ok ? cr_chat_text(a[0].s, n, messages, a[2].b) : NULL;
-    free(messages);
-    PyObject *result = text ? PyBytes_FromString(text) : ok ? raise_error() : NULL;
+    return ids;
+}
+
+PyObject *api__chat_said(const arg *a) {
+    const cr_chat *c = PyCapsule_GetPointer(a[0].o, chat_name);
+    PyObject *text = c ? ends_of(c, false) : NULL, *answer = text ? ends_of(c, true) : NULL;
+    if (!answer) return Py_XDECREF(text), NULL;
+    const char *template = cr_chat_template(c);
+    return template ? Py_BuildValue("(yzzNN)", template, cr_chat_name(c), cr_chat_source(c), text, answer)
+                    : Py_BuildValue("(OOONN)", Py_None, Py_None, Py_None, text, answer);
+}
+
+static PyObject *numbers(const int64_t *at, Py_ssize_t n) {
+    PyObject *all = PyTuple_New(n);
+    for (Py_ssize_t i = 0; all && i < n; i++) {
+        PyObject *one = PyLong_FromLongLong(at[i]);
+        if (!one || PyTuple_SetItem(all, i, one)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A text of the library's, which is freed, and where its marks are. */
+static PyObject *marked_text(char *text, const cr_marks *marks) {
+    if (!text) return raise_error();
+    PyObject *at = numbers(marks->at, (Py_ssize_t)marks->n * 2);
+    PyObject *result = at ? Py_BuildValue("(y#N)", text, (Py_ssize_t)marks->bytes, at) : NULL;
     cr_free(text);
     return result;
 }
 
-PyObject *api__chat_format(const arg *a) {
-    const cr_tokenizer *t = tokenizer_of(&a[1]);
-    const char *name = t ? cr_chat_format(a[0].s, t) : NULL;
-    if (!t) return NULL;
-    return name ? PyUnicode_FromString(name) : cr_error() ? raise_error() : Py_NewRef(Py_None);
+PyObject *api__chat_text(const arg *a) {
+    const cr_chat *c = PyCapsule_GetPointer(a[0].o, chat_name);
+    char *variables, *text;
+    Py_ssize_t n;
+    size_t bytes;
+    if (!c || PyBytes_AsStringAndSize(a[1].o, &variables, &n)) return NULL;
+    WITHOUT_GIL(text = cr_chat_text(c, variables, (size_t)n, &bytes));
+    PyObject *result = text ? PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes) : raise_error();
+    cr_free(text);
+    return result;
+}
+
+PyObject *api__chat_answers(const arg *a) {
+    const cr_chat *c = PyCapsule_GetPointer(a[0].o, chat_name);
+    char *variables, *text;
+    Py_ssize_t n;
+    cr_marks marks;
+    if (!c || PyBytes_AsStringAndSize(a[1].o, &variables, &n)) return NULL;
+    WITHOUT_GIL(text = cr_chat_answers(c, variables, (size_t)n, &marks));
+    PyObject *result = marked_text(text, &marks);
+    cr_free(marks.at);
+    return result;
+}
+
+/* (tokenizer, text, special, around, ends) */
+PyObject *api__tokenizer_encode_parts(const arg *a) {
+    size_t bytes;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const char *text = t ? text_of(a[1].o, &bytes) : NULL;
+    const Py_ssize_t parts = text ? PyTuple_Size(a[4].o) : -1;
+    if (parts < 0) return NULL;
+    int64_t count, *end = malloc(sizeof *end * (size_t)(2 * parts + 1)), *at = end ? end + parts : NULL;
+    if (!end) return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < parts; i++) end[i] = PyLong_AsLongLong(PyTuple_GetItem(a[4].o, i));
+    const cr_encoding o = {.all_special = a[2].b, .add_special = a[3].b};
+    uint32_t *ids = NULL;
+    const bool ok = !PyErr_Occurred();
+    if (ok) WITHOUT_GIL(ids = cr_tokenizer_encode_parts(t, text, bytes, &o, parts, end, at, &count));
+    PyObject *lists = ids ? lists_of(1, &ids, &count) : ok ? raise_error() : NULL,
+             *places = lists ? numbers(at, parts) : NULL;
+    free(end);
+    PyObject *result = places ? Py_BuildValue("(OO)", PyList_GetItem(lists, 0), places) : NULL;
+    Py_XDECREF(lists);
+    Py_XDECREF(places);
+    return result;
 }
 
 /* ---- chat templates */
@@ -235,14 +312,7 @@ PyObject *api__template_render(const arg *a) {
     cr_marks marks;
     if (!t || PyBytes_AsStringAndSize(a[1].o, &variables, &bytes)) return NULL;
     WITHOUT_GIL(text = cr_template_render(t, variables, (size_t)bytes, &marks));
-    if (!text) return raise_error();
-    PyObject *at = PyTuple_New((Py_ssize_t)marks.n * 2);
-    for (Py_ssize_t i = 0; at && i < (Py_ssize_t)marks.n * 2; i++) {
-        PyObject *one = PyLong_FromLongLong(marks.at[i]);
-        if (!one || PyTuple_SetItem(at, i, one)) Py_CLEAR(at);
-    }
-    PyObject *result = at ? Py_BuildValue("(y#N)", text, (Py_ssize_t)marks.bytes, at) : NULL;
-    cr_free(text);
+    PyObject *result = marked_text(text, &marks);
     cr_free(marks.at);
     return result;
 }

@@ -36,18 +36,22 @@ static bool to_double(PyObject *o, double *x) {
     return *x != -1 || !PyErr_Occurred();
 }
 
+static int set_label(PyObject *self, PyObject *value, void *unused);
+
 static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    static char *keywords[] = {"data", "device", NULL};
-    PyObject *data, *device = Py_None;
+    static char *keywords[] = {"data", "device", "label", NULL};
+    PyObject *data, *device = Py_None, *label = NULL;
     const cr_device *dev = cr_default_device();
     double x;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O|O:Value", keywords, &data, &device)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|O$O:Value", keywords, &data, &device, &label)) return NULL;
     if (!to_double(data, &x))
         return PyErr_Occurred() ? NULL : raise_type(data, "Value(): argument 'data' must be a number, not");
     if (device != Py_None && !to_device(device, &dev))
         return PyErr_Occurred() ? NULL : raise_type(device, "Value(): argument 'device' must be Device or str, not");
-    return wrap_value(cr_value_new(x, dev));
+    PyObject *self = wrap_value(cr_value_new(x, dev));
+    if (self && label && set_label(self, label, NULL)) Py_CLEAR(self);
+    return self;
 }
 
 /* ---- operators */
@@ -307,7 +311,8 @@ static PyType_Slot slots[] = {
     {Py_nb_power, (void *)op_pow},
     {Py_nb_negative, (void *)op_neg},
     {Py_tp_doc,
-     "Value(data, device=None)\n--\n\nA number that remembers how it was computed: micrograd's Value, in double.  On a "
+     "Value(data, device=None, *, label='')\n--\n\n"
+     "A number that remembers how it was computed: micrograd's Value, in double.  On a "
      "GPU device too it is computed on the\n"
      "host, for one kernel launch costs a thousand multiplications; ValueBatch computes many on the device."},
     {0}};

@@ -389,7 +389,9 @@ int cli_bench(int argc, char **argv) {
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,
-        NULL};
+        NULL, NULL,
+        "bench --quick\n"
+        "bench --only gpt2 --dtype bf16 --json\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();

@@ -6,72 +6,65 @@
 
 #include "../core/os.h"
 #include "../core/out.h"
+#include "../core/utf8.h"
 #include "../io/json.h"
 
-enum { MAX_ENDS = 32 };
+typedef struct turn { const char *role; char *content; } turn;
 typedef struct chat {
     generation g;
-    const char *system, *format;
+    const char *system, *form;
     cr_cache *cache;                                /* of the whole conversation */
-    uint32_t ends[MAX_ENDS]; int64_t n_ends;        /* tokens that end an answer */
-    cr_message *messages; int64_t n, room;          /* contents: owned */
+    turn *turns; int64_t n, room;                   /* contents: owned */
 } chat;
-
-/* ---- what ends an answer: the template's token, and "eos_token_id" */
-static void add_end(chat *c, int64_t id) {
-    if (id < 0 || id >= cr_lm_vocabulary(c->g.main.model) || c->n_ends == MAX_ENDS) return;
-    c->ends[c->n_ends++] = (uint32_t)id;
-}
-
-static void ends_in(chat *c, const char *path, const void *text, size_t bytes) {
-    cr_json *root = cr_json_parse("chat", path, text, bytes);
-    const cr_json *v = root ? cr_json_get(root, "eos_token_id") : NULL;
-    if (v && v->kind == CR_JSON_NUMBER && v->integral) add_end(c, v->integer);
-    for (const cr_json *e = v && v->kind == CR_JSON_ARRAY ? v->first : NULL; e; e = e->next)
-        if (e->kind == CR_JSON_NUMBER && e->integral) add_end(c, e->integer);
-    cr_json_free(root);
-}
-
-static bool find_ends(chat *c) {
-    char path[4200];
-    cr_mapping m;
-    const char *end = cr_chat_end(c->format), *config = cr_lm_config(c->g.main.model);
-    if (!end) return cli_fail_library(), false;
-    add_end(c, cr_tokenizer_find(c->g.main.tokenizer, end, strlen(end)));
-    ends_in(c, "config.json", config, strlen(config));
-    snprintf(path, sizeof path, "%s/generation_config.json", c->g.main.home);
-    if (cr_os_exists(path) && cr_os_map(path, &m)) {
-        ends_in(c, path, m.data, m.bytes);
-        cr_os_unmap(&m);
-    }
-    return !cr_error() || (cli_fail_library(), false);
-}
 
 /* ---- the conversation */
 static bool add_message(chat *c, const char *role, const char *content, size_t bytes) {
-    if (!cr_grow(&c->messages, c->n + 1, &c->room, sizeof *c->messages)) return false;
+    if (!cr_grow(&c->turns, c->n + 1, &c->room, sizeof *c->turns)) return false;
     char *copy = malloc(bytes + 1);
     if (!copy) return false;
-    size_t kept = 0;
-    for (size_t i = 0; i < bytes; i++) if (content[i]) copy[kept++] = content[i];
-    copy[kept] = 0;
-    c->messages[c->n++] = (cr_message){role, copy};
+    if (bytes) memcpy(copy, content, bytes);
+    copy[bytes] = 0;
+    c->turns[c->n++] = (turn){role, copy};
     return true;
 }
 
 /* Removes n messages from the i-th on. */
 static void forget(chat *c, int64_t i, int64_t n) {
-    for (int64_t k = i; k < i + n; k++) free((char *)(uintptr_t)c->messages[k].content);
-    memmove(c->messages + i, c->messages + i + n, (size_t)(c->n - i - n) * sizeof *c->messages);
+    for (int64_t k = i; k < i + n; k++) free(c->turns[k].content);
+    memmove(c->turns + i, c->turns + i + n, (size_t)(c->n - i - n) * sizeof *c->turns);
     c->n -= n;
 }
 
+/* A JSON string; bytes that are not UTF-8 become U+FFFD. */
+static void put_text(cr_out *o, const char *text) {
+    cr_out valid = {0};
+    for (size_t n = strlen(text); n;) {
+        const size_t good = cr_utf8_valid(text, n), bad = good < n;
+        cr_out_put(&valid, text, good);
+        if (bad) cr_out_put(&valid, "\xEF\xBF\xBD", 3);
+        text += good + bad;
+        n -= good + bad;
+    }
+    cr_out_string(o, valid.text ? valid.text : "", valid.bytes);
+    o->failed |= valid.failed;
+    cr_out_free(&valid);
+}
+
 static uint32_t *conversation(const chat *c, int64_t *n) {
-    char *text = cr_chat_text(c->format, c->n, c->messages, true);
-    uint32_t *ids = NULL;
-    if (text)
-        ids = cr_tokenizer_encode_special(c->g.main.tokenizer, text, strlen(text), &(cr_encoding){.all_special = true},
-                                          n);
+    cr_out o = {0};
+    cr_out_format(&o, "{\"add_generation_prompt\": true, \"messages\": [");
+    for (int64_t i = 0; i < c->n; i++) {
+        cr_out_format(&o, "%s{\"role\": \"%s\", \"content\": ", i ? ", " : "", c->turns[i].role);
+        put_text(&o, c->turns[i].content);
+        cr_out_put(&o, "}", 1);
+    }
+    cr_out_put(&o, "]}", 2);
+    size_t bytes;
+    char *text = o.failed ? NULL : cr_chat_text(c->g.main.chat, o.text, o.bytes, &bytes);
+    cr_out_free(&o);
+    if (!text) return NULL;
+    const cr_encoding how = {.all_special = true};
+    uint32_t *ids = cr_tokenizer_encode_special(c->g.main.tokenizer, text, bytes, &how, n);
     cr_free(text);
     return ids;
 }
@@ -109,9 +102,9 @@ static int answer(chat *c) {
     const int64_t left = cr_lm_context(c->g.main.model) - n;
     cr_generate_options o = c->g.o;
     if (o.tokens > left) o.tokens = left;
-    o.stop = c->ends;
-    o.n_stop = c->n_ends;
-    writer w = {.decoder = cr_decoder_new(c->g.main.tokenizer), .silent = c->ends, .n_silent = c->n_ends};
+    o.stop = c->g.main.end;
+    o.n_stop = c->g.main.ends;
+    writer w = {.decoder = cr_decoder_new(c->g.main.tokenizer), .silent = o.stop, .n_silent = o.n_stop};
     const cr_prompt p = {.ids = ids, .n = n, .generator = c->g.generator, .cache = c->cache};
     cr_status status = w.decoder ? cr_lm_generate_batch(c->g.main.model, 1, &p, &o, write_row, &w) : cr_error_status();
     if (w.decoder) write_end(&w);
@@ -160,13 +153,13 @@ static int talk(chat *c) {
 }
 
 static int chat_with(chat *c) {
-    if (!generation_open(&c->g)) return CLI_FAILED;
-    if (!c->format) c->format = cr_chat_format(c->g.main.home, c->g.main.tokenizer);
-    if (!c->format && cr_error()) return cli_fail_library();
-    if (!c->format)
-        return cli_fail("'%s' does not say how it was trained to talk: --template chatml, llama2, llama3 or mistral",
-                        c->g.model);
-    if (!find_ends(c)) return CLI_FAILED;
+    if (!generation_open(&c->g) || !open_chat(&c->g.main, c->g.adapter, c->form, true)) return CLI_FAILED;
+    if (!cr_chat_template(c->g.main.chat))
+        return cli_fail("'%s' has no chat template: give --template chatml, llama2, llama3, mistral, or a file in "
+                        "Jinja", c->g.model);
+    if (cr_chat_name(c->g.main.chat) && !c->form)
+        fprintf(stderr, "(the model has no template: %s, by %s)\n", cr_chat_name(c->g.main.chat),
+                cr_chat_source(c->g.main.chat));
     c->cache = cr_cache_new(c->g.main.model, c->g.o.cache);
     if (!c->cache || (c->system && !add_message(c, "system", c->system, strlen(c->system)))) return cli_fail_library();
     return talk(c);
@@ -179,17 +172,18 @@ int cli_chat(int argc, char **argv) {
     int n = generation_options(&c.g, options);
     options[n++] = (option){
         .name = "system", .text = &c.system, .what = "TEXT", .help = "how to answer: a first message"};
-    options[n++] = (option){.name = "template", .text = &c.format, .words = "chatml|llama2|llama3|mistral",
-                            .help = "the form of the conversation; the model's folder says it when absent"};
+    options[n++] = option_template(&c.form);
     const command about = {"chat",  "--model DIR [options]", "Talks with a model that was trained to.",
-                           options, n,                       NULL};
+                           options, n,                       NULL, NULL,
+                           "chat --model SmolLM2-135M-Instruct\n"
+                           "chat --model chat.gguf --system \"You answer in one sentence.\"\n"};
     int code;
     if (!options_parse(&about, argc, argv, &code)) return code;
     if (!c.g.model) return usage_error(&about, "--model is needed: the folder of a pretrained model");
     cr_os_catch_interrupt();
     code = chat_with(&c);
     if (c.n) forget(&c, 0, c.n);
-    free(c.messages);
+    free(c.turns);
     cr_cache_free(c.cache);
     generation_close(&c.g);
     return code;

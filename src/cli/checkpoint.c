@@ -53,7 +53,7 @@ bool run_lock(const run *r) {
     return cr_os_lock_folder(r->s->out) || (cli_fail("another process trains in '%s'", r->s->out), false);
 }
 
-static const char removed[] = ".chainrule-old";
+static const char removed[] = ".chainrule-old", weights_alone[] = "checkpoint-weights";
 
 /* Renames the checkpoint first, so no reader sees half of it. */
 static cr_status remove_checkpoint(const run *r, const char *name) {
@@ -88,7 +88,9 @@ typedef struct earlier { const run *r; cr_status (*fn)(const run *r, const char 
 
 static void of_checkpoint(const char *name, void *ctx) {
     earlier *e = ctx;
-    const bool is = !strcmp(name, "checkpoint") || !strcmp(name, "checkpoint-best") || step_of(name) >= 0;
+    static const char *const names[] = {"checkpoint", "checkpoint-best", weights_alone};
+    bool is = step_of(name) >= 0;
+    for (int i = 0; i < 3; i++) is = is || !strcmp(name, names[i]);
     if (is && e->status == CR_OK) e->status = e->fn(e->r, name);
 }
 
@@ -222,6 +224,8 @@ static char *describe(const run *r, const double *val) {
     put(&m, "digest", text);
     snprintf(text, sizeof text, "%.17g", r->at.seconds);
     put(&m, "seconds", text);
+    snprintf(text, sizeof text, "%.17g", r->at.elapsed);
+    put(&m, "elapsed", text);
     if (val) {
         snprintf(text, sizeof text, "%.17g", *val);
         put(&m, "val_loss", text);
@@ -262,10 +266,23 @@ void run_save(run *r, progress *bar) {
     }
     r->saved.unsaved = save(r, "checkpoint", t, NULL) != CR_OK;
     if (r->saved.unsaved) say_unsaved(r, bar, "the checkpoint");
-    else if (run_first(r) && remove_surplus(r)) {   /* not fatal either */
+    else if (run_first(r) && (remove_surplus(r) || (has(r->s->out, weights_alone) &&
+                                                    remove_checkpoint(r, weights_alone)))) {    /* not fatal either */
         progress_end(bar);
         cli_fail_library();
     }
+}
+
+void run_save_weights(const run *r) {
+    char path[4096], program[4200], word[4200];
+    if (r->ranks.parallel || !run_path(r, weights_alone, path)) return;
+    if (save(r, weights_alone, (cr_training){0}, NULL) != CR_OK) {
+        if (cr_error()) cli_fail_library();
+        if (cr_training_remove(path)) cr_error_clear();
+        return;
+    }
+    fprintf(stderr, "chainrule: the weights alone are saved; to write with them:\n  %s generate --model %s\n",
+            shell_word(cli_program(), program), shell_word(path, word));
 }
 
 void run_save_best(run *r, progress *bar, double loss) {
@@ -354,6 +371,8 @@ bool run_restore_settings(run *r, int *code) {
         if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
     r->at.seconds = seconds ? strtod(seconds, NULL) : 0;
+    const char *elapsed = recall(r, path, "elapsed");
+    r->at.elapsed = elapsed ? strtod(elapsed, NULL) : r->at.seconds;
     r->at.best = recall_best(r);
     return recall_files(r, path);
 }
@@ -400,7 +419,8 @@ int cli_checkpoint(int argc, char **argv) {
     const command c = {"checkpoint", "merge DIR",
                        "Joins the parts that processes with --shard-optimizer wrote: one weights.safetensors and one\n"
                        "optimizer.safetensors.\n"
-                       "DIR: of a run, or of a checkpoint.", NULL, 0, &words};
+                       "DIR: of a run, or of a checkpoint.", NULL, 0, &words, NULL,
+                       "checkpoint merge run\ncheckpoint merge run/checkpoint-1000\n"};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         const bool good = words.n == 2 && !strcmp(words.path[0], "merge");

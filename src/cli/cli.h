@@ -11,11 +11,13 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };
 /* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
+const char *cli_program(void);                      /* as it was called: "chainrule", "build/release/chainrule" */
+const char *shell_word(const char *text, char out[4200]);  /* for a command to paste: quoted where a shell needs it */
 
 /* ---- options.c: one table per command; it parses, checks and prints the help */
 /* in a run's checkpoint; fixed: --resume cannot change it */
 typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;
-typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
+typedef struct file_list { const char **path; int n; int64_t room; } file_list;        /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
     bool *flag;                                     /* one of these five: the variable to set, which has the default */
@@ -27,14 +29,18 @@ typedef struct option {
     const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a
                                                      * flag */
     double min, max;                                /* of numbers, inclusive; max 0: no limit */
+    bool above;                                     /* a real number must be above min */
+    const char *group;                              /* heading in the help; NULL: that of the option before */
     option_kept kept;
     const char *before;                             /* in runs of versions without this option; NULL: there are none */
     bool given;                                     /* set by the parser */
 } option;
 typedef struct command {
-    const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", one line */
+    const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", a sentence or two */
     option *options; int n;
     file_list *files;                               /* for arguments without an option; NULL: not accepted */
+    struct cr_json **config;                        /* holds what --config read; NULL: there is no such option */
+    const char *examples;                           /* a line each, without the program's name */
 } command;
 
 /* False: *code is the exit code (the help was printed, or a message with the usage line). */
@@ -45,6 +51,10 @@ bool option_set(option *o, const char *text, char *why, size_t room);      /* wh
 /* the value, in the form that option_set accepts */
 void option_text(const option *o, char *out, size_t room);
 option *option_find(const command *c, const char *name);
+/* How far a word that was typed is from a name; 99: it cannot be meant. */
+int  typing_errors(const char *typed, const char *name);
+/* Text in lines of so many columns, which begin at `indent`; the first goes on at column `at`. */
+void print_wrapped(FILE *f, const char *text, int at, int indent, int columns);
 option option_device(const char **device);          /* --device and --threads, which several commands take */
 option option_threads(int64_t *threads);
 
@@ -65,10 +75,14 @@ int cli_eval(int argc, char **argv);
 int cli_quantize(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
-typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
-/* all of them, one after the other; false: message printed */
+/* bytes: owned (free); odd: what the first bytes are that are not UTF-8, "" when there are none */
+typedef struct corpus { char *bytes; size_t n; char odd[512]; } corpus;
+/* all of them, one after the other, without byte-order marks; false: message printed */
 bool corpus_read(const file_list *files, corpus *c);
 bool is_tokenizer(const char *name);                /* "chars", "bytes" or a path that exists */
+bool corpus_input(corpus *c);                       /* standard input, to its end */
+/* Only the tokenizer of bytes takes what is not UTF-8.  False: message printed */
+bool corpus_fits(const corpus *c, const char *tokenizer);
 cr_tokenizer *tokenizer_named(const char *name, const corpus *c);
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
 /* owned (cr_free); NULL: library message pending */
@@ -84,6 +98,7 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]);
 /* links or copies the files of a model's tokenizer, in place of older ones, or writes a GGUF file's; false: message
  * printed */
 bool copy_companions(const char *model, const char *to);
+bool write_template(const cr_chat *c, const char *to);              /* chat_template.jinja; false: message printed */
 
 /* ---- samples.c: text and JSON lines as samples; tokens, and the targets that count */
 typedef struct sample { int64_t at, length, counted, bytes; } sample;      /* bytes: of the text that counts */
@@ -96,7 +111,7 @@ typedef struct samples {
 } samples;
 typedef struct reader {
     const cr_tokenizer *tokenizer;
-    const char *chat;                               /* cr_chat_format; NULL: "role: content" lines */
+    const cr_chat *chat;
     int64_t eos, context;                           /* eos: ends texts and completions, -1: none */
     bool truncate, questions;                       /* cut samples at the context; accept questions */
 } reader;
@@ -125,7 +140,8 @@ void low_copies_free(cr_params *copies, const cr_params *p);    /* NULL is allow
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
-double series_mean(const series *s, int64_t n);     /* of the last n; NaN: there is none */
+/* "2.1034 (mean of the last 40 steps)": of the last n, or of all where there are fewer */
+const char *series_text(const series *s, int64_t n, char out[64]);
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
 /* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL:
  * a broken line is a failure, and the message has its number. */
@@ -149,11 +165,12 @@ bool curve_write(const char *path, const picture *p);                       /* f
 
 /* ---- progress.c */
 typedef struct progress {
-    int64_t step, total, first;
+    int64_t step, total, first;                     /* total 0: only the time ends the run */
     double loss, val, rate, started, shown;         /* rate: tokens a second; val NaN: none yet; times in seconds */
-    bool terminal; int64_t every;                   /* without a terminal: a line each `every` steps */
+    double limit, spent;                            /* seconds; limit 0: only the steps end it */
+    bool terminal; int twentieth;                   /* without a terminal: a line for each of the run */
 } progress;
-void progress_begin(progress *p, int64_t first, int64_t total);
+void progress_begin(progress *p, int64_t first, int64_t total, double limit);
 void progress_show(progress *p, bool force);        /* redraws the bar at most ten times a second */
 void progress_end(progress *p);                     /* moves the cursor to a new line */
 void duration_text(double seconds, char out[32]);   /* "1:05:07", "2:31" */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/out.h"
 #include "../io/json.h"
 
 /* The files of a model's folder: weights, then what else belongs to it: its tokenizer, and how to generate. */
@@ -25,22 +26,13 @@ static bool join(const char *dir, const char *name, char out[4096]) {
     return n > 0 && n < 4096;
 }
 
-/* The folder that holds a file, or the folder itself. */
-static void folder_of(const char *path, char out[4096]) {
-    snprintf(out, 4096, "%s", path);
-    if (cr_os_is_directory(path)) return;
-    char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-    else snprintf(out, 4096, ".");
-}
-
 cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
-    folder_of(model, home);
-    cr_tokenizer *t = cr_tokenizer_load(home);
-    if (t || cr_os_is_directory(model)) return t;
-    cr_error_clear();
     snprintf(home, 4096, "%s", model);
-    return cr_tokenizer_load(model);
+    cr_tokenizer *t = cr_tokenizer_load(model);
+    if (t || cr_os_is_directory(model)) return t;
+    cr_error_clear();                               /* a file without a tokenizer, or with one that is not known here */
+    folder_of(model, home);
+    return cr_tokenizer_load(home);
 }
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
@@ -52,28 +44,47 @@ static bool write_text(const char *to, const char *name, const char *text, size_
     return good;
 }
 
-/* What else a GGUF file says: the template of conversations, and the tokens that begin and end a text. */
-static bool write_said(const char *gguf, const char *to) {
-    char *said = cr_gguf_entries(gguf, "tokenizer."), ids[160] = "{", key[64];
-    cr_json *root = said ? cr_json_parse("tokenizer", gguf, said, strlen(said)) : NULL;
-    const cr_json *template = cr_json_get(root, "tokenizer.chat_template");
-    static const char *const roles[] = {"bos_token_id", "eos_token_id"};
-    bool good = root && (!template || template->kind != CR_JSON_STRING ||
-                         write_text(to, "chat_template.jinja", template->text, template->bytes));
-    size_t n = 1;
-    for (int i = 0; i < 2 && root; i++) {
-        snprintf(key, sizeof key, "tokenizer.ggml.%s", roles[i]);
-        const cr_json *id = cr_json_get(root, key);
-        if (id && id->integral)
-            n += (size_t)snprintf(ids + n, sizeof ids - n, "%s\"%s\": %lld", n > 1 ? ", " : "", roles[i],
-                                  (long long)id->integer);
+bool write_template(const cr_chat *c, const char *to) {
+    const char *text = cr_chat_template(c);
+    return !text || write_text(to, "chat_template.jinja", text, strlen(text));
+}
+
+/* {"bos_token": "<s>", ...} for the roles that a model has. */
+static bool write_roles(const cr_chat *c, const char *to) {
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    cr_out o = {0};
+    for (int i = 0; i < 4; i++) {
+        const char *token = cr_chat_token(c, roles[i]);
+        if (!token) continue;
+        cr_out_format(&o, "%s\"%s\": ", o.bytes ? ", " : "{", roles[i]);
+        cr_out_string(&o, token, strlen(token));
     }
-    if (good && n > 1) {
-        n += (size_t)snprintf(ids + n, sizeof ids - n, "}\n");
-        good = write_text(to, "generation_config.json", ids, n);
-    }
-    cr_json_free(root);
-    cr_free(said);
+    const bool any = o.bytes;
+    cr_out_put(&o, "}\n", 2);
+    const bool good = o.failed ? cli_fail("no memory") == CLI_OK
+                               : !any || write_text(to, "tokenizer_config.json", o.text, o.bytes);
+    cr_out_free(&o);
+    return good;
+}
+
+/* What else a GGUF file says: the template of conversations, the special tokens, and those that end a text. */
+static bool write_said(const char *gguf, const cr_tokenizer *t, const char *to) {
+    cr_chat *c = cr_chat_open(gguf, t, NULL);
+    uint32_t ends[64];
+    cr_out o = {0};
+    const int64_t n = cr_chat_ends(c, false, ends, 64);
+    const char *bos = cr_chat_token(c, "bos_token");
+    if (bos) cr_out_format(&o, "\"bos_token_id\": %lld, ", (long long)cr_tokenizer_find(t, bos, strlen(bos)));
+    for (int64_t i = 0; i < n && i < 64; i++)
+        cr_out_format(&o, "%s%u", i ? ", " : n > 1 ? "\"eos_token_id\": [" : "\"eos_token_id\": ", (unsigned)ends[i]);
+    cr_out ids = {0};
+    if (n) cr_out_format(&ids, "{%s%s}\n", o.text, n > 1 ? "]" : "");
+    bool good = c ? !o.failed && !ids.failed : (cli_fail_library(), false);
+    good = good && (cr_chat_name(c) || write_template(c, to)) && write_roles(c, to) &&
+           (!n || write_text(to, "generation_config.json", ids.text, ids.bytes));
+    cr_out_free(&ids);
+    cr_out_free(&o);
+    cr_chat_free(c);
     return good;
 }
 
@@ -82,8 +93,9 @@ static bool write_tokenizer(const char *gguf, const char *to) {
     char file[4096];
     cr_tokenizer *t = cr_tokenizer_load(gguf);
     const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
+    const bool good = status == CR_OK ? write_said(gguf, t, to) : (cli_fail_library(), false);
     cr_tokenizer_free(t);
-    return status == CR_OK ? write_said(gguf, to) : (cli_fail_library(), false);
+    return good;
 }
 
 bool copy_companions(const char *model, const char *to) {
@@ -155,9 +167,11 @@ static bool may_write(const char *out, bool checkpoint) {
     return true;
 }
 
-/* from: the weights of a model; adapter: merged into them, or NULL. */
-static int convert(const char *from, const char *adapter, const char *model, const char *to, const char *format,
-                   const char *type) {
+/* path: a model; adapter: merged into its weights, or NULL. */
+static int convert(const char *path, const char *adapter, const char *to, const char *format, const char *type) {
+    char from[4096], model[4096];
+    model_kind kind;
+    if (!model_find(path, from, model, &kind)) return CLI_FAILED;
     if (strcmp(format, "gguf") && !may_write(to, !strcmp(format, "checkpoint"))) return CLI_FAILED;
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
@@ -199,7 +213,8 @@ int cli_quantize(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *text = NULL;
     int64_t bits = 4, group = 64, threads = 0, n = 0;
     option options[] = {
-        {.name = "model", .text = &from, .what = "PATH", .help = "a folder of Hugging Face, or a GGUF file"},
+        {.name = "model", .text = &from, .what = "PATH",
+         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, in Hugging Face's layout"},
         {.name = "bits", .integer = &bits, .help = "of a weight: 8 or 4; the head has 8", .min = 4, .max = 8},
         {.name = "group", .integer = &group, .help = "neighbours that share a scale: 32, 64, 96 or 128", .min = 32,
@@ -209,16 +224,20 @@ int cli_quantize(int argc, char **argv) {
         option_threads(&threads),
     };
     const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
-                       options,    sizeof options / sizeof *options,   NULL};
+                       options,    sizeof options / sizeof *options,   NULL, NULL,
+                       "quantize --model gpt2 --out gpt2-4bit\n"
+                       "quantize --model run --bits 8 --out run-8bit\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
-    if (!may_write(out, false)) return CLI_FAILED;
-    const file_list files = {&text, 1};
-    uint32_t *ids = text ? calibration(from, &files, &n) : NULL;
-    cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());
+    char weights[4096], home[4096];
+    model_kind kind;
+    if (!model_find(from, weights, home, &kind) || !may_write(out, false)) return CLI_FAILED;
+    const file_list files = {.path = &text, .n = 1};
+    uint32_t *ids = text ? calibration(home, &files, &n) : NULL;
+    cr_lm *m = text && !ids ? NULL : cr_lm_load(weights, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;
     cr_status status = cr_lm_quantize(m, (int)bits, group, ids, n);
     if (status == CR_OK) status = cr_lm_save(m, out, "safetensors", NULL);
@@ -226,22 +245,25 @@ int cli_quantize(int argc, char **argv) {
     cr_lm_free(m);
     cr_free(ids);
     if (status != CR_OK) return cli_fail_library();
-    return copy_companions(from, out) ? CLI_OK : CLI_FAILED;
+    return copy_companions(home, out) ? CLI_OK : CLI_FAILED;
 }
 
 int cli_import(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *type = NULL;
     option options[] = {
-        {.name = "model", .text = &from, .what = "PATH", .help = "a folder of Hugging Face, or a GGUF file"},
+        {.name = "model", .text = &from, .what = "PATH",
+         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, for generate"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16", .help = "of the weights; as they are when absent"},
     };
     const command c = {"import", "--model PATH --out DIR [options]", "Turns a pretrained model into a checkpoint.",
-                       options,  sizeof options / sizeof *options,   NULL};
+                       options,  sizeof options / sizeof *options,   NULL, NULL,
+                       "import --model gpt2 --out imported\n"
+                       "import --model model.gguf --dtype bf16 --out imported\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
-    return convert(from, NULL, from, out, "checkpoint", type);
+    return convert(from, NULL, out, "checkpoint", type);
 }
 
 static bool is_gguf_name(const char *path) {
@@ -253,7 +275,7 @@ int cli_export(int argc, char **argv) {
     const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a folder of chainrule train or import, a folder of Hugging Face, or a GGUF file"},
+         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
         {.name = "adapter", .text = &adapter, .what = "DIR",
          .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
@@ -263,19 +285,13 @@ int cli_export(int argc, char **argv) {
          .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
-                       options,  sizeof options / sizeof *options,    NULL};
+                       options,  sizeof options / sizeof *options,    NULL, NULL,
+                       "export --model run --out for-transformers\n"
+                       "export --model tuned --out tuned.gguf --dtype q8_0\n"};
     int code;
-    char home[4096], weights[4096];
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     if (!format) format = is_gguf_name(out) ? "gguf" : "safetensors";
     if (type && *type == 'q' && strcmp(format, "gguf")) return usage_error(&c, "--dtype %s needs --format gguf", type);
-    folder_of(from, home);
-    snprintf(weights, sizeof weights, "%s", from);
-    static const char *const kept[] = {"checkpoint-best", "checkpoint"};
-    for (int i = 1; i >= 0; i--) {                  /* a run's folder: its best, if it has one */
-        char at[4096];
-        if (join(home, kept[i], at) && cr_os_is_directory(at)) snprintf(weights, sizeof weights, "%s", at);
-    }
-    return convert(weights, adapter, from, out, format, type);
+    return convert(from, adapter, out, format, type);
 }

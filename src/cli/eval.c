@@ -9,7 +9,7 @@
 #include "../core/os.h"
 
 typedef struct job {
-    const char *model, *adapter, *device, *dtype;
+    const char *model, *adapter, *device, *dtype, *form;
     file_list data;
     int64_t context, batch, threads;
     bool truncate, json;
@@ -127,6 +127,8 @@ static void print_text(const job *j, const result *r, double seconds) {
 static int evaluate(job *j) {
     if (!open_model(j->model, j->device, &j->o)) return CLI_FAILED;
     if (j->adapter && cr_lm_load_adapter(j->o.model, j->adapter, NULL)) return cli_fail_library();
+    if (!open_chat(&j->o, j->adapter, j->form, false)) return CLI_FAILED;
+    say_chat(&j->o, j->json ? stderr : stdout);
     const int64_t most = cr_lm_context(j->o.model);
     if (j->context > most)
         return cli_fail("--context is %lld, the model takes at most %lld", (long long)j->context, (long long)most);
@@ -159,6 +161,7 @@ int cli_eval(int argc, char **argv) {
          .max = 0x1p31 - 1},
         {.name = "batch", .integer = &j.batch, .help = "windows at once", .min = 1, .max = 0x1p20},
         {.name = "truncate", .flag = &j.truncate, .help = "cut longer samples instead of refusing"},
+        option_template(&j.form),
         {.name = "dtype", .text = &j.dtype, .words = "f32|bf16|f16", .help = "of products and activations"},
         {.name = "json", .flag = &j.json, .help = "print one JSON object"},
         option_device(&j.device),
@@ -166,7 +169,9 @@ int cli_eval(int argc, char **argv) {
     };
     const command c = {"eval",  "--model DIR --data FILE... [--adapter DIR] [options]",
                        "Measures a model: loss, perplexity, bits per byte, multiple choice.",
-                       options, sizeof options / sizeof *options, NULL};
+                       options, sizeof options / sizeof *options, NULL, NULL,
+                       "eval --model run --data book.txt\n"
+                       "eval --model gpt2 --data questions.jsonl --json\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!j.model || !j.data.n) code = usage_error(&c, "--model and --data are needed");

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/json.h"
 
 typedef struct tune {
     run r;                                          /* first: the loop's functions get its address */
@@ -22,7 +23,7 @@ typedef struct tune {
 } tune;
 
 /* ---- options */
-enum { OWN = 9, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
+enum { OWN = 10, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
 
 static settings tune_default(void) {
     settings s = settings_default();
@@ -36,35 +37,39 @@ static settings tune_default(void) {
     s.weight_decay = 0;
     s.beta2 = 0.999;
     s.eval_every = 50;
-    s.save_every = 100;
     s.out = "tuned";
     return s;
 }
 
 static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPTIONS]) {
+    option form = option_template(&s->form);
+    form.kept = KEPT_FIXED;
+    form.before = "";
     const option own[OWN] = {
-        {.name = "model", .text = &s->model, .what = "DIR", .kept = KEPT_FIXED,
+        {.name = "model", .text = &s->model, .what = "DIR", .group = "Model and data", .kept = KEPT_FIXED,
          .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
         {.name = "data", .files = &s->data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"} or {\"text\"}; others: text"},
         {.name = "validation", .files = &s->validation, .what = "FILE...",
          .help = "the same, to validate; absent: the last tenth of --data"},
-        {.name = "lora", .integer = &s->lora, .kept = KEPT_FIXED, .max = 65536,
+        {.name = "lora", .integer = &s->lora, .group = "Adapter", .kept = KEPT_FIXED, .max = 65536,
          .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
-        {.name = "alpha", .real = &s->alpha, .kept = KEPT_FIXED, .help = "the adapter's scale is alpha / rank"},
+        {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED,
+         .help = "the adapter's scale is alpha / rank"},
         {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
          .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
         {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
          .help = "share of the adapter's inputs dropped while training"},
-        {.name = "context", .integer = &s->context, .kept = KEPT_FIXED, .max = 0x1p31 - 1,
+        {.name = "context", .integer = &s->context, .group = "Batch", .kept = KEPT_FIXED, .max = 0x1p31 - 1,
          .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
+        form,
         {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
          .help = "cut longer samples instead of refusing"},
     };
     static const char *const shared[] = {
-        "dtype", "batch", "accumulate", "steps", "optimizer", "lr", "min-lr", "warmup", "weight-decay", "beta1",
-        "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
-        "keep", "best", "profile", "device", "threads"};
+        "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
+        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "config", "stop-at",
+        "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
     int n = OWN;
     settings_options(s, optimizers, all);
@@ -73,6 +78,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
         for (int k = 0; k < SETTINGS_OPTIONS; k++)
             if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
     for (int i = OWN; i < n; i++) {
+        if (!strncmp(out[i].group, "Batch", 5) || !strcmp(out[i].name, "dtype")) out[i].group = "Batch";
         if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
         if (!strcmp(out[i].name, "dtype")) out[i].help = "of products and activations; f16 scales the loss";
         if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
@@ -82,6 +88,7 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
 
 static int check(const command *c, settings *s) {
     if (s->resume) {
+        if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
             return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
         s->out = s->resume;
@@ -138,16 +145,22 @@ static bool has_codes(const cr_params *p) {
     return false;
 }
 
-static bool make_model(tune *t) {
+static bool open_all(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
-    if (!open_model(s->model, s->device, &t->o)) return false;
+    if (!open_model(s->model, s->device, &t->o) || !open_chat(&t->o, NULL, s->form, false)) return false;
     r->data.tokenizer = t->o.tokenizer;
     if (!s->lora && has_codes(cr_lm_params(t->o.model)))
         return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
                false;
-    if (!open_samples(t)) return false;
     r->data.vocabulary = cr_lm_vocabulary(t->o.model);
+    return open_samples(t);
+}
+
+/* The adapter and the optimizer. */
+static bool make_objects(tune *t) {
+    run *r = &t->r;
+    const settings *s = r->s;
     r->generator = cr_generator_new((uint64_t)s->seed);
     bool made = r->generator != NULL;
     if (made && s->lora) {
@@ -166,11 +179,55 @@ static bool make_model(tune *t) {
     return made || (cli_fail_library(), false);
 }
 
+/* The first lines, before the adapter, moments and activations are made.  False: they do not fit, message printed. */
+static bool say_what(const tune *t, const run_memory *need, bool known) {
+    const run *r = &t->r;
+    char all[32], trained[32], tokens[32];
+    int64_t first, n, counted = 0, length = 0;
+    (void)validated(t, &first, &n);
+    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
+    count_text((double)counted, tokens);
+    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
+           (long long)n, tokens, (long long)length);
+    say_chat(&t->o, stdout);
+    count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
+    count_text(need->count, trained);
+    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
+           r->s->lora ? all : trained, (long long)r->s->context);
+    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
+    return !known || run_fits(r, need);
+}
+
+/* A dry run, with what this one has opened.  False: it cannot be made, message printed. */
+static bool estimate(const tune *t, run_memory *m, bool *known) {
+    const run *r = &t->r;
+    settings s = *r->s;
+    tune dry = {.r = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
+                      .weights.low = r->weights.low},
+                .train = t->train, .val = t->val, .kept = t->kept, .rows = t->rows};
+    *m = (run_memory){.start = cr_memory_stats(dry.r.dev).current};
+    dry.rows.s = &dry.train;
+    if (s.accumulate > 64) s.accumulate = 64;
+    const bool made = open_model(s.model, "meta", &dry.o) && make_objects(&dry);
+    if (made) *known = run_dry_steps(&dry.r, m);
+    run_close(&dry.r);
+    close_model(&dry.o);
+    packing_free(&dry.batch);
+    free(dry.rows.order);
+    return made;
+}
+
 static bool prepare(tune *t) {
     run *r = &t->r;
-    if (!make_model(t) || (r->s->resume && !run_restore(r))) return false;
+    run_memory need;
+    bool known = false;
+    if (!open_all(t) || !estimate(t, &need, &known) || !say_what(t, &need, known)) return false;
+    if (!make_objects(t) || (r->s->resume && !run_restore(r))) return false;
     for (int64_t i = 0; i < r->at.batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
-    return run_folder(r) && (r->s->resume || copy_companions(r->s->model, r->s->out));
+    if (!run_folder(r)) return false;
+    if (r->s->resume) return true;
+    const bool own = cr_chat_name(t->o.chat) || r->s->form;      /* a template that the folder has not */
+    return copy_companions(r->s->model, r->s->out) && (!own || write_template(t->o.chat, r->s->out));
 }
 
 /* ---- batches */
@@ -221,26 +278,7 @@ static cr_status validate(run *r, double *loss) {
     return status;
 }
 
-/* ---- start and finish */
-static void say_what(const tune *t) {
-    const run *r = &t->r;
-    char all[32], trained[32], tokens[32];
-    int64_t first, n, counted = 0, length = 0;
-    (void)validated(t, &first, &n);
-    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
-    count_text((double)counted, tokens);
-    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
-           (long long)n, tokens, (long long)length);
-    count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
-    count_text((double)cr_params_numel(r->weights.trained), trained);
-    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
-           r->weights.frozen ? all : trained, (long long)r->s->context);
-    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
-}
-
+/* ---- the end */
 /* The result beside the checkpoints: an adapter in PEFT's format, or a folder of Hugging Face. */
 static bool write_result(tune *t) {
     run *r = &t->r;
@@ -252,9 +290,11 @@ static bool write_result(tune *t) {
         status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out)
                             : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
     if (status != CR_OK) return cli_fail_library(), false;
-    if (r->s->lora) printf("adapter     %s\nwrite text  chainrule generate --model %s --adapter %s --prompt \"...\"\n",
-                           r->s->out, r->s->model, r->s->out);
-    else printf("model       %s\nwrite text  chainrule generate --model %s --prompt \"...\"\n", r->s->out, r->s->out);
+    char program[4200], base[4200], out[4200];
+    const char *called = shell_word(cli_program(), program), *made = shell_word(r->s->out, out);
+    if (r->s->lora) printf("adapter     %s\nwrite text  %s generate --model %s --adapter %s --prompt \"...\"\n",
+                           r->s->out, called, shell_word(r->s->model, base), made);
+    else printf("model       %s\nwrite text  %s generate --model %s --prompt \"...\"\n", r->s->out, called, made);
     return true;
 }
 
@@ -267,10 +307,10 @@ static int finish(tune *t, int64_t first) {
                  (long long)r->at.step, r->at.seconds, (long long)peak);
     duration_text(r->at.seconds, time);
     if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
-    printf("validation loss %.4f; training loss %.4f (mean of the last 20 steps)\n", val,
-           series_mean(&r->log.train, 20));
-    printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
-           (long long)r->at.step, time,
+    char mean[64];
+    printf("validation loss %.4f; training loss %s\n", val, series_text(&r->log.train, 20, mean));
+    printf("%lld step%s in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
+           (long long)r->at.step, r->at.step == 1 ? "" : "s", time,
            1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1), (double)peak / 1e6);
     if (r->saved.unsaved || !run_path(r, "curve.svg", curve)) return CLI_FAILED;
     const picture p = {.title = "fine-tuning", .unit = "loss, nats a token", .n = 1,
@@ -286,7 +326,9 @@ static int finetune(tune *t) {
     int code = run_settle(r);
     if (code != CLI_OK) return code;
     if (!prepare(t)) return CLI_FAILED;
-    say_what(t);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    printf("\n");
+    fflush(stdout);
     code = run_steps(r, &first, &over);
     return code == CLI_OK && over ? finish(t, first) : code;
 }
@@ -298,7 +340,9 @@ int cli_finetune(int argc, char **argv) {
     const command c = {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
         "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, tune_options(&s, optimizer_words(optimizers), options), NULL};
+        options, tune_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
+        "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
+        "finetune --model run --data book.txt --minutes 10\n"};
     static const run_task task = {.batch = next_batch, .validate = validate};
     tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;
@@ -307,12 +351,14 @@ int cli_finetune(int argc, char **argv) {
         if (code == CLI_OK) code = finetune(&t);
     }
     run_close(&t.r);
+    cr_chat_free(t.o.chat);
     cr_lm_free(t.o.model);                          /* its tokenizer is the run's */
     samples_free(&t.train);
     samples_free(&t.val);
     packing_free(&t.batch);
     free(t.rows.order);
     free(s.data.path);
+    cr_json_free(s.file);
     free(s.validation.path);
     return code;
 }

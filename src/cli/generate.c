@@ -21,51 +21,6 @@ void print_rest(cr_decoder *decoder) {
     cr_decoder_free(decoder);
 }
 
-/* ---- the model */
-static bool has_file(const char *dir, const char *name) {
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return n > 0 && n < (int)sizeof path && cr_os_exists(path);
-}
-
-/* A folder of Hugging Face has config.json; else it is a GGUF file. */
-static bool foreign(const char *path) {
-    return has_file(path, "config.json") || (!cr_os_is_directory(path) && cr_os_exists(path));
-}
-
-bool open_model(const char *dir, const char *device, opened *o) {
-    char model[4096];
-    const cr_device *dev = device_named(device);
-    if (!dev) return cli_fail_library(), false;
-    const bool pretrained = foreign(dir);
-    if (!pretrained && has_file(dir, "adapter_config.json"))
-        return cli_fail("'%s' is an adapter: give the model below it as --model, and --adapter %s", dir, dir), false;
-    if (pretrained) snprintf(model, sizeof model, "%s", dir);
-    else if (!run_model(dir, model, o->home)) return false;
-    if (!pretrained && !cr_os_is_directory(model))
-        return cli_fail("'%s' holds no model: neither config.json (Hugging Face) nor a checkpoint (chainrule train)",
-                        dir), false;
-    o->model = cr_lm_load(model, dev);              /* first: another kind of file is no model */
-    if (o->model) o->tokenizer = pretrained ? tokenizer_near(model, o->home) : cr_tokenizer_load(o->home);
-    if (!o->tokenizer) return cli_fail_library(), false;
-    if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
-        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
-                        (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
-               false;
-    if (!pretrained) {                              /* tokenizer.json in it */
-        char *slash = strrchr(o->home, '/');
-        if (slash) *slash = 0;
-        else snprintf(o->home, sizeof o->home, ".");
-    }
-    return true;
-}
-
-void close_model(opened *o) {
-    cr_lm_free(o->model);
-    cr_tokenizer_free(o->tokenizer);
-    *o = (opened){0};
-}
-
 /* ---- output that ends before a text */
 /* Writes what cannot be the start of the stop text. */
 static void show(writer *w, bool end) {
@@ -162,14 +117,16 @@ void generation_close(generation *g) {
 }
 
 /* ---- the command */
-static cr_status generate(generation *g, const char *prompt, const char *stop, cr_cache *cache) {
+static cr_status generate(generation *g, const corpus *prompt, const char *stop, cr_cache *cache) {
     int64_t n;
-    uint32_t *ids = encode(g->main.tokenizer, prompt, strlen(prompt), &n);
-    writer w = {.decoder = ids ? cr_decoder_new(g->main.tokenizer) : NULL, .stop = stop};
+    const cr_encoding how = {.all_special = true, .add_special = true};
+    uint32_t *ids = cr_tokenizer_encode_special(g->main.tokenizer, prompt->bytes, prompt->n, &how, &n);
+    writer w = {.decoder = ids ? cr_decoder_new(g->main.tokenizer) : NULL, .stop = stop, .silent = g->main.end,
+                .n_silent = g->main.ends};
     cr_status status = w.decoder ? CR_OK : cr_error_status();
     if (w.decoder) {
         size_t bytes;
-        fputs(prompt, stdout);
+        fwrite(prompt->bytes, 1, prompt->n, stdout);
         /* the prompt is written already */
         for (int64_t i = 0; i < n; i++) cr_decoder_next(w.decoder, ids[i], &bytes);
         const cr_prompt p = {.ids = ids, .n = n, .generator = g->generator, .cache = cache};
@@ -183,16 +140,45 @@ static cr_status generate(generation *g, const char *prompt, const char *stop, c
     return status;
 }
 
-/* With a file: the cache in it is used, and holds the text afterwards. */
-static int generate_with(generation *g, const char *prompt, const char *stop, const char *file) {
-    if (!generation_open(g)) return CLI_FAILED;
+typedef struct wanted {
+    const char *text, *prompt_file, *stop, *cache_file;
+    int64_t samples;
+} wanted;
+
+/* The text of --prompt, of standard input or of a file, which ends without its last line break. */
+static bool read_prompt(const wanted *w, corpus *prompt) {
+    const bool input = !w->prompt_file && w->text && !strcmp(w->text, "-");
+    *prompt = (corpus){0};
+    if (input && !corpus_input(prompt)) return false;
+    const char *name = w->prompt_file;
+    if (name && !corpus_read(&(file_list){.path = &name, .n = 1}, prompt)) return false;
+    if ((input || w->prompt_file) && prompt->n && prompt->bytes[prompt->n - 1] == '\n') prompt->n--;
+    if (input || w->prompt_file) return true;
+    const char *text = w->text ? w->text : "\n";
+    prompt->bytes = malloc(strlen(text) + 1);
+    if (!prompt->bytes) return cli_fail("no memory for the prompt"), false;
+    prompt->n = strlen(strcpy(prompt->bytes, text));
+    return true;
+}
+
+/* With a cache file: the cache in it is used, and holds the text afterwards. */
+static int generate_all(generation *g, const wanted *w, const corpus *prompt) {
+    if (!generation_open(g) || !open_chat(&g->main, NULL, NULL, false)) return CLI_FAILED;
+    g->o.stop = g->main.end;
+    g->o.n_stop = g->main.ends;
     cr_cache *cache = NULL;
+    const char *file = w->cache_file;
     if (file) {
         cache = cr_os_exists(file) ? cr_cache_load(g->main.model, file, g->o.cache)
                                    : cr_cache_new(g->main.model, g->o.cache);
         if (!cache) return cli_fail_library();
     }
-    cr_status status = generate(g, prompt, stop, cache);
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < w->samples && status == CR_OK && !cr_os_interrupted(); i++) {
+        if (w->samples > 1)
+            printf("%s--- sample %lld of %lld ---\n", i ? "\n" : "", (long long)i + 1, (long long)w->samples);
+        status = generate(g, prompt, w->stop, cache);
+    }
     int64_t held = 0;
     if (cache && status == CR_OK) cr_cache_tokens(cache, &held);
     if (held) status = cr_cache_save(cache, g->main.model, file);
@@ -204,25 +190,36 @@ static int generate_with(generation *g, const char *prompt, const char *stop, co
 int cli_generate(int argc, char **argv) {
     generation g = {.s = {.temperature = 0.8, .top_p = 1, .repetition_penalty = 1},
                     .o = {.tokens = 300, .beams = 1, .length_penalty = 1}, .seed = 1337};
-    const char *prompt = NULL, *stop = NULL, *file = NULL;
-    option options[GENERATION_OPTIONS + 4];
+    wanted w = {.samples = 1};
+    option options[GENERATION_OPTIONS + 6];
     int n = generation_options(&g, options);
-    options[n++] = (option){.name = "prompt", .text = &prompt, .what = "TEXT",
-                            .help = "what to go on from (default a newline)"};
-    options[n++] = (option){.name = "stop", .text = &stop, .what = "TEXT", .help = "ends before this text"};
+    options[n++] = (option){.name = "prompt", .text = &w.text, .what = "TEXT",
+                            .help = "what to go on from (default a newline); -: what standard input has"};
+    options[n++] = (option){.name = "prompt-file", .text = &w.prompt_file, .what = "FILE",
+                            .help = "what to go on from, without its last line break"};
+    options[n++] = (option){.name = "samples", .integer = &w.samples, .min = 1, .max = 1e6,
+                            .help = "texts to write, one after the other"};
+    options[n++] = (option){.name = "stop", .text = &w.stop, .what = "TEXT", .help = "ends before this text"};
     options[n++] = (option){.name = "beams", .integer = &g.o.beams, .min = 1, .max = 1024,
                             .help = "more than 1: the likeliest text that a beam search finds"};
-    options[n++] = (option){.name = "prompt-cache", .text = &file, .what = "FILE",
+    options[n++] = (option){.name = "prompt-cache", .text = &w.cache_file, .what = "FILE",
                             .help = "keys and values of the text: the part that the prompt begins with is not computed"
                                     " again, and the file is written"};
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
-                       options,    n,                                       NULL};
+                       options,    n,                                       NULL, NULL,
+                       "generate --model run --prompt \"Once upon a time\" --tokens 500\n"
+                       "generate --model gpt2 --prompt \"The sea\" --temperature 0\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!g.model) return usage_error(&c, "--model is needed: the folder of a run");
     if (g.draft && g.o.beams > 1) return usage_error(&c, "--beams takes no --draft");
+    if (w.text && w.prompt_file) return usage_error(&c, "--prompt and --prompt-file cannot be given together");
+    if (w.samples > 1 && g.o.beams > 1) return usage_error(&c, "--beams finds one text: it takes no --samples");
+    corpus prompt;
+    if (!read_prompt(&w, &prompt)) return CLI_FAILED;
     cr_os_catch_interrupt();
-    code = generate_with(&g, prompt ? prompt : "\n", stop, file);
+    code = generate_all(&g, &w, &prompt);
     generation_close(&g);
+    free(prompt.bytes);
     return code;
 }

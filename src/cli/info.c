@@ -13,7 +13,8 @@ static void open_libraries(void) {
 }
 
 int cli_info(int argc, char **argv) {
-    const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0, NULL};
+    const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0, NULL, NULL,
+                       "info\ninfo | grep cuda\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     open_libraries();

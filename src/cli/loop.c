@@ -25,7 +25,8 @@ int run_settle(run *r) {
         r->weights.low = CR_F32;                            /* activations have the dtype of the weights */
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
-    if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
+    if ((code = settings_limits(r->command, s)) != CLI_OK) return code;
+    if (s->save_every < 0) s->save_every = s->eval_every;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
         return usage_error(r->command,
                            "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
@@ -106,11 +107,29 @@ void run_close(run *r) {
 
 /* ---- the loop */
 
+bool run_over(const run *r) {
+    const settings *s = r->s;
+    return (s->steps && r->at.step >= s->steps) || (s->minutes > 0 && r->at.elapsed >= 60 * s->minutes);
+}
+
+/* By steps the schedule's rate.  By time the cosine goes over the minutes, behind a warm-up of --warmup steps or a
+ * tenth of the time; where both end the run, the lower rate. */
+static double learning_rate(const run *r, const cr_schedule *by_steps) {
+    const settings *s = r->s;
+    const double steps = s->steps ? cr_schedule_lr(by_steps, r->at.step) : INFINITY;
+    if (!(s->minutes > 0)) return steps;
+    enum { PARTS = 1 << 30 };
+    const cr_schedule by_time = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .total = PARTS};
+    const double share = fmin(r->at.elapsed / (60 * s->minutes), 1),
+                 warm = fmax((double)(r->at.step + 1) / (double)(s->warmup + 1), 10 * share);
+    return fmin(steps, fmin(warm, 1) * cr_schedule_lr(&by_time, (int64_t)(share * PARTS)));
+}
+
 /* Is this step the last one or one of --eval-every, without a validation loss so far? */
 static bool validation_due(const run *r) {
     const series *val = &r->log.val;
     if (val->n && val->at[val->n - 1].step == r->at.step) return false;
-    return r->at.step >= r->s->steps || (r->at.step && r->s->eval_every && r->at.step % r->s->eval_every == 0);
+    return run_over(r) || (r->at.step && r->s->eval_every && r->at.step % r->s->eval_every == 0);
 }
 
 /* Validates; after Ctrl-C the validation stays due.  False: library message pending. */
@@ -146,6 +165,7 @@ void run_log_step(run *r) {
 static bool save_at_end(run *r, progress *bar) {
     progress_end(bar);
     run_save(r, bar);
+    if (r->saved.unsaved) run_save_weights(r);
     return !r->s->elastic || cr_parallel_meet(r->ranks.parallel) == CR_OK;
 }
 
@@ -153,8 +173,11 @@ static bool save_at_end(run *r, progress *bar) {
 static int stop_early(run *r) {
     if (r->saved.unsaved) return CLI_FAILED;
     runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->at.step);
-    printf("stopped after step %lld of %lld; go on with:\n  chainrule %s --resume %s\n", (long long)r->at.step,
-           (long long)r->s->steps, r->command->name, r->s->out);
+    char limit[64], program[4200], folder[4200];
+    if (r->s->steps) snprintf(limit, sizeof limit, " of %lld", (long long)r->s->steps);
+    else snprintf(limit, sizeof limit, " and %.3g of %.4g minutes", r->at.elapsed / 60, r->s->minutes);
+    printf("stopped after step %lld%s; go on with:\n  %s %s --resume %s\n", (long long)r->at.step, limit,
+           shell_word(cli_program(), program), r->command->name, shell_word(r->s->out, folder));
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
 
@@ -195,7 +218,7 @@ static int diverged(run *r, double loss) {
 
 /* One step, with its log line and progress. */
 static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
-    const double lr = cr_schedule_lr(schedule, r->at.step), begun = cr_os_seconds(), before = r->at.seen;
+    const double lr = learning_rate(r, schedule), begun = cr_os_seconds(), before = r->at.seen;
     double loss, norm;
     if (run_update(r, lr, &loss, &norm)) return progress_end(bar), run_recover(r) ? CLI_OK : CLI_FAILED;
     const double took = cr_os_seconds() - begun, rate = (r->at.seen - before) / took;
@@ -210,10 +233,18 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
         return diverged(r, loss);
     }
     bar->step = r->at.step;
+    bar->spent = r->at.elapsed;
     bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
     bar->rate = bar->rate > 0 ? 0.95 * bar->rate + 0.05 * rate : rate;
     if (!validation_due(r)) progress_show(bar, r->at.step == bar->first + 1);
     return CLI_OK;
+}
+
+/* --sample-every: the first process writes, and the others wait in the next step.  False: message printed. */
+static bool sample_now(run *r, progress *bar) {
+    if (!run_first(r) || !r->s->sample) return true;
+    progress_end(bar);
+    return r->task->sample(r) == CR_OK || (cli_fail_library(), false);
 }
 
 static int all_steps(run *r, progress *bar, bool *over) {
@@ -224,11 +255,13 @@ static int all_steps(run *r, progress *bar, bool *over) {
     if (s->resume && !run_share_log(r)) return CLI_FAILED;
     for (;;) {                                      /* starts with the checks between steps, where a resumed run may
                                                      * have stopped */
-        if (validation_due(r) && !measure(r, bar)) {
+        run_clock(r);
+        if (!cr_error() && validation_due(r) && !measure(r, bar)) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
         }
-        const bool moved = r->at.step > bar->first, last = r->at.step >= s->steps && !validation_due(r);
+        if (!cr_error()) run_clock(r);              /* a validation may have taken the rest of the time */
+        const bool moved = r->at.step > bar->first, last = run_over(r) && !validation_due(r);
         const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->at.step >= s->stop_at));
         if (!cr_error() && (last || stop) && save_at_end(r, bar)) {
             *over = last;
@@ -239,6 +272,7 @@ static int all_steps(run *r, progress *bar, bool *over) {
             return CLI_FAILED;
         }
         if (moved && s->save_every && r->at.step % s->save_every == 0) run_save(r, bar);
+        if (moved && s->sample_every && r->at.step % s->sample_every == 0 && !sample_now(r, bar)) return CLI_FAILED;
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;
     }
@@ -272,7 +306,8 @@ int run_steps(run *r, int64_t *first, bool *over) {
     log_start(r);
     *first = r->at.step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
-    progress_begin(&bar, *first, r->s->steps);
+    progress_begin(&bar, *first, r->s->steps, 60 * r->s->minutes);
+    r->at.began = cr_os_seconds() - r->at.elapsed;
     const int code = all_steps(r, &bar, over);
     return r->s->profile && cr_profile_end(r->s->profile) ? cli_fail_library() : code;
 }

@@ -1,6 +1,7 @@
 /* plot.c - chainrule plot: the losses in run.jsonl files as one picture. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,17 @@ static void name_run(const char *path, char name[4096], char file[4096]) {
     snprintf(name, 4096, "%.*s", (int)(ours ? n - sizeof log : n), path);
 }
 
+/* The picture is SVG, whatever the name says: NULL, or the ending that says something else. */
+static const char *other_picture(const char *path) {
+    static const char *const endings[] = {".png", ".jpg", ".jpeg", ".pdf", ".gif", ".webp", ".eps", ".ps", ".bmp",
+                                          ".tif", ".tiff", ".html"};
+    const char *dot = strrchr(path, '.');
+    char lower[8] = "";
+    for (size_t i = 0; dot && dot[i] && i < sizeof lower - 1; i++) lower[i] = (char)tolower((unsigned char)dot[i]);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) if (!strcmp(lower, endings[i])) return endings[i];
+    return NULL;
+}
+
 int cli_plot(int argc, char **argv) {
     file_list files = {0};
     const char *out = "curves.svg", *title = "", *log = "none";
@@ -34,7 +46,9 @@ int cli_plot(int argc, char **argv) {
                        "{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": 2.5} for each.",
                        options,
                        sizeof options / sizeof *options,
-                       &files};
+                       &files, NULL,
+                       "plot run\n"
+                       "plot runs/a runs/b --log x -o both.svg\n"};
     static char names[MAX_CURVES][4096];
     picture p = {.unit = "loss"};
     char file[4096];
@@ -44,6 +58,11 @@ int cli_plot(int argc, char **argv) {
     p.title = title;
     p.log_x = *log == 'x';
     p.log_y = log[strlen(log) - 1] == 'y';
+    if (other_picture(out)) {
+        code = usage_error(&c, "--out %s: the picture is SVG, not %s; give a name that ends in .svg", out,
+                           other_picture(out) + 1);
+        goto done;
+    }
     if (!files.n) { code = usage_error(&c, "nothing to plot: name a run.jsonl, or the folder of a run"); goto done; }
     if (files.n > MAX_CURVES) {
         code = usage_error(&c, "%d runs in one picture: %d can be told apart", files.n, MAX_CURVES);

@@ -143,6 +143,13 @@ cr_status run_sums(const run *r, int64_t n, double *each) {
     return status;
 }
 
+void run_clock(run *r) {
+    const double now = cr_os_seconds() - r->at.began;
+    double first = run_first(r) ? now : 0;
+    if (r->s->minutes > 0 && run_sums(r, 1, &first) != CR_OK) return;
+    r->at.elapsed = r->s->minutes > 0 ? first : now;
+}
+
 /* Was any rank interrupted? */
 static cr_status ask(run *r, cr_work **asking, cr_tensor **any) {
     float here = cr_os_interrupted();

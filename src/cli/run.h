@@ -2,6 +2,7 @@
  *   DIR/checkpoint/         weights, optimizer, random numbers, position in the data, step (cr_training_save)
  *   DIR/checkpoint-STEP/    the N - 1 before it (--keep N)
  *   DIR/checkpoint-best/    the weights of the lowest validation loss (--best)
+ *   DIR/checkpoint-weights/ the last weights, where the last save failed
  *   DIR/tokenizer.json  DIR/run.jsonl  DIR/curve.svg */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -13,15 +14,17 @@ enum { RUN_KEPT = 64 };
 
 typedef struct settings {
     file_list data, validation;
-    const char *model, *targets;                    /* finetune: with --lora 0 all weights train */
+    struct cr_json *file;                           /* of --config, owned; texts point into it */
+    const char *config;
+    const char *model, *form, *targets;                    /* finetune: with --lora 0 all weights train */
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *weights, *profile, *exchange;
     const char *gradients;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
-        save_every, stop_at, sample, keep, gpus;
-    double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
+        save_every, stop_at, sample, sample_every, keep, gpus;
+    double minutes, lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, compile, best, shard, elastic;
 } settings;
 
@@ -34,6 +37,7 @@ typedef struct run_task {
     /* the next batch and its loss; NULL: a batch is not two tensors */
     cr_status (*fetch)(run *r, cr_tensor **x, cr_tensor **y);
     cr_tensor *(*loss_of)(run *r, const cr_tensor *x, const cr_tensor *y);
+    cr_status (*sample)(run *r);                    /* of --sample-every */
 } run_task;
 
 typedef struct run_data {
@@ -76,6 +80,7 @@ typedef struct run_ranks {
 typedef struct run_position {
     int64_t step, batches;                          /* batches: given */
     double seconds;                                 /* in training steps */
+    double elapsed, began;                          /* seconds in the loop; the clock when that was 0 */
     double seen;                                    /* tokens in this process's batches */
     double best;                                    /* the validation loss of checkpoint-best; infinite: none */
     struct { double loss, lr, norm; } last;         /* of the last step */
@@ -87,7 +92,11 @@ typedef struct run_saves {
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
 } run_saves;
 
+/* memory.c: bytes; count: parameters; start: held on meta before the model was made */
+typedef struct run_memory { double count, parameters, gradients, moments, activations; int64_t start; } run_memory;
+
 struct run {
+    bool dry;                                       /* on the device meta: shapes without values */
     settings *s;
     const command *command;
     const run_task *task;
@@ -107,12 +116,22 @@ int  run_settle(run *r);                            /* completes the settings; a
 bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_step(run *r);                          /* the line of the last step */
+bool run_over(const run *r);                        /* are all --steps done, or all --minutes over? */
 /* from step *first on, with a bar, and the last save; *over: false after an early stop */
 int  run_steps(run *r, int64_t *first, bool *over);
 void run_close(run *r);
 
 /* step.c: one update; a loss that is not finite is no failure, and changes no weight */
 cr_status run_update(run *r, double lr, double *loss, double *norm);
+
+bool run_records(const run *r);                     /* is the second step recorded, to be replayed by later ones? */
+/* one update of a dry run, without a loss */
+cr_status run_dry_step(run *r);
+
+/* memory.c: what the steps of a dry run hold, whose model is made; false: it cannot be known */
+bool run_dry_steps(run *dry, run_memory *m);
+run_memory run_memory_between(const run_memory *a, const run_memory *b, double t);  /* a + t (b - a) */
+bool run_fits(const run *r, const run_memory *m);   /* prints the line `memory`; false: it does not, message printed */
 
 /* ranks.c: the processes of mpirun */
 bool run_first(const run *r);                       /* does this process print and write? */
@@ -128,6 +147,8 @@ bool run_alone(const run *r);                       /* the only process? */
 bool run_barrier(const run *r);                     /* false: message printed */
 bool run_takes(const run *r, int64_t i);            /* does this process do part i of a work that all share? */
 cr_status run_sums(const run *r, int64_t n, double *each);         /* what each process has of them, to all */
+/* at.elapsed by the first process's clock; an error stays pending */
+void run_clock(run *r);
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */
 cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
@@ -142,13 +163,14 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 42 };
+enum { SETTINGS_OPTIONS = 45 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
-int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_fit_warmup */
-/* a default that is longer than the run becomes a tenth of it */
-int  settings_fit_warmup(const command *c, settings *s);
+int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_limits */
+/* Of --steps and --minutes, the one that was given holds.  A default warm-up that is longer than the run becomes a
+ * tenth of it. */
+int  settings_limits(const command *c, settings *s);
 const char   *optimizer_words(char out[128]);                              /* "sgd|adam|..." */
 cr_optim_kind optimizer_kind(const char *name);                            /* one of these words */
 
@@ -169,6 +191,7 @@ bool run_restore(run *r);
 bool run_take_over(run *r, bool new);
 /* a failure is printed, and sets r->unsaved */
 void run_save(run *r, progress *bar);
+void run_save_weights(const run *r);                /* checkpoint-weights: when the disk had no room for the rest */
 void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */
 /* the paths for generate; dir: of a run, or of a checkpoint */
 bool run_model(const char *dir, char model[4096], char tokenizer[4096]);
@@ -179,12 +202,26 @@ int64_t run_step(const char *checkpoint);
 bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
 
+/* ---- model.c: what --model names */
+typedef enum model_kind { MODEL_RUN, MODEL_FOLDER, MODEL_FILE } model_kind;
+/* weights: for cr_lm_load; home: where its tokenizer is.  False: it is none, message printed */
+bool model_find(const char *path, char weights[4096], char home[4096], model_kind *kind);
+void folder_of(const char *path, char out[4096]);   /* the folder that holds a file, or the folder itself */
+
 /* ---- generate.c, chat.c: text from a model */
+enum { MAX_ENDS = 64 };
 typedef struct opened {
     cr_lm *model; cr_tokenizer *tokenizer;
     char home[4096];                                /* the tokenizer's folder, or the GGUF file that it is in */
+    cr_chat *chat;                                  /* of open_chat */
+    uint32_t end[MAX_ENDS]; int64_t ends;                 /* tokens that end a text, within the model's vocabulary */
 } opened;
-bool open_model(const char *dir, const char *device, opened *o);           /* false: message printed */
+bool open_model(const char *path, const char *device, opened *o);           /* false: message printed */
+/* How the model is asked.  form: --template, a name or a file, or NULL; adapter: a folder whose template comes before
+ * the model's, or NULL; answers: o->end has what ends an answer too.  False: message printed. */
+bool open_chat(opened *o, const char *adapter, const char *form, bool answers);
+void say_chat(const opened *o, FILE *out);          /* two lines: the template, the special tokens */
+option option_template(const char **form);
 void close_model(opened *o);
 reader reader_of(const opened *o, int64_t context);                        /* samples.c */
 

@@ -17,11 +17,13 @@ bool series_add(series *s, int64_t step, double value) {
     return true;
 }
 
-double series_mean(const series *s, int64_t n) {
+const char *series_text(const series *s, int64_t n, char out[64]) {
     double sum = 0;
     if (n > s->n) n = s->n;
     for (int64_t i = s->n - n; i < s->n; i++) sum += s->at[i].value;
-    return n ? sum / (double)n : NAN;
+    if (n == 1) snprintf(out, 64, "%.4f (one step)", sum);
+    else snprintf(out, 64, "%.4f (mean of the last %lld steps)", n ? sum / (double)n : NAN, (long long)n);
+    return out;
 }
 
 void json_escape(const char *s, char *out, size_t room) {

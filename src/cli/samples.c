@@ -3,7 +3,7 @@
  *   {"prompt": "...", "completion": "..."}              the completion counts
  *   {"messages": [{"role": "user", "content": "..."}]}  the assistant's messages count
  *   {"question": "...", "choices": ["...", "..."], "answer": 1}    eval: each choice is a sample
- * A prompt and its answer become tokens one by one, as they do when a model answers. */
+ * A sample's text becomes tokens as a whole; an answer's are those behind the tokens that the text up to it has too. */
 #include "run.h"
 
 #include <stdlib.h>
@@ -25,7 +25,6 @@ static bool grow_both(int64_t **token, int64_t **target, int64_t n, int64_t *roo
 }
 
 /* ---- one sample */
-typedef struct piece { const char *text; size_t bytes; bool counts; } piece;
 typedef struct ids { uint32_t *id; bool *counts; int64_t n, room; } ids;
 
 static bool ids_add(ids *all, const uint32_t *id, int64_t n, bool counts) {
@@ -90,21 +89,29 @@ static bool finish_sample(const reader *r, samples *s, const char *where, const 
     return cli_fail("%s: no token of the answer is within the context of %lld", where, (long long)r->context), false;
 }
 
-/* A chat's special tokens are in its text; other texts get those that the tokenizer adds, and TEXT the end token. */
+/* A chat's special tokens are in its text; other texts get those that the tokenizer adds, and TEXT the end token.
+ * counts: n pairs of bytes, from where to where tokens count. */
 typedef enum sample_kind { CHAT, TEXT, CHOICE } sample_kind;
-static bool add_sample(const reader *r, samples *s, const char *where, const piece *p, int64_t n, sample_kind kind) {
+static bool add_sample(const reader *r, samples *s, const char *where, const char *text, size_t bytes, int64_t n,
+                       const int64_t *counts, sample_kind kind) {
     ids all = {0};
-    bool good = true;
-    for (int64_t i = 0; i < n && good; i++) {
-        int64_t count;
-        const cr_encoding how = {.all_special = kind == CHAT, .add_special = kind != CHAT && i == 0};
-        uint32_t *id = cr_tokenizer_encode_special(r->tokenizer, p[i].text, p[i].bytes, &how, &count);
-        good = id ? ids_add(&all, id, count, p[i].counts) : (cli_fail("%s: %s", where, cr_error()), false);
-        cr_free(id);
+    int64_t count, *at = malloc((size_t)(2 * n + 1) * sizeof *at);
+    if (!at) return cli_fail("%s: no memory", where), false;
+    const cr_encoding how = {.all_special = true, .add_special = kind != CHAT};
+    uint32_t *id = cr_tokenizer_encode_parts(r->tokenizer, text, bytes, &how, 2 * n, counts, at, &count);
+    bool good = id || (cli_fail("%s: %s", where, cr_error()), false);
+    int64_t done = 0;
+    for (int64_t i = 0; i < 2 * n && good; i++) {
+        good = ids_add(&all, id + done, at[i] - done, i % 2);
+        done = at[i];
     }
-    if (good && kind == TEXT && r->eos >= 0) good = ids_add(&all, &(uint32_t){(uint32_t)r->eos}, 1, true);
+    if (good) good = ids_add(&all, id + done, count - done, false);
+    const bool ended = good && count && id[count - 1] == r->eos;
+    if (good && kind == TEXT && r->eos >= 0 && !ended) good = ids_add(&all, &(uint32_t){(uint32_t)r->eos}, 1, true);
     good = good && finish_sample(r, s, where, &all);
     ids_free(&all);
+    cr_free(id);
+    free(at);
     return good;
 }
 
@@ -118,86 +125,59 @@ static const cr_json *text_of(const cr_json *line, const char *key, const char *
     return NULL;
 }
 
+/* One text after another, of which the second counts. */
+static bool add_answer(const reader *r, samples *s, const char *where, const cr_json *asked, const char *between,
+                       const cr_json *answer, sample_kind kind) {
+    cr_out o = {0};
+    cr_out_put(&o, asked->text, asked->bytes);
+    cr_out_put(&o, between, strlen(between));
+    cr_out_put(&o, answer->text, answer->bytes);
+    const int64_t counts[] = {(int64_t)asked->bytes, (int64_t)o.bytes};
+    const bool good = o.failed ? cli_fail("%s: no memory", where) == CLI_OK
+                               : add_sample(r, s, where, o.text, o.bytes, 1, counts, kind);
+    cr_out_free(&o);
+    return good;
+}
+
 static bool read_completion(const reader *r, samples *s, const char *where, const cr_json *line) {
     const cr_json *prompt = text_of(line, "prompt", where);
     const cr_json *answer = prompt ? text_of(line, "completion", where) : NULL;
-    if (!answer) return false;
-    const piece p[] = {{prompt->text, prompt->bytes, false}, {answer->text, answer->bytes, true}};
-    return add_sample(r, s, where, p, 2, TEXT);
+    return answer && add_answer(r, s, where, prompt, "", answer, TEXT);
 }
 
-static int64_t read_messages(const cr_json *list, cr_message *m, const char *where) {
+static bool check_messages(const cr_json *list, const char *where) {
     int64_t n = 0, answers = 0;
+    if (list->kind != CR_JSON_ARRAY || !list->count)
+        return cli_fail("%s: \"messages\" must be an array of messages", where), false;
     for (const cr_json *v = list->first; v; v = v->next, n++) {
         const cr_json *role = cr_json_get(v, "role"), *content = cr_json_get(v, "content");
         if (!role || role->kind != CR_JSON_STRING || !content || content->kind != CR_JSON_STRING)
-            return cli_fail("%s: message %lld must have strings \"role\" and \"content\"", where, (long long)n + 1), -1;
-        m[n] = (cr_message){role->text, content->text};
-        if (strlen(role->text) != role->bytes || strlen(content->text) != content->bytes)
-            return cli_fail("%s: message %lld holds a NUL", where, (long long)n + 1), -1;
+            return cli_fail("%s: message %lld must have strings \"role\" and \"content\"", where, (long long)n + 1),
+                   false;
         if (strcmp(role->text, "assistant")) continue;
         answers++;
-        if (!content->bytes) return cli_fail("%s: message %lld is an empty answer", where, (long long)n + 1), -1;
+        if (!content->bytes) return cli_fail("%s: message %lld is an empty answer", where, (long long)n + 1), false;
     }
-    if (!answers) return cli_fail("%s: no message has the role assistant: nothing to learn", where), -1;
-    return n;
+    return answers || (cli_fail("%s: no message has the role assistant: nothing to learn", where), false);
 }
 
-/* As the model's template has it, else "role: content" lines; ask: up to the start of an answer.  Owned (cr_free);
- * NULL: message printed. */
-static char *chat_text(const reader *r, int64_t n, const cr_message *m, bool ask) {
-    if (r->chat) {
-        char *text = cr_chat_text(r->chat, n, m, ask);
-        return text ? text : (cli_fail_library(), NULL);
-    }
-    size_t bytes = sizeof "assistant:", at = 0;
-    for (int64_t i = 0; i < n; i++) bytes += strlen(m[i].role) + strlen(m[i].content) + 3;
-    char *text = malloc(bytes);
-    if (!text) return cli_fail("no memory for a chat of %zu bytes", bytes), NULL;
-    for (int64_t i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s: %s\n", m[i].role, m[i].content);
-    snprintf(text + at, bytes - at, "%s", ask ? "assistant:" : "");
-    return text;
-}
-
-/* Splits the text of a chat into what stands before each answer and the answer with its end token, which counts;
- * pieces: 2 for each answer. */
-static bool split_chat(const reader *r, const char *where, const cr_message *m, int64_t n, const char *whole, piece *p,
-                       int64_t *pieces) {
-    size_t at = 0;
-    const size_t bytes = strlen(whole);
-    for (int64_t i = 0; i < n; i++) {
-        if (strcmp(m[i].role, "assistant")) continue;
-        for (int side = 0; side < 2; side++) {
-            char *part = chat_text(r, i + side, m, !side);
-            if (!part) return false;
-            size_t end = strlen(part);
-            const bool fits = end >= at && end <= bytes && !memcmp(part, whole, end);
-            cr_free(part);
-            if (!fits)
-                return cli_fail("%s: the chat template changes earlier text at message %lld", where, (long long)i + 1),
-                       false;
-            if (side && end > at + 1 && !memcmp(whole + end - 2, ">\n", 2)) end--;        /* behind the end token */
-            p[(*pieces)++] = (piece){whole + at, end - at, side == 1};
-            at = end;
-        }
-    }
-    return true;
-}
-
-static bool read_chat(const reader *r, samples *s, const char *where, const cr_json *list) {
-    if (list->kind != CR_JSON_ARRAY || !list->count)
-        return cli_fail("%s: \"messages\" must be an array of messages", where), false;
-    cr_message *m = malloc((size_t)list->count * sizeof *m);
-    piece *p = malloc((size_t)(2 * list->count) * sizeof *p);
-    int64_t pieces = 0;
-    const int64_t n = m && p ? read_messages(list, m, where) : (cli_fail("%s: no memory", where), -1);
-    char *whole = n > 0 ? chat_text(r, n, m, false) : NULL;
-    const bool good = whole && split_chat(r, where, m, n, whole, p, &pieces) &&
-                      add_sample(r, s, where, p, pieces, r->chat ? CHAT : TEXT);
-    cr_free(whole);
-    free(m);
-    free(p);
+/* The line is given to the template: its messages, and what else is there, such as tools.  What follows the last answer
+ * is left out. */
+static bool read_chat(const reader *r, samples *s, const char *where, const cr_json *line) {
+    if (!check_messages(cr_json_get(line, "messages"), where)) return false;
+    if (!cr_chat_template(r->chat))
+        return cli_fail("%s: the model has no chat template for \"messages\": give --template chatml, llama2, llama3, "
+                        "mistral, or a file in Jinja", where), false;
+    cr_out o = {0};
+    cr_marks answers;
+    cr_put_json(&o, line);
+    char *text = o.failed ? NULL : cr_chat_answers(r->chat, o.text, o.bytes, &answers);
+    const bool good = text ? add_sample(r, s, where, text, (size_t)answers.at[2 * answers.n - 1], answers.n, answers.at,
+                                        CHAT)
+                           : (cli_fail("%s: %s", where, o.failed ? "no memory" : cr_error()), false);
+    cr_out_free(&o);
+    if (text) cr_free(answers.at);
+    cr_free(text);
     return good;
 }
 
@@ -226,15 +206,8 @@ static bool read_question(const reader *r, samples *s, const char *where, const 
     const char last = asked->text[asked->bytes - 1];
     for (const cr_json *c = choices->first; c; c = c->next) {
         if (c->kind != CR_JSON_STRING || !c->bytes) return cli_fail("%s: a choice is no text", where), false;
-        char *spaced = malloc(c->bytes + 1);
-        if (!spaced) return cli_fail("%s: no memory", where), false;
         const bool space = last != ' ' && last != '\n' && c->text[0] != ' ';
-        memcpy(spaced + space, c->text, c->bytes);
-        if (space) *spaced = ' ';
-        const piece p[] = {{asked->text, asked->bytes, false}, {spaced, c->bytes + space, true}};
-        const bool good = add_sample(r, s, where, p, 2, CHOICE);
-        free(spaced);
-        if (!good) return false;
+        if (!add_answer(r, s, where, asked, space ? " " : "", c, CHOICE)) return false;
     }
     if (!grow(&s->asked, s->questions, &s->asked_room, 1, sizeof *s->asked)) return false;
     s->asked[s->questions++] = q;
@@ -246,12 +219,13 @@ static bool read_line(const reader *r, samples *s, const char *where, const char
     if (!line) return cli_fail_library(), false;
     const cr_json *messages = cr_json_get(line, "messages"), *plain = cr_json_get(line, "text");
     bool good;
-    if (messages) good = read_chat(r, s, where, messages);
+    if (messages) good = read_chat(r, s, where, line);
     else if (cr_json_get(line, "prompt")) good = read_completion(r, s, where, line);
     else if (r->questions && cr_json_get(line, "choices")) good = read_question(r, s, where, line);
     else if (plain) {
         plain = text_of(line, "text", where);
-        good = plain && add_sample(r, s, where, &(piece){plain->text, plain->bytes, true}, 1, TEXT);
+        good = plain && add_sample(r, s, where, plain->text, plain->bytes, 1, (int64_t[]){0, (int64_t)plain->bytes},
+                                   TEXT);
     } else
         good = (cli_fail("%s: needs \"messages\", \"prompt\" and \"completion\", %s\"text\"", where,
                          r->questions ? "\"question\" and \"choices\", or " : "or "), false);
@@ -263,7 +237,8 @@ static bool read_lines(const reader *r, samples *s, const char *path, const cr_m
     bool good = true;
     int64_t number = 1;
     size_t n;
-    for (size_t at = 0; at < m->bytes && good; at += n + 1, number++) {
+    const size_t mark = m->bytes >= 3 && !memcmp(m->data, "\xEF\xBB\xBF", 3) ? 3 : 0;       /* of byte order */
+    for (size_t at = mark; at < m->bytes && good; at += n + 1, number++) {
         const char *text = (const char *)m->data + at, *newline = memchr(text, '\n', m->bytes - at);
         n = newline ? (size_t)(newline - text) : m->bytes - at;
         char where[4200];
@@ -278,7 +253,8 @@ static bool read_lines(const reader *r, samples *s, const char *path, const cr_m
 /* ---- files */
 static bool read_text(const reader *r, samples *s, const char *path, const cr_mapping *m) {
     int64_t n;
-    uint32_t *id = cr_tokenizer_encode_special(r->tokenizer, (const char *)m->data, m->bytes, &(cr_encoding){0}, &n);
+    const cr_encoding how = {.all_special = true, .add_special = true};
+    uint32_t *id = cr_tokenizer_encode_special(r->tokenizer, (const char *)m->data, m->bytes, &how, &n);
     if (!id) return cli_fail("'%s': %s", path, cr_error()), false;
     ids all = {0};
     bool good = ids_add(&all, id, n, true);
@@ -328,16 +304,9 @@ uint64_t samples_hash(const samples *s, uint64_t seed) {
     return h;
 }
 
-/* "eos_token_id" of config.json: a number, or the first of several. */
 reader reader_of(const opened *o, int64_t context) {
-    const char *chat = cr_chat_format(o->home, o->tokenizer), *text = cr_lm_config(o->model);
-    reader r = {.tokenizer = o->tokenizer, .chat = chat, .eos = -1, .context = context};
-    cr_json *root = cr_json_parse("data", "config.json", text, strlen(text));
-    const cr_json *eos = root ? cr_json_get(root, "eos_token_id") : NULL;
-    if (eos && eos->kind == CR_JSON_ARRAY) eos = eos->first;
-    if (eos && eos->integral && eos->integer >= 0 && eos->integer < cr_lm_vocabulary(o->model)) r.eos = eos->integer;
-    cr_json_free(root);
-    return r;
+    return (reader){.tokenizer = o->tokenizer, .chat = o->chat, .context = context,
+                    .eos = o->ends ? (int64_t)o->end[0] : -1};
 }
 
 /* ---- packing */

@@ -45,17 +45,24 @@ settings settings_default(void) {
         .compile = true,
         .out = "run",
         .eval_every = 250,
-        .save_every = 1000,
+        .save_every = -1,
         .keep = 1,
         .sample = 300,
     };
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 12, RUN = 12 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 14 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
+
+static void add_group(const char *name, int n, const option *rows, option *out) {
+    for (int i = 0; i < n; i++) {
+        out[i] = rows[i];
+        out[i].group = name;
+    }
+}
 
 static void data_options(settings *s, option out[DATA]) {
     const option rows[] = {
@@ -67,7 +74,7 @@ static void data_options(settings *s, option out[DATA]) {
                  "SentencePiece's files"},
     };
     static_assert(sizeof rows / sizeof *rows == DATA, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Text", DATA, rows, out);
 }
 
 static void model_options(settings *s, option out[MODEL]) {
@@ -89,7 +96,7 @@ static void model_options(settings *s, option out[MODEL]) {
          .help = "share of activations dropped while training"},
     };
     static_assert(sizeof rows / sizeof *rows == MODEL, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Model", MODEL, rows, out);
 }
 
 /* The batch of a step, and the processes that share it. */
@@ -115,15 +122,19 @@ static void batch_options(settings *s, option out[BATCH]) {
                  "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},
     };
     static_assert(sizeof rows / sizeof *rows == BATCH, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Batch and processes", BATCH, rows, out);
 }
 
 static void update_options(settings *s, const char *optimizers, option out[UPDATE]) {
     const option rows[] = {
-        {.name = "steps", .integer = &s->steps, .min = 1, .kept = KEPT, .help = "updates"},
+        {.name = "steps", .integer = &s->steps, .kept = KEPT,
+         .help = "updates; 0: as many as --minutes allows, which it means where only that is given"},
+        {.name = "minutes", .real = &s->minutes, .what = "M", .kept = KEPT,
+         .help = "end after the step in which so much time is over; the learning rate then follows the clock, so two "
+                 "runs differ; 0: no limit"},
         {.name = "optimizer", .text = &s->optimizer, .words = optimizers, .kept = KEPT_FIXED,
          .help = "sgd's momentum is --beta1"},
-        {.name = "lr", .real = &s->lr, .kept = KEPT_FIXED, .help = "highest learning rate"},
+        {.name = "lr", .real = &s->lr, .above = true, .kept = KEPT_FIXED, .help = "highest learning rate"},
         {.name = "min-lr", .real = &s->min_lr, .kept = KEPT_FIXED,
          .help = "learning rate at the end of the cosine (default a tenth of --lr)"},
         {.name = "warmup", .integer = &s->warmup, .kept = KEPT_FIXED, .help = "steps of linear warm-up"},
@@ -141,7 +152,7 @@ static void update_options(settings *s, const char *optimizers, option out[UPDAT
          .help = "seeds the weights, the order of the text, dropout and the sample"},
     };
     static_assert(sizeof rows / sizeof *rows == UPDATE, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Updates", UPDATE, rows, out);
 }
 
 /* The run's folder, validations and checkpoints, and where it runs. */
@@ -152,23 +163,28 @@ static void run_options(settings *s, option out[RUN]) {
         {.name = "resume", .text = &s->resume, .what = "DIR",
          .help = "go on with the run in DIR, bit for bit; options given here replace its own (--no-best turns one "
                  "off)"},
+        {.name = "config", .text = &s->config, .what = "FILE",
+         .help = "options from a JSON object, or from the folder or the run.jsonl of an earlier run; options given "
+                 "here come first"},
         {.name = "stop-at", .integer = &s->stop_at, .help = "save and stop after step N, as Ctrl-C does; 0: do not"},
         {.name = "eval-every", .integer = &s->eval_every, .kept = KEPT,
          .help = "steps between validations; 0: only at the end"},
         {.name = "save-every", .integer = &s->save_every, .kept = KEPT,
-         .help = "steps between checkpoints; 0: only at the end"},
+         .help = "steps between checkpoints; 0: only at the end (default as --eval-every)"},
         {.name = "keep", .integer = &s->keep, .min = 1, .max = 1e6, .kept = KEPT,
          .help = "checkpoints to keep: the newest and the N - 1 saved before it"},
         {.name = "best", .flag = &s->best, .kept = KEPT,
          .help = "also keep the weights of the lowest validation loss; generate uses them"},
         {.name = "sample", .integer = &s->sample, .kept = KEPT, .help = "tokens to write at the end"},
+        {.name = "sample-every", .integer = &s->sample_every, .kept = KEPT,
+         .help = "also write them every N steps; 0: do not"},
         {.name = "profile", .text = &s->profile, .what = "FILE",
          .help = "write a profile for Perfetto or chrome://tracing"},
         option_device(&s->device),
         option_threads(&s->threads),
     };
     static_assert(sizeof rows / sizeof *rows == RUN, "the number of rows");
-    memcpy(out, rows, sizeof rows);
+    add_group("Run", RUN, rows, out);
 }
 
 int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]) {
@@ -182,6 +198,7 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
 
 int settings_check(const command *c, settings *s) {
     if (s->resume) {
+        if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
             return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
         s->out = s->resume;
@@ -207,8 +224,12 @@ int settings_check(const command *c, settings *s) {
     return CLI_OK;
 }
 
-int settings_fit_warmup(const command *c, settings *s) {
-    if (s->warmup < s->steps) return CLI_OK;
+int settings_limits(const command *c, settings *s) {
+    const bool steps = option_find(c, "steps")->given, minutes = option_find(c, "minutes")->given;
+    if (minutes && s->minutes > 0 && !steps) s->steps = 0;
+    if (steps && s->steps && !minutes) s->minutes = 0;
+    if (!s->steps && !(s->minutes > 0)) return usage_error(c, "--steps must be at least 1, not 0");
+    if (!s->steps || s->warmup < s->steps) return CLI_OK;
     if (option_find(c, "warmup")->given || s->resume)
         return usage_error(c, "--warmup must be below --steps: %lld of %lld", (long long)s->warmup,
                            (long long)s->steps);

@@ -37,7 +37,7 @@ static cr_status add_gradients(run *r, int64_t i, cr_tensor **each) {
     cr_tensor *l = loss_of(r, i), *scaled = l && r->update.scaler ? cr_scaler_scale(r->update.scaler, l) : l;
     cr_status status = scaled && (each[i] = cr_detach(l)) ? CR_OK : cr_error_status();
     if (each[i]) cr_keep(each[i]);
-    if (status == CR_OK && i == r->s->accumulate - 1)
+    if (status == CR_OK && i == r->s->accumulate - 1 && !r->dry)
         status = cr_record_host((int)r->s->accumulate, (const cr_tensor *const *)each, 0, NULL, note_losses, r, NULL);
     if (status == CR_OK)
         status = r->s->fuse_step ? cr_optim_backward(r->update.optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
@@ -61,7 +61,7 @@ static cr_status set_aside(run *r, partials *p) {
     const int64_t n = cr_params_count(r->weights.trained);
     partial *next = &p->at[p->n];
     *next = (partial){calloc((size_t)n + 1, sizeof *next->grad)};
-    if (!next->grad) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    if (!next->grad) return cr_no_memory(r->command->name);
     p->n++;
     cr_status status = CR_OK;
     for (int64_t k = 0; k < n && status == CR_OK; k++) {
@@ -107,6 +107,7 @@ static cr_status update_scaled(run *r) {
 }
 
 static cr_status update(run *r) {
+    if (r->dry) return r->s->fuse_step ? CR_OK : cr_optim_step(r->update.optim);
     if (r->update.scaler) return update_scaled(r);
     if (r->s->clip > 0) return cr_optim_step_clipped(r->update.optim, r->s->clip, NULL);
     return r->s->fuse_step ? CR_OK : cr_optim_step(r->update.optim);
@@ -115,7 +116,7 @@ static cr_status update(run *r) {
 /* The step as it is, or as a recording sees it. */
 static cr_status run_step_now(run *r) {
     cr_tensor **each = calloc((size_t)r->s->accumulate, sizeof *each);
-    cr_status status = each ? CR_OK : cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    cr_status status = each ? CR_OK : cr_no_memory(r->command->name);
     partials waiting = {.n = 0};
     cr_tree order = {.leaves = r->s->accumulate};
     cr_scope_begin();
@@ -132,8 +133,8 @@ static cr_status run_step_now(run *r) {
 }
 
 /* ---- the recorded step */
-static bool may_record(const run *r) {
-    return r->s->compile && r->update.inputs && !r->update.scaler && !r->s->fuse_step;
+bool run_records(const run *r) {
+    return r->s->compile && r->task->loss_of && !r->update.scaler && !r->s->fuse_step && !r->s->microbatches;
 }
 
 static cr_status record(run *r) {
@@ -153,7 +154,7 @@ static cr_status record(run *r) {
 }
 
 static cr_status replay_or_run(run *r) {
-    if (!may_record(r) || !r->update.stepped) return run_step_now(r);
+    if (!run_records(r) || !r->update.stepped) return run_step_now(r);
     if (!r->update.plan) return record(r);
     return cr_plan_run(r->update.plan, (const cr_tensor *const *)r->update.inputs, NULL);
 }
@@ -162,10 +163,20 @@ static cr_status replay_or_run(run *r) {
 static cr_status fetch(run *r) {
     if (!r->task->loss_of) return CR_OK;
     r->update.inputs = calloc(2 * (size_t)r->s->accumulate, sizeof *r->update.inputs);
-    if (!r->update.inputs) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    if (!r->update.inputs) return cr_no_memory(r->command->name);
     cr_status status = CR_OK;
     for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++)
         status = r->task->fetch(r, &r->update.inputs[2 * i], &r->update.inputs[2 * i + 1]);
+    return status;
+}
+
+cr_status run_dry_step(run *r) {
+    cr_scope_begin();
+    cr_status status = fetch(r);
+    if (status == CR_OK) status = run_step_now(r);
+    cr_scope_end();
+    free(r->update.inputs);
+    r->update.inputs = NULL;
     return status;
 }
 

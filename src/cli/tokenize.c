@@ -39,7 +39,9 @@ int cli_tokenize(int argc, char **argv) {
                        "Turns text into a token file for chainrule train --tokens.",
                        options,
                        sizeof options / sizeof *options,
-                       NULL};
+                       NULL, NULL,
+                       "tokenize --data book.txt --train-bpe 4096 --out book.bin\n"
+                       "tokenize --data *.txt --tokenizer gpt2 --out all.bin\n"};
     char beside[4096];
     corpus text = {0};
     int code;
@@ -52,7 +54,8 @@ int cli_tokenize(int argc, char **argv) {
     else if (threads && cr_set_num_threads((int)threads)) code = cli_fail_library();
     else if (snprintf(beside, sizeof beside, "%s.tokenizer.json", out) >= (int)sizeof beside)
         code = cli_fail("the path of --out is too long");
-    else code = corpus_read(&data, &text) && tokenize(&text, kind, bpe, out, beside) ? CLI_OK : CLI_FAILED;
+    else if (!corpus_read(&data, &text) || !corpus_fits(&text, bpe ? "" : kind)) code = CLI_FAILED;
+    else code = tokenize(&text, kind, bpe, out, beside) ? CLI_OK : CLI_FAILED;
 done:
     free(text.bytes);
     free(data.path);

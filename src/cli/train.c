@@ -11,6 +11,7 @@
 
 #include "../core/os.h"
 #include "../core/status.h"
+#include "../io/json.h"
 
 /* ---- the objects of a run */
 
@@ -93,6 +94,7 @@ static bool open_token_file(run *r) {
 static bool open_text(run *r) {
     corpus c;
     if (!corpus_read(&r->s->data, &c)) return false;
+    if (!corpus_fits(&c, r->s->tokenizer)) return free(c.bytes), false;
     r->data.tokenizer = r->s->resume ? load_tokenizer(r) : tokenizer_named(r->s->tokenizer, &c);
     r->data.tokens = r->data.tokenizer ? corpus_tokens(&c, r->data.tokenizer) : NULL;
     free(c.bytes);
@@ -167,11 +169,14 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
     return loss ? CR_OK : cr_error_status();
 }
 
+/* Windows in a batch of the validation: some 4096 tokens. */
+static int64_t most_windows(int64_t T) { return T < 4096 ? 4096 / T : 1; }
+
 /* The mean loss over the whole validation split.  Every token except the first is predicted once; the
  * last window may be shorter.  Processes share out the batches of windows, whose sums are added in one order.
  * CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(run *r, double *loss) {
-    const int64_t T = r->s->context, targets = cr_tokens_count(r->data.val) - 1, most = T < 4096 ? 4096 / T : 1;
+    const int64_t T = r->s->context, targets = cr_tokens_count(r->data.val) - 1, most = most_windows(T);
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids), n = 0;
     double *each = calloc((size_t)(targets / (most * T) + 2), sizeof *each), sum = 0;
     const bool grad = cr_set_grad_enabled(false);
@@ -195,32 +200,90 @@ static cr_status validate(run *r, double *loss) {
     return status;
 }
 
+/* ---- what the run needs */
+
+/* The bytes of a validation's batch beside the model, which may be more than a step's. */
+static double validation_bytes(const run *dry) {
+    const int64_t T = dry->s->context, left = (cr_tokens_count(dry->data.val) - 1) / T, most = most_windows(T),
+                  windows = left < 1 ? 1 : left < most ? left : most, length = left ? T : 1;
+    int64_t *ids = malloc((size_t)(2 * windows * length) * sizeof *ids);
+    const bool grad = cr_set_grad_enabled(false);
+    double sum = 0;
+    cr_reset_peak(dry->dev);
+    const cr_memory before = cr_memory_stats(dry->dev);
+    if (ids) (void)window_loss(dry, 0, windows, length, ids, &sum);
+    cr_error_clear();                               /* the loss has no value on meta */
+    cr_set_grad_enabled(grad);
+    free(ids);
+    return (double)(cr_memory_stats(dry->dev).peak - before.current);
+}
+
+/* A run of so many layers on the device meta.  False: it cannot be made, message printed. */
+static bool dry_run(const run *r, int64_t layers, run_memory *m, bool *known) {
+    settings s = *r->s;
+    run dry = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
+               .data = r->data, .weights.low = r->weights.low};
+    s.layers = layers;
+    if (s.accumulate > 64) s.accumulate = 64;       /* more of them hold hardly more */
+    *m = (run_memory){.start = cr_memory_stats(dry.dev).current};
+    const bool made = make_model(&dry);
+    if (made) {
+        *known = run_dry_steps(&dry, m);
+        const double validation = validation_bytes(&dry);
+        /* a recorded step keeps its memory meanwhile */
+        if (run_records(&dry)) m->activations += validation;
+        else m->activations = fmax(m->activations, validation - m->gradients);
+        if (s.shard) m->moments /= cr_world_size(r->ranks.world);
+    }
+    dry.data = (run_data){.loader = dry.data.loader};       /* the rest is r's */
+    run_close(&dry);
+    cr_gpt_free(dry.weights.model);
+    return made;
+}
+
+/* What a run of many layers needs follows from runs of fewer: each layer needs the same. */
+static bool estimate(const run *r, run_memory *m, bool *known) {
+    enum { FEW = 24, MORE = 48 };
+    const int64_t layers = r->s->layers;
+    run_memory few, more;
+    if (layers <= MORE) return dry_run(r, layers, m, known);
+    if (!dry_run(r, FEW, &few, known) || !dry_run(r, MORE, &more, known)) return false;
+    *m = run_memory_between(&few, &more, (double)(layers - FEW) / (MORE - FEW));
+    return true;
+}
+
 /* ---- start and finish */
 
-static void say_what(const run *r) {
-    const cr_gpt_config c = cr_gpt_configuration(r->weights.model);
+/* The first lines, before the model is made.  False: it does not fit, or cannot be, message printed. */
+static bool say_what(const run *r) {
+    const settings *s = r->s;
+    run_memory need;
+    bool known = false;
     char train[32], val[32], size[32];
+    if (!estimate(r, &need, &known)) return false;
     count_text((double)cr_tokens_count(r->data.train), train);
     count_text((double)cr_tokens_count(r->data.val), val);
-    count_text((double)cr_params_numel(r->weights.trained), size);
-    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
+    count_text(need.count, size);
+    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val,
+           (long long)cr_tokens_vocabulary(r->data.tokens));
+    printf("tokens  of text only: names of special tokens are text, nothing stands around it; no template\n");
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
-           (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
+           (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
+    return !known || run_fits(r, &need);
 }
 
 /* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
 static cr_status print_sample(run *r) {
+    char when[48] = "";
+    if (!run_over(r)) snprintf(when, sizeof when, " after step %lld", (long long)r->at.step);
     uint32_t first = cr_tokens_at(r->data.train, 0);
     if (cr_tokenizer_encode(r->data.tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
     const cr_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     cr_generator *g = cr_generator_new((uint64_t)r->s->seed);
     cr_decoder *decoder = g ? cr_decoder_new(r->data.tokenizer) : NULL;
     if (!decoder) { cr_generator_free(g); return cr_error_status(); }
-    printf("\n--- a sample ---\n");
+    printf("\n--- a sample%s ---\n", when);
     cr_status status = cr_gpt_generate(r->weights.model, &first, 1, r->s->sample, &sampling, g, print_token, decoder);
     print_rest(decoder);
     printf("\n----------------\n");
@@ -245,8 +308,9 @@ static bool say_where(const run *r) {
     printf("\nloss curve  %s\nweights     %s\n            (", curve, weights ? weights : model);
     if (best && isfinite(r->at.best)) printf("the best, of validation loss %.4f, ", r->at.best);
     else printf("%s, ", best ? "the best" : "the newest");
-    printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model),
-           s->out);
+    char program[4200], folder[4200];
+    printf("after step %lld)\nwrite more  %s generate --model %s --prompt \"...\"\n", (long long)run_step(model),
+           shell_word(cli_program(), program), shell_word(s->out, folder));
     cr_free(weights);
     return true;
 }
@@ -263,10 +327,11 @@ static int finish(run *r, int64_t first) {
     count_text(done, tokens);
     count_text(r->at.seconds > 0 ? done / r->at.seconds : 0, rate);
     if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
-    printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val,
-           (long long)cr_tokens_count(r->data.val) - 1, series_mean(&r->log.train, 100));
-    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
-           (long long)r->at.step, tokens, time,
+    char mean[64];
+    printf("validation loss %.4f over %lld tokens; training loss %s\n", val,
+           (long long)cr_tokens_count(r->data.val) - 1, series_text(&r->log.train, 100, mean));
+    printf("%lld step%s, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n",
+           (long long)r->at.step, r->at.step == 1 ? "" : "s", tokens, time,
            rate, 1e3 * r->at.seconds / (double)(r->at.step ? r->at.step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
@@ -275,7 +340,8 @@ static int finish(run *r, int64_t first) {
 }
 
 static bool prepare(run *r) {
-    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
+    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !say_what(r) || !make_model(r))
+        return false;
     r->data.hash = tokens_hash(r->data.tokens);
     if (cr_error()) return cli_fail_library(), false;
     return run_agreed(r) && (!r->s->resume || run_restore(r)) && run_parallel(r) && run_barrier(r) && run_folder(r);
@@ -289,7 +355,9 @@ static int train(run *r) {
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
-    say_what(r);
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    printf("\n");
+    fflush(stdout);
     code = run_steps(r, &first, &over);
     if (code != CLI_OK || !over) return code;
     return run_first(r) ? finish(r, first) : CLI_OK;
@@ -302,8 +370,11 @@ int cli_train(int argc, char **argv) {
     const command c = {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
-        options, settings_options(&s, optimizer_words(optimizers), options), NULL};
-    static const run_task task = {next_batch, validate, fetch, loss_of};
+        options, settings_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
+        "train --data book.txt --minutes 5 --out run\n"
+        "train --data book.txt --layers 6 --width 256 --steps 5000\n"
+        "train --resume run --steps 8000\n"};
+    static const run_task task = {next_batch, validate, fetch, loss_of, print_sample};
     run r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
@@ -314,5 +385,6 @@ int cli_train(int argc, char **argv) {
     run_close(&r);
     cr_gpt_free(r.weights.model);
     free(s.data.path);
+    cr_json_free(s.file);
     return code;
 }

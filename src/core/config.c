@@ -18,41 +18,37 @@ static struct {
     _Atomic(value *) set;
 } switches[] = {
     {.name = "CHAINRULE_DEVICE", .doc = "the default device: auto, cpu, ref, gpu, cuda:0, webgpu:0..."},
-    {.name = "CHAINRULE_NUM_THREADS",
-     .doc = "threads of the pool, at least 1; default: the processors this process may use"},
+    {.name = "CHAINRULE_NUM_THREADS", .doc = "number of threads, at least 1; default: the processors of this process"},
     {.name = "CHAINRULE_ISA",
      .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
-    {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
-    {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: no GPU through WebGPU"},
-    {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: no GPU through CUDA"},
+    {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: uses built-in matrix products only"},
+    {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: disables WebGPU"},
+    {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: disables CUDA"},
     {.name = "CHAINRULE_NVRTC",
-     .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
+     .doc = "path of libnvrtc.so.13, or off: disables CUDA (kernels cannot be compiled without NVRTC)"},
     {.name = "CHAINRULE_CUBLASLT",
-     .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
+     .doc = "path of libcublasLt.so.13, or off: uses the built-in matrix product on CUDA"},
     {.name = "CHAINRULE_CUDA_HOPPER",
-     .doc = "off: attention on a GPU of compute capability 9.0 does without the instructions that only that has"},
-    {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
+     .doc = "off: attention on compute capability 9.0 does not use TMA and wgmma"},
+    {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: disables multi-GPU communication"},
     {.name = "CHAINRULE_CACHE",
-     .doc = "folder for compiled CUDA kernels and loops of plans, or off; default: ~/.cache/chainrule"},
-    {.name = "CHAINRULE_CC",
-     .doc = "C compiler that makes loops of what plans fuse, or off; default: cc"},
+     .doc = "folder for compiled CUDA kernels and fused loops, or off; default: ~/.cache/chainrule"},
+    {.name = "CHAINRULE_CC", .doc = "C compiler for the fused loops of plans, or off; default: cc"},
     {.name = "CHAINRULE_PCRE2",
      .doc = "path of libpcre2-8.so.0, which runs the regular expressions of tokenizers"},
-    {.name = "CHAINRULE_MPI", .doc = "path of an MPI library, or off: processes of mpirun do not work together"},
+    {.name = "CHAINRULE_MPI",
+     .doc = "path of an MPI library, or off: disables communication between processes of mpirun"},
     {.name = "CHAINRULE_PATIENCE",
-     .doc = "seconds (8) after which a silent process of mpirun counts as lost, and the others stop; off: never"},
+     .doc = "seconds after which a silent process of mpirun counts as lost and the others stop (8); off: never"},
     {.name = "CHAINRULE_GPU_MEMORY",
-     .doc =
-         "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
+     .doc = "memory limit of one GPU in MiB, tensors and cache; default: all of it, 4096 for a software GPU"},
     {.name = "CHAINRULE_GPU_POOL",
-     .doc = "off: each tensor on CUDA is one allocation of the driver's, of its own bytes and no more, so that a "
-            "memory checker sees what reads or writes beyond it; read when the GPU is opened"},
+     .doc = "off: each tensor on CUDA is an allocation of its own and of its exact size, so that a memory checker sees "
+            "accesses out of bounds; read when the GPU is opened"},
     {.name = "CHAINRULE_CHECK",
-     .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it "
-            "may be any other"},
-    {.name = "CHAINRULE_PLAN",
-     .doc = "passes that plans of recorded steps do without, of " CR_PLAN_PASSES "; none: without all of them"},
-    {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
+     .doc = "1: using or releasing a handle that was released is an error; default: 1 in debug builds, else 0"},
+    {.name = "CHAINRULE_PLAN", .doc = "optimization passes to skip in plans, of " CR_PLAN_PASSES "; none: skip all"},
+    {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU kernel is appended if it does not compile"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };
 
@@ -105,7 +101,7 @@ cr_status cr_switch_set(const char *name, const char *text) {
     cr_status bad = switches[i].check ? switches[i].check(text) : CR_OK;
     if (bad != CR_OK) return bad;
     value *v = text ? malloc(sizeof *v + strlen(text) + 1) : NULL;
-    if (text && !v) return cr_fail(CR_NO_MEMORY, "switch_set", "out of memory");
+    if (text && !v) return cr_no_memory("switch_set");
     if (v) {
         strcpy(v->text, text);
         v->before = atomic_load(&kept);

@@ -56,6 +56,8 @@ void   cr_os_pages_free(void *p, size_t bytes);
 void  *cr_os_aligned(size_t alignment, size_t bytes);
 void   cr_os_aligned_free(void *p);
 int64_t cr_os_peak_rss(void);                                           /* bytes, the most that were ever resident */
+/* bytes that this process can still get: of the machine with swap, of its cgroup, of its own limit */
+int64_t cr_os_free_memory(void);
 
 /* shared libraries */
 void  *cr_os_open_library(const char *path);                            /* NULL: not found */
@@ -147,6 +149,8 @@ bool  cr_os_interrupted(void);
 /* Becomes another program, searched in PATH where its name has no slash; argv ends with NULL. Returns
  * when it cannot: the reason. */
 const char *cr_os_become(const char *const *argv);
+/* Ctrl-C waits until it is unblocked, by the program that this process becomes too. */
+void  cr_os_hold_ctrl_c(void);
 bool  cr_os_forget_ctrl_c(void);                                        /* false: another signal came */
 /* Runs another program, searched in PATH, without input and output, and waits for its end: its exit
  * status; -1: it did not run, or a signal ended it. */

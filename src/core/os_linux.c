@@ -1,9 +1,10 @@
-/* os_linux.c - what only Linux has: futexes, affinity and control groups, huge pages, and where code was loaded from. */
+/* os_linux.c - what only Linux has: futexes, affinity, control groups, huge pages, where code was loaded from. */
 #include "os_posix.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static bool read_line(const char *path, char *line, int room) {
 }
 
 /* The quota of one cgroup folder in processors, or no_quota.  v2: "quota period" or "max period" in cpu.max. */
-static const double no_quota = 1e9;
+static const double no_quota = INFINITY;
 
 static double quota_of(const char *folder, bool v2) {
     char path[PATH_MAX], line[128];
@@ -76,28 +77,31 @@ static double quota_of(const char *folder, bool v2) {
     return quota > 0 && period > 0 ? quota / period : no_quota;
 }
 
-/* The least quota of a cgroup and its ancestors.  In a container the path may be the host's and not
+/* The least value of a cgroup and its ancestors.  In a container the path may be the host's and not
  * exist: the root is read too. */
-static double quota_up(const char *root, const char *group, bool v2) {
+static double least_up(const char *root, const char *group, bool v2, double (*value_of)(const char *folder, bool v2)) {
     char folder[PATH_MAX];
-    double least = quota_of(root, v2);
+    double least = value_of(root, v2);
     if (snprintf(folder, sizeof folder, "%s%s", root, group) >= (int)sizeof folder) return least;
     for (size_t shortest = strlen(root); strlen(folder) > shortest; *strrchr(folder, '/') = 0) {
-        double q = quota_of(folder, v2);
+        double q = value_of(folder, v2);
         if (q < least) least = q;
     }
     return least;
 }
 
-static bool lists_cpu(const char *controllers) {               /* "cpu,cpuacct": is one of them "cpu"? */
+static bool lists(const char *controllers, const char *name) { /* "cpu,cpuacct": is one of them "cpu"? */
+    const size_t n = strlen(name);
     for (const char *p = controllers; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
-        if (!strncmp(p, "cpu", 3) && (p[3] == ',' || p[3] == 0)) return true;
+        if (!strncmp(p, name, n) && (p[n] == ',' || p[n] == 0)) return true;
     return false;
 }
 
-static double cgroup_quota(void) {
-    double least = no_quota;
-    char line[PATH_MAX + 256];
+/* The least value over this process's cgroups of a controller: "cpu", "memory". */
+static double cgroup_least(const char *controller, double (*value_of)(const char *folder, bool v2)) {
+    double least = INFINITY;
+    char line[PATH_MAX + 256], v1[64];
+    snprintf(v1, sizeof v1, "/sys/fs/cgroup/%s", controller);
     FILE *f = fopen("/proc/self/cgroup", "re");
     if (!f) return least;
     /* "number:controllers:path"; v2 has number 0 and no controllers */
@@ -107,8 +111,8 @@ static double cgroup_quota(void) {
         if (!group) continue;
         *controllers++ = 0; *group++ = 0;
         bool v2 = !*controllers;
-        if (!v2 && !lists_cpu(controllers)) continue;
-        double q = quota_up(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu", *group == '/' && group[1] ? group : "", v2);
+        if (!v2 && !lists(controllers, controller)) continue;
+        double q = least_up(v2 ? "/sys/fs/cgroup" : v1, *group == '/' && group[1] ? group : "", v2, value_of);
         if (q < least) least = q;
     }
     fclose(f);
@@ -118,7 +122,7 @@ static double cgroup_quota(void) {
 /* The quota is rounded down: a thread beyond it would be stopped in the middle of a chunk while the others wait. */
 int cr_os_cpu_count(void) {
     int n = affinity_count();
-    double quota = cgroup_quota();
+    double quota = cgroup_least("cpu", quota_of);
     if (quota < n) n = quota < 1 ? 1 : (int)quota;
     return n;
 }
@@ -143,6 +147,36 @@ void *cr_os_pages(size_t bytes, bool huge) {
 int64_t cr_os_peak_rss(void) {
     struct rusage u;
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;       /* Linux counts KiB */
+}
+
+/* The number behind a name in a file of "name number" lines; name "": the file's only one. */
+static double number_in(const char *folder, const char *file, const char *name) {
+    char path[PATH_MAX], line[160];
+    const size_t n = strlen(name);
+    double value = NAN;
+    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) return NAN;
+    FILE *f = fopen(path, "re");
+    while (f && isnan(value) && fgets(line, sizeof line, f))
+        if (!strncmp(line, name, n)) sscanf(line + n, "%lf", &value);
+    if (f) fclose(f);
+    return value;
+}
+
+/* What a cgroup's limit leaves; pages of files that are not in use make room. */
+static double room_of(const char *folder, bool v2) {
+    const double limit = number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes", ""),
+                 used = number_in(folder, v2 ? "memory.current" : "memory.usage_in_bytes", ""),
+                 files = number_in(folder, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ");
+    return isnan(limit) || isnan(used) ? INFINITY : limit - used + (isnan(files) ? 0 : files);
+}
+
+int64_t cr_os_free_memory(void) {
+    struct rlimit limit;
+    double room = 1024 * (number_in("/proc", "meminfo", "MemAvailable:") + number_in("/proc", "meminfo", "SwapFree:"));
+    room = fmin(room, cgroup_least("memory", room_of));
+    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        room = fmin(room, (double)limit.rlim_cur - 1024 * number_in("/proc/self", "status", "VmSize:"));
+    return room > 0 && room < 0x1p62 ? (int64_t)room : room > 0 ? INT64_MAX : 0;
 }
 
 /* ---- shared libraries ---- */

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <mach-o/dyld.h>
+#include <mach/mach.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -84,6 +84,13 @@ void *cr_os_pages(size_t bytes, bool huge) {
 int64_t cr_os_peak_rss(void) {
     struct rusage u;
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss;              /* macOS counts bytes */
+}
+
+int64_t cr_os_free_memory(void) {
+    vm_statistics64_data_t v;
+    mach_msg_type_number_t n = HOST_VM_INFO64_COUNT;
+    if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&v, &n)) return INT64_MAX;
+    return ((int64_t)v.free_count + v.inactive_count + v.purgeable_count) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- shared libraries ---- */

@@ -250,7 +250,8 @@ size_t cr_posix_round(size_t bytes) {                   /* 0: does not fit */
 }
 
 void *cr_os_aligned(size_t alignment, size_t bytes) {
-    return bytes > SIZE_MAX - alignment ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    const size_t whole = bytes / alignment * alignment + (bytes % alignment ? alignment : 0);
+    return whole < bytes ? NULL : aligned_alloc(alignment, whole);
 }
 
 void cr_os_aligned_free(void *p) { free(p); }
@@ -741,6 +742,13 @@ void cr_os_catch_interrupt(void) {
 }
 
 bool cr_os_interrupted(void) { return interrupted || ctrl_c; }
+
+void cr_os_hold_ctrl_c(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
 
 bool cr_os_forget_ctrl_c(void) {
     ctrl_c = 0;

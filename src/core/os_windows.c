@@ -50,7 +50,8 @@ static bool failed(DWORD code) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].code == code) return failed_with(known[i].text);
     wchar_t text[256];
-    const DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text, 256, NULL);
+    const DWORD how = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS,
+                n = FormatMessageW(how, NULL, code, 0, text, 256, NULL);
     if (!n || !WideCharToMultiByte(CP_UTF8, 0, text, -1, error_text, sizeof error_text, NULL, NULL))
         snprintf(error_text, sizeof error_text, "error %lu of Windows", code);
     error_text[strcspn(error_text, "\r\n")] = 0;
@@ -88,7 +89,8 @@ static cr_thread *start(void (*fn)(void *), void *arg, bool waited_for) {
     if (!t) return NULL;
     *t = (cr_thread){NULL, fn, arg};
     unsigned id;
-    const HANDLE handle = (HANDLE)_beginthreadex(NULL, 4 << 20, thread_main, t, CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION, &id);
+    const unsigned how = CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION;
+    const HANDLE handle = (HANDLE)_beginthreadex(NULL, 4 << 20, thread_main, t, how, &id);
     if (!handle) { free(t); return NULL; }
     if (waited_for) t->handle = handle;
     ResumeThread(handle);
@@ -193,7 +195,8 @@ void cr_os_at_thread_exit(void (*fn)(void)) {
     static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
     for (int i = 0; i < EXIT_FNS; i++) {
         void (*there)(void) = NULL;
-        if (__atomic_compare_exchange_n(&exit_fns[i], &there, fn, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || there == fn)
+        if (__atomic_compare_exchange_n(&exit_fns[i], &there, fn, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+            there == fn)
             break;
     }
     InitOnceExecuteOnce(&once, make_exit_slot, NULL, NULL);
@@ -227,6 +230,12 @@ void cr_os_aligned_free(void *p) { _aligned_free(p); }
 int64_t cr_os_peak_rss(void) {
     PROCESS_MEMORY_COUNTERS c;
     return GetProcessMemoryInfo(GetCurrentProcess(), &c, sizeof c) ? (int64_t)c.PeakWorkingSetSize : 0;
+}
+
+int64_t cr_os_free_memory(void) {
+    MEMORYSTATUSEX m = {.dwLength = sizeof m};
+    if (!GlobalMemoryStatusEx(&m)) return INT64_MAX;
+    return (int64_t)(m.ullAvailPageFile < m.ullAvailVirtual ? m.ullAvailPageFile : m.ullAvailVirtual);
 }
 
 /* ---- shared libraries ---- */
@@ -468,8 +477,9 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     const size_t n = strlen(path);
     if (!n || is_slash(path[n - 1])) return failed_with("Is a directory"), NULL;
     const DWORD what = attributes(path);
-    if (what != INVALID_FILE_ATTRIBUTES && (what & FILE_ATTRIBUTE_DIRECTORY)) return failed_with("Is a directory"), NULL;
-    if (what != INVALID_FILE_ATTRIBUTES && (what & FILE_ATTRIBUTE_READONLY)) return failed(ERROR_ACCESS_DENIED), NULL;
+    const bool there = what != INVALID_FILE_ATTRIBUTES;
+    if (there && what & FILE_ATTRIBUTE_DIRECTORY) return failed_with("Is a directory"), NULL;
+    if (there && what & FILE_ATTRIBUTE_READONLY) return failed(ERROR_ACCESS_DENIED), NULL;
     for (int tries = 0; tries < 100; tries++) {
         const int length = folder_length(path);
         const int m = snprintf(temporary, room, "%.*s.chainrule-%lu-%u.tmp", length, path, GetCurrentProcessId(),
@@ -617,7 +627,9 @@ static bool each(const char *path, void (*fn)(const char *name, void *ctx), void
     return ok;
 }
 
-void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx) { (void)each(path, fn, ctx); }
+void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx) {
+    (void)each(path, fn, ctx);
+}
 
 /* A folder is locked by whoever has made the event of its id: it ends with the process. */
 static HANDLE locked(const char *path) {
@@ -728,7 +740,8 @@ void cr_os_show_output(int hidden) {
 int cr_os_terminal_width(FILE *f) {
     CONSOLE_SCREEN_BUFFER_INFO i;
     const HANDLE h = (HANDLE)_get_osfhandle(_fileno(f));
-    return GetConsoleScreenBufferInfo(h, &i) && i.srWindow.Right > i.srWindow.Left ? i.srWindow.Right - i.srWindow.Left + 1 : 80;
+    const bool known = GetConsoleScreenBufferInfo(h, &i) && i.srWindow.Right > i.srWindow.Left;
+    return known ? i.srWindow.Right - i.srWindow.Left + 1 : 80;
 }
 
 static volatile LONG interrupted, ctrl_c;
@@ -741,6 +754,7 @@ static BOOL WINAPI on_interrupt(DWORD kind) {
 void cr_os_survive_file_limit(void) { }
 void cr_os_catch_interrupt(void) { SetConsoleCtrlHandler(on_interrupt, TRUE); }
 bool cr_os_interrupted(void) { return interrupted || ctrl_c; }
+void cr_os_hold_ctrl_c(void) { }
 bool cr_os_forget_ctrl_c(void) { ctrl_c = 0; return !interrupted; }
 
 /* ---- processes ----
@@ -771,7 +785,9 @@ static wchar_t *command_line(const char *const *argv) {
 static int run(const char *const *argv, bool quiet) {          /* its exit status; -1: it did not run */
     wchar_t *line = command_line(argv);
     SECURITY_ATTRIBUTES inherited = {sizeof inherited, NULL, TRUE};
-    const HANDLE nowhere = quiet ? CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, SHARE_ALL, &inherited, OPEN_EXISTING, 0, NULL) : NULL;
+    const HANDLE nowhere = !quiet ? NULL
+                                  : CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, SHARE_ALL, &inherited,
+                                                OPEN_EXISTING, 0, NULL);
     STARTUPINFOW how = {.cb = sizeof how, .dwFlags = quiet ? STARTF_USESTDHANDLES : 0, .hStdInput = nowhere,
                         .hStdOutput = nowhere, .hStdError = nowhere};
     PROCESS_INFORMATION made;
@@ -832,7 +848,7 @@ static int ready_within(SOCKET s, short events, double seconds) {
 /* Small messages go out at once, and no call waits. */
 static int tuned(SOCKET s) {
     u_long on = 1;
-    if (ioctlsocket(s, FIONBIO, &on)) return failed_socket(s);
+    if (ioctlsocket(s, (long)FIONBIO, &on)) return failed_socket(s);
     (void)setsockopt(s, IPPROTO_TCP, TCP_NODELAY, (const char *)&on, sizeof(int));
     return (int)s;
 }
@@ -878,7 +894,8 @@ static int connect_to(const struct addrinfo *a, double seconds) {
     if (WSAGetLastError() != WSAEWOULDBLOCK) return failed_socket(s);
     WSASetLastError(WSAETIMEDOUT);
     if (ready_within(s, POLLWRNORM, seconds) < 1) return failed_socket(s);
-    if (getsockopt(s, SOL_SOCKET, SO_ERROR, (char *)&error, &n) || error) return WSASetLastError(error), failed_socket(s);
+    if (getsockopt(s, SOL_SOCKET, SO_ERROR, (char *)&error, &n) || error)
+        return WSASetLastError(error), failed_socket(s);
     return (int)s;
 }
 

@@ -29,7 +29,7 @@ void cr_manual_seed(uint64_t seed) { cr_generator_set(&shared, seed, 0); }
 
 cr_generator *cr_generator_new(uint64_t seed) {
     cr_generator *g = malloc(sizeof *g);
-    if (!g) return cr_fail(CR_NO_MEMORY, "generator", "out of memory"), NULL;
+    if (!g) return cr_no_memory("generator"), NULL;
     atomic_init(&g->seed, seed);
     atomic_init(&g->counter, 0);
     atomic_init(&g->refs, 1);
@@ -75,7 +75,7 @@ static _Thread_local cr_tape_use in_use;
 
 cr_tape *cr_tape_new(void) {
     cr_tape *t = calloc(1, sizeof *t);
-    if (!t) cr_fail(CR_NO_MEMORY, "tape", "out of memory");
+    if (!t) cr_no_memory("tape");
     return t;
 }
 

@@ -29,6 +29,8 @@ cr_status cr_fail(cr_status kind, const char *op, const char *format, ...) {
     return kind;
 }
 
+cr_status cr_no_memory(const char *op) { return cr_fail(CR_NO_MEMORY, op, "out of memory"); }
+
 cr_status cr_fail_null(const char *op, const char *what) {
     if (pending.status != CR_OK) return pending.status;
     return cr_fail(CR_BAD_VALUE, op, "%s is NULL; an absent optional tensor is CR_NONE", what);

@@ -11,6 +11,9 @@ cr_status cr_fail(cr_status kind, const char *op, const char *format, ...) __att
 /* Records that argument `what` is NULL, unless an earlier message is pending. */
 cr_status cr_fail_null(const char *op, const char *what);
 
+/* Records that memory ran out. */
+cr_status cr_no_memory(const char *op);
+
 /* If the handle is NULL, or was released (detected with CHAINRULE_CHECK, check.c): records that and returns true. */
 bool cr_lacks(const char *op, const char *what, const void *object);
 bool cr_lacks_tensor(const char *op, const char *what, const cr_tensor *t);

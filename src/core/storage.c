@@ -24,7 +24,7 @@ cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void 
     if (s) return begin(s, data, bytes, dev, free_data, false);
     cr_storage temporary;
     if (free_data) free_data(begin(&temporary, data, bytes, dev, free_data, true));
-    return cr_fail(CR_NO_MEMORY, "storage", "out of memory"), NULL;
+    return cr_no_memory("storage"), NULL;
 }
 
 cr_storage *cr_storage_retain(cr_storage *s) {

@@ -119,7 +119,7 @@ void cr_counter_release(cr_counter *c) {
 
 bool cr_counter_begin(cr_tensor *t, unsigned version) {
     cr_counter *c = cr_small_take(sizeof *c);
-    if (!c) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
+    if (!c) return cr_no_memory("tensor"), false;
     atomic_init(&c->refs, 1);
     atomic_init(&c->version, version);
     cr_counter_release(t->counter);
@@ -215,7 +215,7 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     cr_tensor *t = cr_small_take(sizeof *t);
     if (!t) {
         cr_storage_release(s);
-        return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), NULL;
+        return cr_no_memory("tensor"), NULL;
     }
     atomic_init(&t->refs, 1);
     t->dtype = dt;
@@ -318,7 +318,7 @@ void cr_base_leave(cr_tensor *t) { base_release(atomic_exchange(&t->base, NULL))
 bool cr_base_join(cr_tensor *view, const cr_tensor *x) {
     bool failed = false;
     cr_base *b = base_of((cr_tensor *)(uintptr_t)x, &failed);       /* const does not cover the base */
-    if (failed) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
+    if (failed) return cr_no_memory("tensor"), false;
     if (!b) return true;
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&view->base, b, memory_order_relaxed);

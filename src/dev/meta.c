@@ -1,6 +1,9 @@
 /* meta.c - the device `meta`: tensors with a dtype and a shape, and no elements.  A storage has a size and no memory,
- * the kernels do nothing, and whatever asks for a value fails. */
+ * the kernels do nothing, and whatever asks for a value fails.  Its memory is what tensors would hold on a device with
+ * elements: a step on meta tells what one needs. */
 #include "meta.h"
+
+#include <stdatomic.h>
 
 /* An address for storages, with the alignment of any dtype.  Nothing reads or writes there. */
 static _Alignas(64) char nowhere[64];
@@ -10,7 +13,16 @@ static cr_status no_data(void) {
                    "load_state_dict(assign=True) give a module its own)");
 }
 
-static cr_storage *allocate(const cr_device *d, size_t bytes) { return cr_storage_new(nowhere, bytes, d, NULL); }
+static _Atomic int64_t current, peak;               /* bytes */
+
+static void give_back(cr_storage *s) { atomic_fetch_sub(&current, (int64_t)s->bytes); }
+
+static cr_storage *allocate(const cr_device *d, size_t bytes) {
+    const int64_t now = atomic_fetch_add(&current, (int64_t)bytes) + (int64_t)bytes;
+    int64_t most = atomic_load(&peak);
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now)) { }
+    return cr_storage_new(nowhere, bytes, d, give_back);
+}
 
 static cr_status upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     (void)d; (void)dst; (void)at; (void)src; (void)bytes;
@@ -24,7 +36,11 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 static const char *info(const cr_device *d) { (void)d; return "shapes and dtypes, no elements"; }
-static cr_memory memory(const cr_device *d) { (void)d; return (cr_memory){0}; }
+static cr_memory memory(const cr_device *d) {
+    (void)d;
+    return (cr_memory){.current = atomic_load(&current), .peak = atomic_load(&peak)};
+}
+static void reset_peak(const cr_device *d) { (void)d; atomic_store(&peak, atomic_load(&current)); }
 static void nothing(const cr_device *d) { (void)d; }
 
 /* Every kernel: nothing, but for what two of them tell the host. */
@@ -55,6 +71,6 @@ const cr_device cr_device_meta = {
     .synchronize = synchronize,
     .info = info,
     .memory = memory,
-    .reset_peak = nothing,
+    .reset_peak = reset_peak,
     .empty_cache = nothing,
 };

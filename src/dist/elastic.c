@@ -54,7 +54,7 @@ static bool is_done(cr_world *w, const cr_job *job) {
 
 static cr_status hold_meeting(cr_world *w, const char *op, int (*run)(cr_world *w, void *ctx), meeting *out) {
     meeting *m = malloc(sizeof *m);
-    if (!m) return cr_fail(CR_NO_MEMORY, op, "no memory");
+    if (!m) return cr_no_memory(op);
     *m = *out;
     m->job = (cr_job){.run = run, .ctx = m, .after_loss = true};
     cr_world_post(w, &m->job);

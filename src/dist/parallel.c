@@ -175,7 +175,7 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     if (check(w, opt, o) || agree(w, opt, o)) return NULL;
     if (o->elastic && w->size > 1 && cr_elastic_begin(w, op)) return NULL;
     cr_parallel *p = calloc(1, sizeof *p);
-    if (!p) return cr_fail(CR_NO_MEMORY, op, "no memory"), NULL;
+    if (!p) return cr_no_memory(op), NULL;
     p->w = w;
     p->opt = opt;
     p->o = *o;

@@ -10,7 +10,7 @@
 static int64_t first_bad(const cr_tensor *t, double *value) {
     if (!cr_dtype_is_float(t->dtype) || !t->storage || t->numel == 0) return -1;
     double *x = malloc((size_t)t->numel * sizeof *x);
-    if (!x) return cr_fail(CR_NO_MEMORY, "anomaly", "out of memory"), -2;
+    if (!x) return cr_no_memory("anomaly"), -2;
     int64_t at = cr_read(t, CR_F64, x, (size_t)t->numel * sizeof *x) == CR_OK ? -1 : -2;
     for (int64_t i = 0; at == -1 && i < t->numel; i++)
         if (!isfinite(x[i])) { at = i; *value = x[i]; }

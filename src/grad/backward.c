@@ -6,24 +6,17 @@
  * in its own tables. */
 #include "graph.h"
 #include "../core/out.h"
+#include "../core/table.h"
 #include "../core/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A hash table from nodes to the data of the walk: open addressing, at most half full. */
-typedef struct slot {
-    cr_node *node;                                  /* NULL: an empty slot */
-    union {
-        cr_tensor *cotangent;                       /* in `waiting`: owned, accumulated so far */
-        struct {                                    /* in `known` */
-            uint32_t leads;                         /* with captures: 1 if the node leads to one of them */
-            uint32_t uses;                          /* if counted: edges to the node that have not been followed yet */
-        };
-    };
-} slot;
-enum { FEW = 16 };
-typedef struct table { slot *at; size_t n, mask; slot few[FEW]; } table;
+/* What `known` has of a node: */
+enum {
+    LEADS = 1,                                      /* with captures: the node leads to one of them */
+    USE = 2                                         /* if counted: an edge to the node that has not been followed yet */
+};
 
 typedef struct capture { cr_node *node; const cr_tensor *tensor; cr_tensor *grad; } capture;
 
@@ -34,8 +27,10 @@ typedef struct walk {
     cr_backward_options o;
     int n_ends;                                     /* of the captures: the walk does not go on behind these */
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
-    table waiting, known;                           /* known: every node below the roots; filled with captures or if
-                                                     * counted only */
+    /* by seq.  waiting: cotangents, owned, accumulated so far; known: every node below the roots, filled with captures
+     * or if counted only */
+    cr_table waiting, known;
+    cr_table_slot few[2][CR_TABLE_FEW];
     capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with
                                                      * o.inputs added; NULL: leaves accumulate */
     bool counted;                                   /* uses are counted: a leaf is visited when its last use has been
@@ -43,8 +38,6 @@ typedef struct walk {
     const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
     struct walk *outer;
-    cr_node **owned; size_t n_owned;                /* references to the nodes in `known`: a checkpoint's would be
-                                                     * freed, and others begin in their place */
 } walk;
 
 static _Thread_local walk *current;
@@ -54,60 +47,17 @@ int64_t cr_backward_visited(void) { return visited; }
 
 const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 
-/* ---- tables */
-static size_t place_of(const table *t, const cr_node *n) {
-    return (size_t)(n->seq * 0x9E3779B97F4A7C15u >> 32) & t->mask;
-}
-
-static slot *probe(const table *t, const cr_node *n) {         /* n's slot, or the empty one where it would be */
-    size_t i = place_of(t, n);
-    while (t->at[i].node && t->at[i].node != n) i = (i + 1) & t->mask;
-    return &t->at[i];
-}
-
-static slot *table_find(const table *t, const cr_node *n) {
-    slot *s = t->at ? probe(t, n) : NULL;
-    return s && s->node ? s : NULL;
-}
-
-static void table_free(table *t) { if (t->at != t->few) free(t->at); }
-
-static bool table_grow(table *t) {
-    table wider = {.at = t->few, .n = t->n, .mask = t->at ? 2 * t->mask + 1 : FEW - 1};
-    if (t->at && !(wider.at = calloc(wider.mask + 1, sizeof *wider.at))) return false;
-    for (size_t i = 0; t->at && i <= t->mask; i++)
-        if (t->at[i].node) *probe(&wider, t->at[i].node) = t->at[i];
-    table_free(t);
-    t->at = wider.at;
-    t->mask = wider.mask;
-    return true;
-}
-
-static slot *table_add(table *t, cr_node *n) {      /* n's slot, new where there was none; NULL: no memory */
-    if (2 * t->n >= t->mask && !table_grow(t)) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
-    slot *s = probe(t, n);
-    if (s->node) return s;
-    t->n++;
-    *s = (slot){.node = n};
-    return s;
-}
-
-/* Later slots move into the empty one where their probe sequence passes it. */
-static void table_remove(table *t, slot *gone) {
-    size_t empty = (size_t)(gone - t->at);
-    for (size_t i = (empty + 1) & t->mask; t->at[i].node; i = (i + 1) & t->mask) {
-        if (((i - place_of(t, t->at[i].node)) & t->mask) < ((i - empty) & t->mask)) continue;
-        t->at[empty] = t->at[i];
-        empty = i;
-    }
-    t->at[empty].node = NULL;
-    t->n--;
+/* n's value, 0 where it is new */
+static uint64_t *table_add(cr_table *t, const cr_node *n) {
+    uint64_t *value = cr_table_add(t, n->seq);
+    if (!value) cr_no_memory("backward");
+    return value;
 }
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
     if (w->n == w->room && !cr_grow(&w->heap, w->n + 1, &w->room, sizeof *w->heap))
-        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        return cr_no_memory("backward");
     atomic_fetch_add_explicit(&n->head.refs, 1, memory_order_relaxed);
     int64_t i = w->n++;
     for (; i && w->heap[(i - 1) / 2]->seq < n->seq; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
@@ -146,19 +96,19 @@ static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differenti
 }
 
 static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
-    slot *s = table_add(&w->waiting, to);
-    if (!s) return CR_NO_MEMORY;
-    if (!s->cotangent) {
-        s->cotangent = cr_retain(d);
+    uint64_t *at = table_add(&w->waiting, to);
+    if (!at) return CR_NO_MEMORY;
+    if (!*at) {
+        *at = (uintptr_t)cr_retain(d);
         return heap_push(w, to);
     }
-    s->cotangent = accumulate(s->cotangent, d, w->o.create_graph);
-    return s->cotangent ? CR_OK : cr_error_status();
+    *at = (uintptr_t)accumulate((cr_tensor *)(uintptr_t)*at, d, w->o.create_graph);
+    return *at ? CR_OK : cr_error_status();
 }
 
 static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
-    const slot *s = table_find(&w->waiting, n);
-    return s ? s->cotangent : NULL;
+    const uint64_t *sum = cr_table_find(&w->waiting, n->seq);
+    return sum ? (cr_tensor *)(uintptr_t)*sum : NULL;
 }
 
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
@@ -184,10 +134,8 @@ static cr_status finish_leaves(walk *w, const cr_node *n);
 
 /* Takes the cotangent that waits at n, if any, and visits n with it. */
 static cr_status visit_waiting(walk *w, cr_node *n) {
-    slot *s = table_find(&w->waiting, n);
-    if (!s) return CR_OK;
-    cr_tensor *g = s->cotangent;
-    table_remove(&w->waiting, s);
+    cr_tensor *g = (cr_tensor *)(uintptr_t)cr_table_take(&w->waiting, n->seq);
+    if (!g) return CR_OK;
     cr_scope own;
     cr_scope_enter(&own);
     cr_status status = visit(w, n, g);
@@ -274,8 +222,8 @@ static cr_status run_late_hooks(cr_node *n, cr_tensor *t) {
 
 /* Nodes that are not in `known` were added by a checkpoint: they are wanted. */
 static bool wanted(const walk *w, const cr_node *n) {
-    const slot *s = n && w->captures ? table_find(&w->known, n) : NULL;
-    return n && (!s || s->leads);
+    const uint64_t *known = n && w->captures ? cr_table_find(&w->known, n->seq) : NULL;
+    return n && (!known || *known & LEADS);
 }
 
 static bool leads_on(const walk *w, const cr_node *n) {
@@ -328,7 +276,7 @@ static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) 
 static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     cr_packed **packed = n->packs ? calloc((size_t)n->n + 1 + CR_MAX_AUX, sizeof *packed) : NULL;
-    if (n->packs && !packed) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+    if (n->packs && !packed) return cr_no_memory("backward");
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
@@ -376,7 +324,7 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
     if (!a || !b) return NULL;
-    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 &&
+    const bool only = w->o.on_product && w->counted && !leaf->op && *cr_table_find(&w->known, leaf->seq) / USE == 1 &&
                       !accumulated_for(w, leaf) && !leaf->hooks;
     cr_tensor *x = only && !cr_modes.anomaly ? cr_node_tensor(leaf) : NULL;
     bool taken = false;
@@ -405,7 +353,7 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
 static cr_status finish_leaves(walk *w, const cr_node *n) {
     for (int i = 0; i < n->n; i++) {
         cr_node *leaf = n->edges[i];
-        if (!leaf || leaf->op || --table_find(&w->known, leaf)->uses) continue;
+        if (!leaf || leaf->op || (*cr_table_find(&w->known, leaf->seq) -= USE) >= USE) continue;
         cr_status status = visit_waiting(w, leaf);
         if (status != CR_OK) return status;
     }
@@ -454,7 +402,7 @@ static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     cr_tensor **dx = malloc(count * sizeof *dx);
     bool *needs = malloc(count * sizeof *needs);
     cr_status status = in && dx && needs ? run_gradient(w, n, g, in, dx, needs)
-                                         : cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
+                                         : cr_no_memory(n->op->name);
     free(in), free(dx), free(needs);
     return status;
 }
@@ -533,7 +481,7 @@ cr_status cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*done
     if (!call) return cr_fail_null(op, "the function");
     if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread: call it in a hook");
     behind **end = &first_behind, *b = malloc(sizeof *b);
-    if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (!b) return cr_no_memory(op);
     while (*end) end = &(*end)->next;
     *b = (behind){call, ctx, done, NULL};
     *end = b;
@@ -579,7 +527,7 @@ cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
     parts *p = calloc(1, sizeof *p + sizeof *p->of * (size_t)n);
-    if (!p) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
+    if (!p) return cr_no_memory("backward"), NULL;
     p->next = current->parts;
     p->function = function;
     p->n = n;
@@ -603,18 +551,20 @@ void cr_walk_cotangents_free(const void *function) {
 }
 
 /* ---- roots */
-static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
-    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, "a cotangent", cotangent)) return cr_error_status();
+/* argument: the name of the cotangent in the call */
+static cr_status push_root(walk *w, const char *op, const char *argument, const cr_tensor *y,
+                           const cr_tensor *cotangent) {
+    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, argument, cotangent)) return cr_error_status();
     if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
         if (y->numel != 1)
-            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs a cotangent: only one element has a default",
-                           cr_shape_text(y->ndim, y->shape).s);
+            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs `%s`: only one element has a default",
+                           cr_shape_text(y->ndim, y->shape).s, argument);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
     } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dev != y->dev) {
-        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
+        return cr_fail(CR_BAD_VALUE, op, "`%s` is %s %s on %s, the result %s %s on %s", argument,
                        cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
                        cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),
                        cr_shape_text(y->ndim, y->shape).s, y->dev->name);
@@ -628,25 +578,23 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
 static cr_status finish(walk *w, cr_status status) {
     if (status == CR_OK) status = run(w);
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
-        if (w->waiting.at[i].node) cr_drop(w->waiting.at[i].cotangent);
+        if (w->waiting.at[i].key) cr_drop((cr_tensor *)(uintptr_t)w->waiting.at[i].value);
     while (w->n) cr_node_release(w->heap[--w->n]);
-    while (w->n_owned) cr_node_release(w->owned[--w->n_owned]);
-    free(w->owned);
     while (w->parts) free_first_parts(&w->parts);
     free(w->heap);
-    table_free(&w->waiting);
-    table_free(&w->known);
+    cr_table_free(&w->waiting);
+    cr_table_free(&w->known);
     return status;
 }
 
 /* ---- every node below the roots */
 typedef struct list { cr_node **items; size_t n; int64_t room; } list;
-static cr_status list_add(list *l, cr_node *n, table *known) {
+static cr_status list_add(list *l, cr_node *n, cr_table *known) {
     const size_t before = known->n;
     if (!table_add(known, n)) return CR_NO_MEMORY;
     if (known->n == before) return CR_OK;
     if (!cr_grow(&l->items, (int64_t)l->n + 1, &l->room, sizeof *l->items))
-        return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        return cr_no_memory("backward");
     l->items[l->n++] = n;
     return CR_OK;
 }
@@ -692,12 +640,12 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     }
     *whole = found && !freed;
     free(seen.items);
-    table_free(&w.known);
+    cr_table_free(&w.known);
     return status;
 }
 
 cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_found, cr_node ***found) {
-    table known = {0};
+    cr_table known = {0};
     list seen = {0};
     cr_status status = CR_OK;
     for (int i = 0; i < n && status == CR_OK; i++) status = list_add(&seen, roots[i], &known);
@@ -710,7 +658,7 @@ cr_status cr_graph_older(int n, cr_node *const *roots, uint64_t since, int *n_fo
     *found = seen.items;
     for (size_t i = 0; i < seen.n; i++)
         if (seen.items[i]->seq < since) seen.items[(*n_found)++] = seen.items[i];
-    table_free(&known);
+    cr_table_free(&known);
     return status;
 }
 
@@ -726,8 +674,9 @@ static void mark_paths(walk *w, list *l) {
     for (size_t i = 0; i < l->n; i++) {
         cr_node *n = l->items[i];
         bool leads = capture_of(w, n) != NULL;
-        for (int k = 0; k < n->n && !leads; k++) leads = n->edges[k] && table_find(&w->known, n->edges[k])->leads;
-        table_find(&w->known, n)->leads = leads;
+        for (int k = 0; k < n->n && !leads; k++)
+            leads = n->edges[k] && *cr_table_find(&w->known, n->edges[k]->seq) & LEADS;
+        if (leads) *cr_table_find(&w->known, n->seq) |= LEADS;
     }
 }
 
@@ -741,12 +690,8 @@ static cr_status survey(walk *w, cr_node *const *roots, int64_t n) {
         const cr_node *from = new.items[i];
         if (!wanted(w, from)) continue;
         for (int k = 0; k < from->n; k++)
-            if (from->edges[k]) table_find(&w->known, from->edges[k])->uses++;
+            if (from->edges[k]) *cr_table_find(&w->known, from->edges[k]->seq) += USE;
     }
-    cr_node **owned = new.n ? realloc(w->owned, sizeof *owned * (w->n_owned + new.n)) : NULL;
-    if (new.n && !owned) status = cr_fail(CR_NO_MEMORY, "backward", "out of memory");
-    if (owned) w->owned = owned;
-    for (size_t i = 0; i < new.n && owned; i++) w->owned[w->n_owned++] = cr_node_retain(new.items[i]);
     free(new.items);
     return status;
 }
@@ -754,7 +699,7 @@ static cr_status survey(walk *w, cr_node *const *roots, int64_t n) {
 static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *const *in) {
     if (n < 1) return cr_fail(CR_BAD_VALUE, op, "%d inputs: at least one is needed", n);
     w->captures = calloc((size_t)n, sizeof *w->captures);
-    if (!w->captures) return cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (!w->captures) return cr_no_memory(op);
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
         if (cr_missing(op, "an input", in[i])) return cr_error_status();
@@ -772,14 +717,14 @@ static cr_status check_options(const cr_backward_options *o) {
     return o->n_inputs && !o->inputs ? cr_fail_null("backward", "the inputs") : CR_OK;
 }
 
-cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}};
+cr_status cr_backward(const cr_tensor *y, const cr_tensor *gradient, const cr_backward_options *o) {
+    walk w = {.o = o ? *o : (cr_backward_options){0}, .waiting.few = w.few[0], .known.few = w.few[1]};
     cr_status status = check_options(&w.o);
     if (status != CR_OK) return status;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     const cr_cast_state casts = cr_casts_off();          /* gradients have the dtypes of the forward pass */
     cr_scope_begin();
-    status = push_root(&w, "backward", y, cotangent);
+    status = push_root(&w, "backward", "gradient", y, gradient);
     if (status == CR_OK && w.o.n_inputs) status = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
     w.counted = w.o.on_grad || cr_late_hooks();     /* else a leaf waits for the end of the walk */
     if (status == CR_OK && (w.counted || w.captures)) status = survey(&w, w.heap, w.n);
@@ -791,10 +736,11 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     return call_behind(status);
 }
 
-cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
                                const cr_tensor *const *in, int n_ends, cr_tensor **grads,
                                const cr_backward_options *o) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}, .n_ends = n_ends};
+    walk w = {.o = o ? *o : (cr_backward_options){0}, .n_ends = n_ends, .waiting.few = w.few[0],
+              .known.few = w.few[1]};
     w.o.n_inputs = 0;
     if (!out || !in || !grads) return cr_fail_null("gradients", "an array");
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
@@ -804,7 +750,7 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
     cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out)
                                  : set_captures(&w, "gradients", n_in, in);
     for (int i = 0; i < n_out && status == CR_OK; i++)
-        status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
+        status = push_root(&w, "gradients", "grad_outputs", out[i], grad_outputs ? grad_outputs[i] : CR_NONE);
     if (status == CR_OK) status = survey(&w, w.heap, w.n);
     status = finish(&w, status);
     cr_scope_end();
@@ -827,7 +773,7 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
     return status;
 }
 
-cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
                        const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
-    return cr_gradients_between(n_out, out, cotangents, n_in, in, 0, grads, o);
+    return cr_gradients_between(n_out, out, grad_outputs, n_in, in, 0, grads, o);
 }

@@ -29,7 +29,7 @@ cr_status cr_custom_register(const cr_custom_op *op) {
         return cr_fail(CR_BAD_VALUE, "custom_register", "%s: arity %d, it is -1 or at least 1", op->name, op->arity);
     size_t length = strlen(op->name) + 1;
     custom *c = calloc(1, sizeof *c + length);
-    if (!c) return cr_fail(CR_NO_MEMORY, "custom_register", "out of memory");
+    if (!c) return cr_no_memory("custom_register");
     char *name = (char *)(c + 1);
     memcpy(name, op->name, length);
     c->op = *op;
@@ -51,7 +51,7 @@ typedef struct use { const cr_custom_op *op; max_align_t params[]; } use;
 
 static use *use_new(const cr_custom_op *op, const void *params) {
     use *u = malloc(sizeof *u + op->params_bytes);
-    if (!u) return cr_fail(CR_NO_MEMORY, op->name, "out of memory"), NULL;
+    if (!u) return cr_no_memory(op->name), NULL;
     u->op = op;
     if (op->params_bytes) memcpy(u->params, params, op->params_bytes);
     return u;
@@ -73,7 +73,7 @@ static cr_status use_grad(const cr_function_call *c, cr_tensor **dx) {
 
 static cr_tensor *record(const cr_custom_op *op, const cr_custom_call *call, const cr_tensor *y) {
     const cr_tensor **saved = malloc(sizeof *saved * ((size_t)call->n + 1));
-    if (!saved) return cr_fail(CR_NO_MEMORY, op->name, "out of memory"), NULL;
+    if (!saved) return cr_no_memory(op->name), NULL;
     memcpy(saved, call->in, sizeof *saved * (size_t)call->n);
     saved[call->n] = y;
     use *u = use_new(op, call->params);

@@ -69,7 +69,7 @@ static cr_status compare_element(const check *k, int i, double *x, int64_t at, d
 static cr_status compare_input(const check *k, int i, const cr_tensor *gradient) {
     size_t n = (size_t)k->in[i]->numel;
     double *x = malloc(2 * n * sizeof *x + 1), *g = x + n;
-    if (!x) return cr_fail(CR_NO_MEMORY, k->name, "out of memory");
+    if (!x) return cr_no_memory(k->name);
     cr_status status = cr_read(k->in[i], CR_F64, x, n * sizeof *x);
     for (size_t j = 0; j < n; j++) g[j] = 0;
     if (status == CR_OK && gradient != CR_NONE) status = cr_read(gradient, CR_F64, g, n * sizeof *g);

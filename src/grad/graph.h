@@ -133,7 +133,7 @@ cr_tensor *cr_node_handle(cr_node *n);
 void cr_checkpoint_note(int n, const cr_tensor *const *in);
 
 /* cr_gradients, where the first n_ends of `in` count as leaves: what they were made of is not looked at. */
-cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
                                const cr_tensor *const *in, int n_ends, cr_tensor **grads,
                                const cr_backward_options *o);
 

@@ -203,7 +203,7 @@ static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
     if (wanted.late && !t->node->head.leaf)
         return cr_fail(CR_RUNTIME, op, "the tensor is no leaf: nothing is added to its gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h);
-    if (!h) return cr_fail(CR_NO_MEMORY, op, "out of memory"), 0;
+    if (!h) return cr_no_memory(op), 0;
     *h = wanted;
     late_hooks += h->late;
     cr_node *n = t->node;

@@ -57,7 +57,7 @@ static cr_status save_packed(cr_node *n, cr_saved *k, const cr_tensor *t) {
     cr_tensor *apart = p && k == &n->out ? cr_tensor_alias(t, NULL) : NULL;
     if (!p || (k == &n->out && !apart)) {
         free(p);
-        return cr_fail(CR_NO_MEMORY, "saved_tensors_hooks", "out of memory");
+        return cr_no_memory("saved_tensors_hooks");
     }
     const bool mode = cr_set_grad_enabled(false);
     hooks = (cr_saved_hooks){0};

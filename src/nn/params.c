@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
+#include "../core/table.h"
 #include "../core/utf8.h"
 
 typedef struct entry { char *name; cr_tensor *tensor; bool alias; } entry;
@@ -17,8 +19,7 @@ typedef struct entry { char *name; cr_tensor *tensor; bool alias; } entry;
 struct cr_params {
     int64_t count, room;
     entry *entries;
-    int64_t *table, slots;                          /* index + 1 of an entry, 0: empty; slots is a power of two, at
-                                                     * least twice count: by names, then as many by tensors */
+    cr_table names, tensors;                        /* numbers of entries; tensors: of their first ones */
 };
 
 cr_params *cr_params_new(void) {
@@ -34,52 +35,25 @@ void cr_params_free(cr_params *p) {
         cr_unhold(p->entries[i].tensor);
     }
     free(p->entries);
-    free(p->table);
+    cr_table_free(&p->names);
+    cr_table_free(&p->tensors);
     cr_retire(p);
 }
 
 /* ---- names ---- */
-static uint64_t hash(const char *name) {            /* FNV-1a */
-    uint64_t h = 14695981039346656037u;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-    return h ^ h >> 32;
+/* The key of this name, or the one that it would get. */
+static uint64_t key_of(const cr_params *p, const char *name) {
+    uint64_t key = cr_hash_bytes(name, strlen(name)) | 1;
+    for (const uint64_t *i; (i = cr_table_find(&p->names, key)) && strcmp(p->entries[*i].name, name);) key += 2;
+    return key;
 }
 
-/* The slot that holds name, or the empty one where it would go. */
-static int64_t *slot_of(const cr_params *p, const char *name) {
-    int64_t at = (int64_t)(hash(name) & (uint64_t)(p->slots - 1));
-    while (p->table[at] && strcmp(p->entries[p->table[at] - 1].name, name)) at = (at + 1) & (p->slots - 1);
-    return &p->table[at];
+int64_t cr_params_find(const cr_params *p, const char *name) {
+    const uint64_t *i = cr_table_find(&p->names, key_of(p, name));
+    return i ? (int64_t)*i : -1;
 }
 
-/* The slot of the first entry with this tensor, or the empty one where it would go. */
-static int64_t *slot_of_tensor(const cr_params *p, const cr_tensor *t) {
-    const uint64_t mixed = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
-    int64_t at = (int64_t)(mixed >> 32 & (uint64_t)(p->slots - 1)), *table = p->table + p->slots;
-    while (table[at] && p->entries[table[at] - 1].tensor != t) at = (at + 1) & (p->slots - 1);
-    return &table[at];
-}
-
-int64_t cr_params_find(const cr_params *p, const char *name) { return p->count ? *slot_of(p, name) - 1 : -1; }
 bool cr_params_alias(const cr_params *p, int64_t i) { return p->entries[i].alias; }
-
-static cr_status grow(cr_params *p) {
-    if (p->count < p->room) return CR_OK;
-    const int64_t room = p->room ? 2 * p->room : 16, slots = 2 * room;
-    entry *entries = realloc(p->entries, (size_t)room * sizeof *entries);
-    if (entries) p->entries = entries;
-    int64_t *table = entries ? calloc(2 * (size_t)slots, sizeof *table) : NULL;
-    if (!table) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for %lld names", (long long)room);
-    free(p->table);
-    p->table = table;
-    p->slots = slots;
-    p->room = room;
-    for (int64_t i = 0; i < p->count; i++) {
-        *slot_of(p, p->entries[i].name) = i + 1;
-        if (!p->entries[i].alias) *slot_of_tensor(p, p->entries[i].tensor) = i + 1;
-    }
-    return CR_OK;
-}
 
 cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     if (cr_lacks("params_add", "the parameter set", p)) return cr_error_status();
@@ -91,15 +65,16 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     if (valid != bytes)
         return cr_fail(CR_BAD_VALUE, "params_add", "the name is not UTF-8 at byte %zu of %zu", valid, bytes);
     if (cr_params_find(p, name) >= 0) return cr_fail(CR_BAD_VALUE, "params_add", "the name '%s' is already used", name);
-    cr_status status = grow(p);
-    if (status != CR_OK) return status;
     char *copy = malloc(bytes + 1);
-    if (!copy) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for the name '%s'", name);
+    uint64_t *first = NULL, *number = NULL;
+    if (copy && cr_grow(&p->entries, p->count + 1, &p->room, sizeof *p->entries) &&
+        (first = cr_table_add(&p->tensors, (uintptr_t)t)))
+        number = cr_table_add(&p->names, key_of(p, name));
+    if (!number) return free(copy), cr_fail(CR_NO_MEMORY, "params_add", "no memory for the name '%s'", name);
     memcpy(copy, name, bytes + 1);
-    int64_t *first = slot_of_tensor(p, t);
     const bool alias = *first;
-    if (!alias) *first = p->count + 1;
-    *slot_of(p, name) = p->count + 1;
+    if (!alias) *first = (uint64_t)p->count + 1;
+    *number = (uint64_t)p->count;
     p->entries[p->count++] = (entry){copy, cr_hold(t), alias};
     return CR_OK;
 }
@@ -157,7 +132,7 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
 cr_clip *cr_clip_new(const char *op, double max_norm) {
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm), NULL;
     cr_clip *c = calloc(1, sizeof *c);
-    if (!c) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!c) return cr_no_memory(op), NULL;
     c->max_norm = max_norm;
     return c;
 }
@@ -234,7 +209,7 @@ static cr_status clip(cr_clip *c, int64_t n, cr_tensor **grads, cr_tensor *norm)
     scaled *s = cr_recording() ? calloc(1, sizeof *s + sizeof s->runs[0] * (size_t)n) : NULL;
     if (cr_recording() && !s) {
         free(c);
-        return cr_fail(CR_NO_MEMORY, "clip_grad_norm", "out of memory");
+        return cr_no_memory("clip_grad_norm");
     }
     c->replay = replay_scale;
     c->ctx = s;

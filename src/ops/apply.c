@@ -115,7 +115,7 @@ typedef struct inputs { const cr_tensor *few[FEW], **list; bool scope; } inputs;
 static bool inputs_copy(inputs *s, cr_call *c) {
     s->scope = false;
     s->list = c->n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)c->n);
-    if (!s->list) return cr_fail(CR_NO_MEMORY, cr_call_name(c), "out of memory"), false;
+    if (!s->list) return cr_no_memory(cr_call_name(c)), false;
     memcpy(s->list, c->in, sizeof *c->in * (size_t)c->n);
     c->in = s->list;
     return true;

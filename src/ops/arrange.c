@@ -195,7 +195,7 @@ static int64_t *positions(const int64_t *counts, int64_t n, int64_t size, int64_
     }
     if (cr_shape_check("repeat_interleave", 1, total, CR_I64, NULL) != CR_OK) return NULL;
     int64_t *at = malloc(sizeof *at * (size_t)(*total + 1));
-    if (!at) return cr_fail(CR_NO_MEMORY, "repeat_interleave", "out of memory"), NULL;
+    if (!at) return cr_no_memory("repeat_interleave"), NULL;
     for (int64_t i = 0, k = 0; i < size; i++)
         for (int64_t count = counts[n == 1 ? 0 : i]; count > 0; count--) at[k++] = i;
     return at;
@@ -203,7 +203,7 @@ static int64_t *positions(const int64_t *counts, int64_t n, int64_t size, int64_
 
 static cr_tensor *positions_of(const cr_tensor *counts, int64_t size, const cr_device *dev) {
     int64_t total, *each = malloc(sizeof *each * (size_t)(counts->numel + 1));
-    if (!each) return cr_fail(CR_NO_MEMORY, "repeat_interleave", "out of memory"), NULL;
+    if (!each) return cr_no_memory("repeat_interleave"), NULL;
     cr_status status = cr_read(counts, CR_I64, each, sizeof *each * (size_t)counts->numel);
     int64_t *at = status == CR_OK ? positions(each, counts->numel, size, &total) : NULL;
     cr_tensor *index = at ? cr_from(at, CR_LIST(total), CR_I64, dev) : NULL;

@@ -128,7 +128,7 @@ cr_status cr_autocast_begin(const cr_device *dev, cr_dtype dt, bool cache) {
     if (i == CR_CAST_DEVICES)
         return cr_fail(CR_RUNTIME, "autocast_begin", "more than %d types of devices", CR_CAST_DEVICES);
     region *r = malloc(sizeof *r);
-    if (!r) return cr_fail(CR_NO_MEMORY, "autocast_begin", "out of memory");
+    if (!r) return cr_no_memory("autocast_begin");
     *r = (region){innermost, now};
     innermost = r;
     now.kernels[i] = dev->kernels;
@@ -175,7 +175,7 @@ static entry *entry_of(const cr_tensor *leaf) {
     entry *e = find(leaf);
     if (e) return e;
     if (!cr_grow(&casts.at, casts.n + 1, &casts.room, sizeof *casts.at))
-        return cr_fail(CR_NO_MEMORY, "autocast", "out of memory"), NULL;
+        return cr_no_memory("autocast"), NULL;
     casts.next = casts.n + 1;
     e = &casts.at[casts.n++];
     *e = (entry){.leaf = cr_retain(leaf)};
@@ -192,6 +192,7 @@ static void drop_entry(entry *e) {
     cr_drop(e->copy);
     cr_drop(e->leaf);
     *e = casts.at[--casts.n];
+    if (casts.next > casts.n) casts.next = 0;       /* the search begins within the table */
 }
 
 void cr_autocast_clear(void) {

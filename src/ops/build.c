@@ -2,6 +2,7 @@
  * every float (also NaN, -0 and infinities), drops values that no result needs, and packs the
  * program into one block of memory. */
 #include "programs.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,44 +12,22 @@ enum { INPUT = -1, PARAM = -2, CONSTANT = -3, MAX_VALUES = INT16_MAX };
 static const uint8_t arity[CR_OP_COUNT] = CR_OPCODE_ARITY;
 
 /* ---- values */
-static uint32_t hash(const cr_build_value *v) {
-    uint64_t bits, h = 1469598103934665603u;
-    memcpy(&bits, &v->k, sizeof bits);
-    const uint64_t parts[] = {(uint64_t)v->op, (uint64_t)v->a, (uint64_t)v->b, (uint64_t)v->c, bits};
-    for (int i = 0; i < 5; i++) h = (h ^ parts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-    return (uint32_t)h;
-}
-
 static bool same(const cr_build_value *x, const cr_build_value *y) {    /* constants by their bits: 0 is not -0 */
-    return x->op == y->op && x->a == y->a && x->b == y->b && x->c == y->c && !memcmp(&x->k, &y->k, sizeof x->k);
-}
-
-static int *slot_of(const cr_build *b, const cr_build_value *v) {
-    uint32_t mask = (uint32_t)b->slots - 1, i = hash(v) & mask;
-    while (b->table[i] && !same(&b->values[b->table[i] - 1], v)) i = (i + 1) & mask;
-    return &b->table[i];
-}
-
-static bool grow(cr_build *b) {
-    int room = b->room ? 2 * b->room : 64;
-    cr_build_value *values = realloc(b->values, sizeof *values * (size_t)room);
-    if (values) b->values = values;
-    int *table = calloc((size_t)room * 2, sizeof *table);
-    if (!values || !table) { free(table); b->failed = CR_NO_MEMORY; return false; }
-    free(b->table);
-    b->room = room, b->slots = 2 * room, b->table = table;
-    for (int i = 0; i < b->n; i++) *slot_of(b, &b->values[i]) = i + 1;
-    return true;
+    return !memcmp(x, y, sizeof *x);
 }
 
 static int value(cr_build *b, cr_build_value v) {
-    if (b->failed || (b->n == b->room && !grow(b))) return -1;
-    int *slot = slot_of(b, &v);
-    if (*slot) return *slot - 1;
+    uint64_t key = cr_hash_bytes(&v, sizeof v) | 1;
+    if (b->failed) return -1;
+    for (const uint64_t *i; (i = cr_table_find(&b->numbers, key)); key += 2)
+        if (same(&b->values[*i], &v)) return (int)*i;
     if (b->n == MAX_VALUES) { b->failed = CR_BAD_VALUE; return -1; }
+    uint64_t *number = NULL;
+    if (cr_grow(&b->values, b->n + 1, &b->room, sizeof v)) number = cr_table_add(&b->numbers, key);
+    if (!number) { b->failed = CR_NO_MEMORY; return -1; }
+    *number = (uint64_t)b->n;
     b->values[b->n] = v;
-    *slot = ++b->n;
-    return b->n - 1;
+    return b->n++;
 }
 
 int cr_build_input(cr_build *b, int i) { return value(b, (cr_build_value){INPUT, i, -1, -1, 0}); }
@@ -62,7 +41,7 @@ bool cr_build_is(const cr_build *b, int v, double k) {
 
 void cr_build_free(cr_build *b) {
     free(b->values);
-    free(b->table);
+    cr_table_free(&b->numbers);
     *b = (cr_build){0};
 }
 

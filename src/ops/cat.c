@@ -77,7 +77,7 @@ cr_tensor *cr_stack(int n, const cr_tensor *const *in, int axis) {
     int a = cr_axis("stack", axis, in[0]->ndim + 1);
     if (a < 0) return NULL;
     cr_tensor **each = malloc(sizeof *each * (size_t)n), *y = NULL;
-    if (!each) return cr_fail(CR_NO_MEMORY, "stack", "out of memory"), NULL;
+    if (!each) return cr_no_memory("stack"), NULL;
     cr_scope_begin();
     bool ok = true;
     for (int i = 0; i < n && ok; i++) ok = (each[i] = cr_unsqueeze(in[i], a)) != NULL;

@@ -128,7 +128,7 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     if (dev == &cr_device_meta) return y;
     void *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL;
     r->to = y && dev->host ? cr_tensor_data(y) : staging;
-    cr_status status = y && !r->to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
+    cr_status status = y && !r->to ? cr_no_memory(op) : CR_OK;
     if (r->to && r->n <= RANGE_CHUNK) range_chunk(r, 0, 0);
     else if (r->to) cr_pool_run(cr_pieces(r->n, RANGE_CHUNK), range_chunk, r);
     if (r->to) status = cr_finished(op, status);

@@ -116,7 +116,7 @@ static bool define(parser *s, const char *text, size_t length, int value) {
         return wrong(s, text, "a name given twice", "every name stands for one value, choose another"), false;
     if (s->n_names == MAX_NAMES) return wrong(s, text, "too many names", "at most 4096"), false;
     if (!cr_grow(&s->names, s->n_names + 1, &s->room, sizeof *s->names)) {
-        cr_fail(CR_NO_MEMORY, s->op, "out of memory");
+        cr_no_memory(s->op);
         s->failed = true;
         return false;
     }

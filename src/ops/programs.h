@@ -3,6 +3,7 @@
 #ifndef CR_PROGRAMS_H
 #define CR_PROGRAMS_H
 
+#include "../core/table.h"
 #include "op.h"
 #include "rows.gen.h"
 
@@ -23,11 +24,11 @@ enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };
 /* Equal values have the same number.  After a failure every function returns -1 and cr_build_finish
  * reports it once; -1 is accepted as an operand, so expressions nest without checks. */
 /* op < 0: an input, param (number a) or constant k */
-typedef struct cr_build_value { int op; int a, b, c; double k; } cr_build_value;
+typedef struct cr_build_value { int op; int a, b, c; double k; } cr_build_value;        /* no padding */
 typedef struct cr_build {
-    int n, room, slots;
-    cr_build_value *values;                         /* operands come before their users */
-    int *table;                                     /* open addressing over values: number + 1, 0 is free */
+    int n;
+    cr_build_value *values; int64_t room;           /* operands come before their users */
+    cr_table numbers;                               /* of values, by their bytes */
     cr_status failed;                               /* CR_NO_MEMORY, or CR_BAD_VALUE: too many values */
 } cr_build;
 

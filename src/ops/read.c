@@ -9,7 +9,7 @@
 static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
     const size_t size = cr_dtype_size(t->dtype), step = cr_dtype_size(dt);
     char *staging = malloc(size * (size_t)t->numel);
-    if (!staging) return cr_fail(CR_NO_MEMORY, "read", "out of memory");
+    if (!staging) return cr_no_memory("read");
     cr_status status = cr_read(t, t->dtype, staging, size * (size_t)t->numel);
     for (int64_t i = 0; status == CR_OK && i < t->numel; i++)
         cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, t->dtype);

@@ -424,7 +424,7 @@ static cr_tensor *recurrent_composite(const cr_call *c) {
     const layer l = layer_of(c);
     const cr_tensor **y = malloc(sizeof *y * (size_t)l.T);
     cr_tensor *flat = y ? composed_steps(&l, y) : NULL;
-    if (!y) cr_fail(CR_NO_MEMORY, name_of(c->params), "out of memory");
+    if (!y) cr_no_memory(name_of(c->params));
     free(y);
     return flat;
 }
@@ -448,7 +448,7 @@ const cr_op cr_op_recurrent = {
 
 static steps *new_steps(const char *name, int64_t T, const int64_t *sizes, int64_t size) {
     steps *s = malloc(sizeof *s + sizeof *s->at * (size_t)(T + 1));
-    if (!s) return cr_fail(CR_NO_MEMORY, name, "out of memory"), NULL;
+    if (!s) return cr_no_memory(name), NULL;
     atomic_init(&s->refs, 1);
     s->T = T;
     s->at[0] = 0;

@@ -48,28 +48,12 @@ static void softmax_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     else dx[0] = mul(y, sub(g, sum_last(mul(g, y))));
 }
 
-const cr_op cr_op_softmax = {
-    .name = "softmax",
-    .arity = 1,
-    .contiguous = true,
-    .needs_kernel = offsetof(cr_kernels, softmax),
-    .saves = CR_SAVE_OUT,
-    .infer = softmax_infer,
-    .forward = softmax_forward,
-    .composite = softmax_composite,
-    .grad = softmax_grad,
-};
-const cr_op cr_op_log_softmax = {
-    .name = "log_softmax",
-    .arity = 1,
-    .contiguous = true,
-    .needs_kernel = offsetof(cr_kernels, softmax),
-    .saves = CR_SAVE_OUT,
-    .infer = softmax_infer,
-    .forward = softmax_forward,
-    .composite = softmax_composite,
-    .grad = softmax_grad,
-};
+#define ROW(op_name) \
+    .name = op_name, .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), \
+    .saves = CR_SAVE_OUT, .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, \
+    .grad = softmax_grad
+const cr_op cr_op_softmax = {ROW("softmax")};
+const cr_op cr_op_log_softmax = {ROW("log_softmax")};
 
 static cr_tensor *over_axis(const cr_op *op, const cr_tensor *x, int axis) {
     if (!cr_given(op->name, "x", x)) return NULL;

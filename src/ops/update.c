@@ -45,7 +45,7 @@ static const range *touched(const range *written, int64_t n, const range *r) {
 static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     int64_t n = 0;
     range *written = malloc(sizeof *written * (size_t)(count * p->n_out));
-    if (!written) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    if (!written) return cr_no_memory(p->name);
     for (int64_t i = 0; i < count * p->n_out; i++)
         if (out[i]->numel) written[n++] = range_of(out[i], i / p->n_out);
     qsort(written, (size_t)n, sizeof *written, by_address);
@@ -139,7 +139,7 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     cr_status status = check_call(p, out, in, params);
     if (status != CR_OK) return status;
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
-    if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    if (!walks) return cr_no_memory(p->name);
     status = check_items(p, count, out, in);
     if (status == CR_OK) status = fill_walks(walks, p, count, out, in, params);
     if (status == CR_OK) status = execute(p, count, out, in, cr_run_walks, &(cr_elementwise_args){walks, count});

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
 #include "../nn/params.h"
 
@@ -87,11 +88,9 @@ static cr_status check_member(const cr_optim *opt, const char *name, const cr_te
 
 /* Room for n more slots and one more group. */
 static cr_status reserve(cr_optim *opt, int64_t n) {
-    cr_slot *slots = realloc(opt->slots, (size_t)(opt->count + n + 1) * sizeof *slots);
-    if (slots) opt->slots = slots;
-    cr_optim_options *options = realloc(opt->options, (size_t)(opt->groups + 1) * sizeof *options);
-    if (options) opt->options = options;
-    return slots && options ? CR_OK : cr_fail(CR_NO_MEMORY, "optim_add", "no memory for %lld parameters", (long long)n);
+    const bool room = cr_grow(&opt->slots, opt->count + n, &opt->slot_room, sizeof *opt->slots) &&
+                      cr_grow(&opt->options, opt->groups + 1, &opt->option_room, sizeof *opt->options);
+    return room ? CR_OK : cr_no_memory("optim_add");
 }
 
 /* The slot's name and the names of its entries, in one block. */

@@ -44,9 +44,9 @@ struct cr_slot {                                    /* one parameter */
 
 struct cr_optim {
     int64_t count, steps;
-    cr_slot *slots;
+    cr_slot *slots; int64_t slot_room;
     int groups;
-    cr_optim_options *options;                      /* of each group */
+    cr_optim_options *options; int64_t option_room;             /* of each group */
     int64_t exchanged;                              /* how often tensors of slots were replaced by others */
     double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
     double norm;                                    /* of the gradients that were clipped last; NaN: none */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
 #include "../nn/params.h"
 
@@ -16,7 +17,7 @@ struct cr_scaler {
     cr_scaler_state state;
     bool enabled;
     seen *list;
-    int64_t n;
+    int64_t n, room;
 };
 
 cr_scaler_options cr_scaler_defaults(void) {
@@ -74,11 +75,9 @@ static seen *find(const cr_scaler *s, const cr_optim *opt) {
 }
 
 static seen *note(cr_scaler *s, const cr_optim *opt, bool bad) {
-    seen *grown = realloc(s->list, (size_t)(s->n + 1) * sizeof *grown);
-    if (!grown) return cr_fail(CR_NO_MEMORY, "scaler", "no memory for an optimizer"), NULL;
-    s->list = grown;
-    grown[s->n] = (seen){opt, bad, false};
-    return &grown[s->n++];
+    if (!cr_grow(&s->list, s->n + 1, &s->room, sizeof *s->list)) return cr_no_memory("scaler"), NULL;
+    s->list[s->n] = (seen){opt, bad, false};
+    return &s->list[s->n++];
 }
 
 /* Is an element infinite or NaN?  Asked where a sum of squares is. */

@@ -2,6 +2,7 @@
  * then.  It takes elementwise kernels whose inputs are in memory there anyway: GELU in a backward pass, which has the
  * argument of GELU too. */
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 
@@ -58,11 +59,10 @@ static bool inputs_stay(const cr_plan *p, int i, int to) {
 }
 
 static int buffer_like(cr_plan *p, int buffer) {
-    cr_buffer *more = realloc(p->buffers, sizeof *more * (size_t)(p->n_buffers + 1));
-    if (!more) return -1;
-    p->buffers = more;
-    more[p->n_buffers] = (cr_buffer){
-        .kind = CR_BUFFER_TEMPORARY, .dev = more[buffer].dev, .bytes = more[buffer].bytes, .written = true};
+    if (!cr_grow(&p->buffers, p->n_buffers + 1, &p->buffer_room, sizeof *p->buffers)) return -1;
+    const cr_buffer *like = &p->buffers[buffer];
+    p->buffers[p->n_buffers] = (cr_buffer){
+        .kind = CR_BUFFER_TEMPORARY, .dev = like->dev, .bytes = like->bytes, .written = true};
     return p->n_buffers++;
 }
 
@@ -74,7 +74,7 @@ static cr_status repeat(cr_plan *p, int i, int at, int buffer) {
     again.run = s->run;
     again.update = s->update;
     again.name = cr_joined(s->name, " again");
-    if (status == CR_OK && (twin < 0 || !again.name)) status = cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (status == CR_OK && (twin < 0 || !again.name)) status = cr_no_memory("plan");
     for (int o = 0; o < again.n_operands && status == CR_OK; o++)
         if (again.operands[o].use & CR_WRITES) cr_operand_redirect(&again, &again.operands[o], twin);
     if (status == CR_OK) status = cr_plan_insert(p, at, &again);

@@ -348,7 +348,7 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
     char *name = joined_names(c);
     cr_program *program = name ? program_of(c, n_out, out, name) : NULL;
     *to = (cr_step){.kind = CR_STEP_KERNEL, .kernel = -1, .draw = -1, .update = -1, .name = name};
-    if (!program) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (!program) return cr_no_memory("plan");
     cr_walk w = {.program = program, .compute = c->compute, .ndim = c->ndim, .numel = c->numel, .n_out = n_out,
                  .n_in = c->n_in};
     memcpy(w.shape, c->shape, sizeof *c->shape * (size_t)c->ndim);
@@ -419,7 +419,7 @@ static void count_operands(const cr_plan *p, int *total) {
 cr_status cr_pass_chain(cr_plan *p) {
     chain *c = malloc(sizeof *c);
     int *total = malloc(sizeof *total * (size_t)(p->n_buffers + 1));
-    cr_status status = c && total ? CR_OK : cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    cr_status status = c && total ? CR_OK : cr_no_memory("plan");
     if (status == CR_OK) count_operands(p, total);
     for (int i = 0; i < p->n_steps && status == CR_OK; i++) {
         if (!qualifies(p, &p->steps[i])) continue;

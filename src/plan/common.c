@@ -154,5 +154,5 @@ cr_status cr_pass_common(cr_plan *p) {
         cr_plan_remove(p, i--);
     }
     free(writers);
-    return failed ? cr_fail(CR_NO_MEMORY, "plan", "out of memory") : CR_OK;
+    return failed ? cr_no_memory("plan") : CR_OK;
 }

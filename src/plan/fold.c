@@ -75,8 +75,6 @@ static bool fits(folding *f) {
     return bytes <= MOST;
 }
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan", "out of memory"); }
-
 static cr_array bytes_of(const cr_buffer *b) {
     const int64_t shape[] = {(int64_t)b->bytes};
     return cr_array_of(NULL, b->dev, CR_U8, 1, shape);
@@ -89,7 +87,7 @@ static cr_status take_steps(folding *f, int n, cr_plan *own) {
     own->steps = malloc(sizeof *own->steps * (size_t)n);
     own->buffers = malloc(sizeof *own->buffers * (size_t)(p->n_buffers + 1));
     own->outputs = calloc((size_t)p->n_buffers + 1, sizeof *own->outputs);
-    if (!own->steps || !own->buffers || !own->outputs) return no_memory();
+    if (!own->steps || !own->buffers || !own->outputs) return cr_no_memory("plan");
     for (int i = 0; i < p->n_buffers; i++) {
         cr_buffer *b = &own->buffers[i];
         *b = p->buffers[i];
@@ -111,7 +109,7 @@ static cr_status take_steps(folding *f, int n, cr_plan *own) {
 
 static cr_status keep_results(const folding *f, cr_plan *own) {
     cr_tensor **results = calloc((size_t)own->n_outputs + 1, sizeof *results);
-    cr_status status = results ? cr_plan_run(own, NULL, results) : no_memory();
+    cr_status status = results ? cr_plan_run(own, NULL, results) : cr_no_memory("plan");
     for (int i = 0; i < own->n_outputs && status == CR_OK; i++) {
         cr_buffer *b = &f->p->buffers[own->outputs[i].buffer];
         b->kind = CR_BUFFER_CONSTANT;
@@ -124,7 +122,7 @@ static cr_status keep_results(const folding *f, cr_plan *own) {
 
 static cr_status run_once(folding *f, int n) {
     cr_plan *own = calloc(1, sizeof *own);
-    if (!own) return no_memory();
+    if (!own) return cr_no_memory("plan");
     atomic_init(&own->refs, 1);
     cr_status status = take_steps(f, n, own);
     if (status == CR_OK) status = cr_pass_arena(own);
@@ -159,7 +157,7 @@ static void end_constants(cr_plan *p, bool *used) {
 cr_status cr_pass_fold(cr_plan *p) {
     const size_t n_buffers = (size_t)p->n_buffers + 1;
     bool *all = calloc(3 * n_buffers + (size_t)p->n_steps, sizeof *all);
-    if (!all) return no_memory();
+    if (!all) return cr_no_memory("plan");
     folding f = {p, all + 3 * n_buffers, all, all + n_buffers, all + 2 * n_buffers};
     int n = find(&f);
     while (!fits(&f)) n = find(&f);

@@ -6,6 +6,7 @@
  * noted once. */
 #include "../dev/trace.h"
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 
@@ -29,10 +30,8 @@ struct cr_stretches {
     cr_graph_marks before;
     cr_storage **used;
     bool divided[2];                                /* the forward and the backward pass */
-    int n; stretch *of;                             /* in order of their steps in each pass */
+    int n; stretch *of; int64_t room;               /* in order of their steps in each pass */
 };
-
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_run", "out of memory for a graph"); }
 
 static const cr_device *device_of(const cr_plan *p, const cr_step *s) {
     return s->n_operands ? p->buffers[s->operands[0].buffer].dev : NULL;
@@ -49,10 +48,10 @@ cr_status cr_stretches_new(const cr_plan *p, struct cr_stretches **out) {
     for (int i = 0; i < p->n_steps; i++) n += may_be_noted(p, &p->steps[i]);
     if (n < LEAST || !cr_pass_on("graph")) return CR_OK;
     struct cr_stretches *all = calloc(1, sizeof *all);
-    if (!all) return no_memory();
+    if (!all) return cr_no_memory("plan_run");
     all->kinds = calloc((size_t)p->n_steps, sizeof *all->kinds);
     all->used = malloc(sizeof *all->used * (size_t)(p->n_buffers + p->n_devices));
-    if (!all->kinds || !all->used) { cr_stretches_free(all); return no_memory(); }
+    if (!all->kinds || !all->used) { cr_stretches_free(all); return cr_no_memory("plan_run"); }
     *out = all;
     return CR_OK;
 }
@@ -105,7 +104,7 @@ static cr_status find_placed(const cr_plan *p, part *a) {
     for (int i = a->from; i < a->to; i++) n += p->steps[i].n_operands;
     a->placed = malloc(sizeof *a->placed * (size_t)(n + 1));
     a->place = calloc((size_t)n + 1, sizeof *a->place);
-    if (!a->placed || !a->place) return no_memory();
+    if (!a->placed || !a->place) return cr_no_memory("plan_run");
     for (int i = a->from; i < a->to && a->kind == PLACED; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++) {
             const int buffer = p->steps[i].operands[k].buffer;
@@ -117,7 +116,7 @@ static cr_status find_placed(const cr_plan *p, part *a) {
 static cr_status divide_stretch(const cr_plan *p, const kind *kinds, stretch *s) {
     s->parts = calloc((size_t)(s->to - s->from), sizeof *s->parts);
     s->again = calloc((size_t)(s->to - s->from), sizeof *s->again);
-    if (!s->parts || !s->again) return no_memory();
+    if (!s->parts || !s->again) return cr_no_memory("plan_run");
     cr_status status = CR_OK;
     for (int i = s->from; i < s->to && status == CR_OK; i++) {
         if (i > s->from && kinds[i] == kinds[i - 1]) { s->parts[s->n - 1].to = i + 1; continue; }
@@ -134,10 +133,8 @@ static cr_status divide(const cr_plan *p, struct cr_stretches *all, int from, in
         const cr_device *dev = device_of(p, &p->steps[i]);
         for (to = i; to < end && all->kinds[to] != APART && device_of(p, &p->steps[to]) == dev;) to++;
         if (to - i < LEAST) { to += to == i; continue; }
-        stretch *const more = realloc(all->of, sizeof *more * (size_t)(all->n + 1));
-        if (!more) return no_memory();
-        all->of = more;
-        stretch *s = &more[all->n++];
+        if (!cr_grow(&all->of, all->n + 1, &all->room, sizeof *all->of)) return cr_no_memory("plan_run");
+        stretch *s = &all->of[all->n++];
         *s = (stretch){.from = i, .to = to, .dev = dev};
         if (divide_stretch(p, all->kinds, s) != CR_OK) return cr_error_status();
     }

@@ -4,6 +4,7 @@
  * does nothing, and the step itself raises the error at its place.  Another such kernel stays in the plan even if
  * nothing uses its results. */
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 
@@ -99,11 +100,10 @@ static bool add_check(cr_plan *p, const index_of *x) {
             c->ignores == x->ignores && c->ignore == x->ignore)
             return true;
     }
-    cr_index_check *more = realloc(p->checks, sizeof *more * (size_t)(p->n_checks + 1));
-    if (!more) return false;
-    p->checks = more;
-    more[p->n_checks++] = (cr_index_check){.op = x->op, .index = x->array, .size = x->size,
-                                           .low = x->wrap ? -x->size : 0, .ignores = x->ignores, .ignore = x->ignore};
+    if (!cr_grow(&p->checks, p->n_checks + 1, &p->check_room, sizeof *p->checks)) return false;
+    p->checks[p->n_checks++] =
+        (cr_index_check){.op = x->op, .index = x->array, .size = x->size, .low = x->wrap ? -x->size : 0,
+                         .ignores = x->ignores, .ignore = x->ignore};
     return true;
 }
 
@@ -117,7 +117,7 @@ cr_status cr_plan_find_indices(cr_plan *p) {
         for (int k = 0; k < n; k++) {
             if (is_constant(p, &list[k].array, i)) continue;
             if (!before_step(p, &list[k].array, i)) s->may_fail = true;
-            else if (!add_check(p, &list[k])) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+            else if (!add_check(p, &list[k])) return cr_no_memory("plan");
         }
     }
     return CR_OK;

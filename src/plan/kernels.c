@@ -1,13 +1,14 @@
 /* kernels.c - from the arguments of a kernel to a step: a copy of them, and where the arrays are in it.  What differs
  * from kernel to kernel is in dev/kernels.def. */
 #include "plan.h"
+#include "../core/out.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the multiplications and additions of products, two for each pair of factors */
 static double product_flops(const cr_array *c, const cr_array *a) {
-    return 2.0 * (double)c->numel * (double)a->shape[a->ndim - 1];
+    return a->ndim ? 2.0 * (double)c->numel * (double)a->shape[a->ndim - 1] : 0;      /* 0: of no call */
 }
 
 /* Pairs of a query t < T and a key s < S with s <= t + d. */
@@ -175,19 +176,14 @@ void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t of
 
 typedef struct lister {
     cr_step *s;
-    int room;
+    int64_t room;
     cr_number_buffer number; void *ctx;
 } lister;
 
 /* The array's storage becomes the number of its buffer, from 1: the storage itself may end before the plan runs. */
 static bool append(lister *l, cr_storage **storage, cr_operand o) {
     cr_step *s = l->s;
-    if (s->n_operands == l->room) {
-        l->room = l->room ? 2 * l->room : 6;
-        cr_operand *more = realloc(s->operands, sizeof *more * (size_t)l->room);
-        if (!more) return false;
-        s->operands = more;
-    }
+    if (!cr_grow(&s->operands, s->n_operands + 1, &l->room, sizeof *s->operands)) return false;
     o.buffer = l->number(l->ctx, *storage, o.use);
     *storage = (cr_storage *)(intptr_t)(o.buffer + 1);
     s->operands[s->n_operands++] = o;
@@ -249,8 +245,6 @@ static void hold_programs(cr_step *s, bool hold) {
     }
 }
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan", "out of memory for a step"); }
-
 cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx) {
     member of[MOST_MEMBERS];
     size_t bytes = line(kernels[kernel].bytes), pointers = 1;
@@ -261,11 +255,11 @@ cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffe
     s->draw = s->update = -1;
     s->args = calloc(1, bytes);
     s->inside = malloc(sizeof *s->inside * pointers);
-    if (bytes > UINT32_MAX || !s->args || !s->inside) return no_memory();
+    if (bytes > UINT32_MAX || !s->args || !s->inside) return cr_no_memory("plan");
     take_in(s, args);
     hold_programs(s, true);
     lister l = {.s = s, .number = number, .ctx = ctx};
-    return list_all(&l) ? CR_OK : no_memory();
+    return list_all(&l) ? CR_OK : cr_no_memory("plan");
 }
 
 int cr_same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
@@ -275,7 +269,7 @@ cr_status cr_step_relist(cr_step *s) {
     free(s->operands);
     s->operands = NULL;
     s->n_operands = 0;
-    return list_all(&l) ? CR_OK : no_memory();
+    return list_all(&l) ? CR_OK : cr_no_memory("plan");
 }
 
 char *cr_joined(const char *a, const char *b) {

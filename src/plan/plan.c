@@ -1,4 +1,4 @@
-/* plan.c - from the recorded list of steps to a plan: passes, lifetimes, places in memory; and its description. */
+/* plan.c - from the recorded list of steps to a plan: the order of the passes, lifetimes; and its description. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -73,9 +73,8 @@ void cr_plan_remove(cr_plan *p, int i) {
 }
 
 cr_status cr_plan_insert(cr_plan *p, int i, const cr_step *s) {
-    cr_step *const more = realloc(p->steps, sizeof *more * (size_t)(p->n_steps + 1));
-    if (!more) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    p->steps = more;
+    if (!cr_grow(&p->steps, p->n_steps + 1, &p->step_room, sizeof *p->steps))
+        return cr_no_memory("plan");
     memmove(&p->steps[i + 1], &p->steps[i], sizeof *p->steps * (size_t)(p->n_steps++ - i));
     p->steps[i] = *s;
     if (i < p->split) p->split++;
@@ -95,89 +94,6 @@ void cr_plan_redirect(cr_plan *p, int from, int old, int new) {
             if (p->steps[i].operands[k].buffer == old) cr_operand_redirect(&p->steps[i], &p->steps[i].operands[k], new);
 }
 
-/* A step is needed if it writes what outlives the plan, or what a needed step reads later, or if it may fail. */
-cr_status cr_pass_unused(cr_plan *p) {
-    bool *needed = calloc((size_t)p->n_buffers + 1, sizeof *needed);
-    if (!needed) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    for (int i = 0; i < p->n_buffers; i++) needed[i] = p->buffers[i].kind != CR_BUFFER_TEMPORARY;
-    int kept = p->n_steps, split = p->split;
-    for (int i = p->n_steps - 1; i >= 0; i--) {
-        cr_step *s = &p->steps[i];
-        bool keep = s->kind == CR_STEP_HOST || s->may_fail;
-        for (int k = 0; k < s->n_operands; k++) keep |= s->operands[k].use & CR_WRITES && needed[s->operands[k].buffer];
-        if (!keep) {
-            cr_step_free(s);
-            split -= i < p->split;
-            continue;
-        }
-        for (int k = 0; k < s->n_operands; k++) needed[s->operands[k].buffer] |= s->operands[k].use & CR_READS;
-        p->steps[--kept] = *s;
-    }
-    if (kept < p->n_steps) memmove(p->steps, p->steps + kept, sizeof *p->steps * (size_t)(p->n_steps - kept));
-    p->n_steps -= kept;
-    p->split = split;
-    free(needed);
-    return CR_OK;
-}
-
-/* ---- the arena: temporaries whose lives overlap have places that do not.  The largest first. */
-static size_t rounded(const cr_buffer *b) {
-    const size_t unit = b->dev->host ? 64 : 512;
-    return (b->bytes + unit - 1 + !b->bytes) / unit * unit;
-}
-
-typedef struct by_size { int buffer; size_t bytes; } by_size;
-
-static int larger_first(const void *a, const void *b) {
-    const by_size *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
-}
-
-static bool both_live(const cr_buffer *a, const cr_buffer *b) { return a->first <= b->last && b->first <= a->last; }
-
-/* The lowest free place for b among those placed already, which are in order of their places. */
-static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const cr_buffer *b) {
-    size_t at = 0;
-    for (int i = 0; i < n; i++) {
-        const cr_buffer *o = &p->buffers[placed[i].buffer];
-        if (o->dev != b->dev || !both_live(o, b)) continue;
-        if (at + rounded(b) <= o->at) break;
-        if (o->at + rounded(o) > at) at = o->at + rounded(o);
-    }
-    return at;
-}
-
-cr_status cr_pass_arena(cr_plan *p) {
-    const bool share = cr_pass_on("share");
-    const size_t room = sizeof(by_size) * (size_t)(p->n_buffers + 1);
-    by_size *list = malloc(room), *placed = malloc(room);
-    int n = 0;
-    if (!list || !placed) {
-        free(list);
-        free(placed);
-        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    }
-    cr_plan_uses(p);
-    for (int i = 0; i < p->n_buffers; i++)
-        if (p->buffers[i].kind == CR_BUFFER_TEMPORARY && p->buffers[i].first >= 0)
-            list[n++] = (by_size){i, p->buffers[i].bytes};
-    qsort(list, (size_t)n, sizeof *list, larger_first);
-    p->arena = p->temporaries = 0;
-    for (int i = 0; i < n; i++) {
-        cr_buffer *b = &p->buffers[list[i].buffer];
-        b->at = share ? lowest_place(p, placed, i, b) : p->temporaries;
-        p->temporaries += rounded(b);
-        if (b->at + rounded(b) > p->arena) p->arena = b->at + rounded(b);
-        int k = i;
-        for (; k > 0 && p->buffers[placed[k - 1].buffer].at > b->at; k--) placed[k] = placed[k - 1];
-        placed[k] = list[i];
-    }
-    free(list);
-    free(placed);
-    return CR_OK;
-}
-
 /* ---- from recording to plan */
 /* What the runs ask of each step. */
 cr_status cr_plan_finish(cr_plan *p) {
@@ -191,7 +107,7 @@ cr_status cr_plan_finish(cr_plan *p) {
         p->writes_outside |= p->buffers[i].written && (p->buffers[i].kind == CR_BUFFER_OUTSIDE ||
                                                        p->buffers[i].kind == CR_BUFFER_INPUT);
     if (!(p->grad_outputs = calloc((size_t)p->n_outputs + 1, sizeof *p->grad_outputs)))
-        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+        return cr_no_memory("plan");
     for (int i = 0, n = 0; i < p->n_outputs; i++)
         if (p->outputs[i].in_graph) p->grad_outputs[n++] = i;
     return cr_plan_index(p);
@@ -285,7 +201,7 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
 static char *finish_text(cr_out *w, const char *op) {
     if (!w->failed) return w->text;
     cr_out_free(w);
-    return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    return cr_no_memory(op), NULL;
 }
 
 static const char *short_dtype(cr_dtype dt) {
@@ -381,7 +297,7 @@ static void draw_step(cr_out *w, const cr_plan *p, const cr_step *s, int number,
 char *cr_plan_dot(const cr_plan *p) {
     if (!p) return cr_fail_null("plan_dot", "the plan"), NULL;
     int *from = malloc(sizeof *from * (size_t)(p->n_buffers + 1)), number = 0;
-    if (!from) return cr_fail(CR_NO_MEMORY, "plan_dot", "out of memory"), NULL;
+    if (!from) return cr_no_memory("plan_dot"), NULL;
     for (int i = 0; i < p->n_buffers; i++) from[i] = -1;
     cr_out w = {0};
     cr_out_format(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"

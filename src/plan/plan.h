@@ -152,14 +152,14 @@ enum { CR_PLAN_DEVICES = 8 };
 
 struct cr_plan {
     atomic_int refs;                                /* one of the caller, and one of each graph that needs the plan */
-    int n_steps, split; cr_step *steps;             /* steps from `split` on are the backward pass */
-    int n_buffers; cr_buffer *buffers;
+    int n_steps, split; cr_step *steps; int64_t step_room;      /* steps from `split` on are the backward pass */
+    int n_buffers; cr_buffer *buffers; int64_t buffer_room;
     int n_inputs; cr_result *inputs;                /* those that a run is given, then the gradients of leaves' slots */
     int n_given;
     int n_outputs; cr_result *outputs;
     int n_leaves; cr_leaf *leaves;
     int n_reads; cr_leaf_read *reads;
-    int n_checks; cr_index_check *checks;
+    int n_checks; cr_index_check *checks; int64_t check_room;
     int n_counters; cr_counter **counters;          /* of handles from outside by which the step writes; owned */
     int n_visited; cr_node **visited;               /* nodes from outside whose hooks a run would leave out; retained */
     int n_draws; cr_draw *draws;

@@ -4,7 +4,9 @@
  * Storages are numbered when a kernel first touches them.  One that existed before is kept.  One that began
  * inside is temporary if a kernel writes it first, else the host made it: a constant. */
 #include "plan.h"
+#include "../core/out.h"
 #include "../core/rng.h"
+#include "../core/table.h"
 #include "../grad/graph.h"
 
 #include <stdio.h>
@@ -15,10 +17,10 @@ typedef struct recording {
     unsigned id;
     uint64_t since;                                 /* nodes of the step have larger numbers */
     cr_plan *plan;
-    int step_room, buffer_room, leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room,
-        visited_room, counter_room;
-    cr_step *first; int n_first, first_room;        /* uploads that precede the step */
-    cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
+    int64_t leaf_room, read_room, draw_room, update_room, callback_room, input_room, in_room, visited_room,
+        counter_room;
+    cr_step *first; int n_first; int64_t first_room;        /* uploads that precede the step */
+    cr_table numbers;                               /* of buffers, by the addresses of their storages */
     char name[96];                                  /* of the op that runs */
     int last_update;
     bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
@@ -33,8 +35,6 @@ static _Thread_local recording *mine;
 static recording *all;                              /* under all_lock: storages may end on any thread */
 static volatile int all_lock;
 static atomic_uint next_id = 1;
-
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "record", "out of memory for the recorded step"); }
 
 static cr_status refuse(const char *op, const char *what, const char *instead) {
     const char *place = cr_place_now();
@@ -62,63 +62,18 @@ cr_status cr_record_refuse(const char *op, const char *why) {
 }
 
 /* list[n] exists afterwards. */
-static bool grow(void **list, int n, int *room, size_t size) {
-    if (n < *room) return true;
-    const int more = *room ? 2 * *room : 16;
-    void *bigger = realloc(*list, (size_t)more * size);
-    if (!bigger) return false;
-    *list = bigger;
-    *room = more;
-    return true;
-}
-#define GROW(list, n, room) grow((void **)&(list), n, room, sizeof *(list))
+#define GROW(list, n, room) cr_grow(&(list), (n) + 1, room, sizeof *(list))
 
 /* ---- storages and their numbers */
-static size_t hash(const cr_storage *s) { return (size_t)((uintptr_t)s >> 4) * 0x9E3779B97F4A7C15u >> 20; }
-
-static size_t probe(const recording *r, const cr_storage *s) {
-    size_t i = hash(s) & r->mask;
-    while (r->keys[i] && r->keys[i] != s) i = (i + 1) & r->mask;
-    return i;
-}
+static uint64_t key_of(const cr_storage *s) { return (uintptr_t)s; }
 
 static int known(const recording *r, const cr_storage *s) {
-    const size_t i = r->keys ? probe(r, s) : 0;
-    return r->keys && r->keys[i] ? r->numbers[i] : -1;
+    const uint64_t *number = cr_table_find(&r->numbers, key_of(s));
+    return number ? (int)*number : -1;
 }
 
-static bool widen(recording *r) {
-    recording wider = *r;
-    wider.mask = r->keys ? 2 * r->mask + 1 : 255;
-    wider.keys = calloc(wider.mask + 1, sizeof *wider.keys);
-    wider.numbers = malloc((wider.mask + 1) * sizeof *wider.numbers);
-    if (!wider.keys || !wider.numbers) { free(wider.keys); free(wider.numbers); return false; }
-    for (size_t i = 0; r->keys && i <= r->mask; i++) {
-        if (!r->keys[i]) continue;
-        const size_t k = probe(&wider, r->keys[i]);
-        wider.keys[k] = r->keys[i];
-        wider.numbers[k] = r->numbers[i];
-    }
-    free(r->keys);
-    free(r->numbers);
-    *r = wider;
-    return true;
-}
-
-/* Later entries move into the gap where their probe sequence passes it. */
 static void forget(recording *r, const cr_storage *s) {
-    if (!r->keys) return;
-    size_t gap = probe(r, s);
-    if (!r->keys[gap]) return;
-    r->plan->buffers[r->numbers[gap]].storage = NULL;
-    for (size_t i = (gap + 1) & r->mask; r->keys[i]; i = (i + 1) & r->mask) {
-        if (((i - hash(r->keys[i])) & r->mask) < ((i - gap) & r->mask)) continue;
-        r->keys[gap] = r->keys[i];
-        r->numbers[gap] = r->numbers[i];
-        gap = i;
-    }
-    r->keys[gap] = NULL;
-    r->used--;
+    if (known(r, s) >= 0) r->plan->buffers[cr_table_take(&r->numbers, key_of(s))].storage = NULL;
 }
 
 /* ---- other threads.  A recording sees kernels of its own thread only, so it must not use results of others, nor they
@@ -159,24 +114,19 @@ static void storage_ends(cr_storage *s) {
 
 static int add_buffer(recording *r, cr_storage *s, cr_buffer_kind kind) {
     cr_plan *p = r->plan;
-    if (!GROW(p->buffers, p->n_buffers, &r->buffer_room)) return -1;
+    if (!GROW(p->buffers, p->n_buffers, &p->buffer_room)) return -1;
     cr_word_lock(&all_lock);
-    const bool room = 2 * r->used < r->mask || widen(r);
-    if (room) {
-        const size_t k = probe(r, s);
-        r->keys[k] = s;
-        r->numbers[k] = p->n_buffers;
-        r->used++;
-    }
+    uint64_t *number = cr_table_add(&r->numbers, key_of(s));
+    if (number) *number = (uint64_t)p->n_buffers;
     cr_word_unlock(&all_lock);
-    if (!room) return -1;
+    if (!number) return -1;
     p->buffers[p->n_buffers] = (cr_buffer){.kind = kind, .dev = s->dev, .bytes = s->bytes, .storage = s};
     return p->n_buffers++;
 }
 
 static bool keeps(cr_buffer_kind kind) { return kind == CR_BUFFER_OUTSIDE || kind == CR_BUFFER_CONSTANT; }
 
-static cr_step *new_step(cr_step **list, int *n, int *room, cr_step_kind kind, size_t bytes) {
+static cr_step *new_step(cr_step **list, int *n, int64_t *room, cr_step_kind kind, size_t bytes) {
     if (!GROW(*list, *n, room)) return NULL;
     cr_step *s = &(*list)[*n];
     *s = (cr_step){.kind = kind, .kernel = -1, .draw = -1, .update = -1, .bytes = (uint32_t)bytes};
@@ -205,7 +155,7 @@ static bool note_upload(recording *r, bool first, int buffer, size_t at, const v
     cr_buffer *b = &p->buffers[buffer];
     const size_t whole = sizeof(cr_upload_step) + bytes;
     cr_step *s = first ? new_step(&r->first, &r->n_first, &r->first_room, CR_STEP_UPLOAD, whole)
-                       : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, whole);
+                       : new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_UPLOAD, whole);
     if (!s) return false;
     cr_upload_step *u = (void *)s->args;
     *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, at, bytes), .bytes = bytes};
@@ -289,11 +239,11 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
     if (cr_kernel_counts(kernel, args))
         return refuse(r->name, "the number of results depends on values, which are read",
                       "use where() or multiply by the mask, or move it out of the step");
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_KERNEL, 0);
-    if (!s) return no_memory();
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_KERNEL, 0);
+    if (!s) return cr_no_memory("record");
     s->run = run;
     if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
-        return no_memory();
+        return cr_no_memory("record");
     bool **done = cr_kernel_done(kernel, s->args);
     if (done) *done = NULL;
     if (find_draw(r, s)) return check_trial(r);
@@ -323,7 +273,7 @@ static cr_status watch_upload(const cr_device *d, cr_storage *dst, size_t at, co
     if (i >= 0 || dst->born != r->id) {             /* else a constant, if it is read first */
         i = number(r, dst, CR_WRITES);
         ok = i >= 0 && note_upload(r, false, i, at, src, bytes);
-        noted = ok ? check_trial(r) : no_memory();
+        noted = ok ? check_trial(r) : cr_no_memory("record");
     }
     cr_status status = noted == CR_OK ? d->upload(d, dst, at, src, bytes) : noted;
     cr_modes.recording = r->id;
@@ -341,7 +291,7 @@ static bool note_transfer(recording *r, cr_storage *to, size_t to_at, cr_storage
     cr_plan *p = r->plan;
     const int source = number(r, from, CR_READS), target = number(r, to, CR_WRITES);
     if (source < 0 || target < 0) return false;
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
     if (!s || !(s->name = cr_joined(r->name, ""))) return false;
     *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to_at, bytes),
                                                     .from = bytes_array(source, from->dev, at, bytes),
@@ -357,7 +307,7 @@ static cr_status watch_transfer(cr_storage *to, size_t to_at, cr_storage *from, 
     recording *r = mine;
     cr_modes.recording = 0;
     const bool noted = note_transfer(r, to, to_at, from, at, bytes);
-    const cr_status status = noted ? cr_move_bytes(to, to_at, from, at, bytes) : no_memory();
+    const cr_status status = noted ? cr_move_bytes(to, to_at, from, at, bytes) : cr_no_memory("record");
     cr_modes.recording = r->id;
     return status;
 }
@@ -469,7 +419,7 @@ static cr_status watch_visits(cr_node *n) {
     }
     for (int i = 0; i < p->n_visited; i++)
         if (p->visited[i] == n) return CR_OK;
-    if (!GROW(p->visited, p->n_visited, &r->visited_room)) return no_memory();
+    if (!GROW(p->visited, p->n_visited, &r->visited_room)) return cr_no_memory("record");
     p->visited[p->n_visited++] = cr_node_retain(n);
     return CR_OK;
 }
@@ -540,8 +490,7 @@ static void discard(recording *r) {
     free(r->first);
     for (int i = 0; i < r->n_in; i++) cr_drop(r->in[i]);
     free(r->in);
-    free(r->keys);
-    free(r->numbers);
+    cr_table_free(&r->numbers);
     if (r->plan) cr_plan_free(r->plan);
     free(r);
 }
@@ -576,7 +525,7 @@ static bool add_input(recording *r, const cr_tensor *t) {
 
 static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs) {
     for (int i = 0; i < n; i++)
-        if (!add_input(r, inputs[i])) return no_memory();
+        if (!add_input(r, inputs[i])) return cr_no_memory("record");
     r->plan->n_given = n;
     return CR_OK;
 }
@@ -607,7 +556,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     recording *r = calloc(1, sizeof *r);
     if (!r || !(r->plan = calloc(1, sizeof *r->plan))) {
         free(r);
-        return no_memory();
+        return cr_no_memory("record");
     }
     atomic_init(&r->plan->refs, 1);
     r->id = atomic_fetch_add(&next_id, 1);
@@ -639,7 +588,8 @@ cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx))
     cr_status status = !r        ? cr_fail(CR_RUNTIME, "record_replay", "this thread records nothing")
                        : !before ? cr_fail_null("record_replay", "the function")
                                  : CR_OK;
-    if (status == CR_OK && !GROW(r->plan->callbacks, r->plan->n_callbacks, &r->callback_room)) status = no_memory();
+    if (status == CR_OK && !GROW(r->plan->callbacks, r->plan->n_callbacks, &r->callback_room))
+        status = cr_no_memory("record");
     if (status != CR_OK) {
         if (done) done(ctx);
         return status;
@@ -651,7 +601,7 @@ cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx))
 /* The step of the host w, whose tensors these are. */
 static bool note_host(recording *r, const cr_host_work *w, const cr_tensor *const *tensors) {
     cr_plan *p = r->plan;
-    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
+    cr_step *s = new_step(&p->steps, &p->n_steps, &p->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
     const int n = w->n + w->n_out, at = p->n_steps - 1;
     cr_operand *o = malloc(sizeof *o * (size_t)(n + 1));
     bool ok = s && o && (s->name = cr_joined("numbers", ""));
@@ -694,7 +644,7 @@ static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, boo
     }
     if (r) cr_modes.recording = 0;
     if (r) *noted = r->failed ? keep_context(r, w) : note_host(r, w, tensors);
-    cr_status status = !r || *noted ? CR_OK : no_memory();
+    cr_status status = !r || *noted ? CR_OK : cr_no_memory("record");
     if (status == CR_OK) status = cr_host_run(NULL, w);
     for (int i = w->n; i < n; i++) {
         cr_count_write(tensors[i]);
@@ -716,7 +666,7 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
     else if ((n && !in) || (n_out && !out)) status = cr_fail_null(op, "the tensors");
     const cr_tensor **tensors = status == CR_OK ? malloc(sizeof *tensors * (size_t)(n + n_out + 1)) : NULL;
     cr_host_work *w = status == CR_OK ? malloc(cr_host_bytes(n, n_out)) : NULL;
-    if (status == CR_OK && (!tensors || !w)) status = no_memory();
+    if (status == CR_OK && (!tensors || !w)) status = cr_no_memory("record");
     if (status == CR_OK) {
         *w = (cr_host_work){.n = n, .n_out = n_out, .f = f, .ctx = ctx, .done = done};
         for (int i = 0; i < n; i++) tensors[i] = in[i];
@@ -746,7 +696,7 @@ static cr_status find_leaves(recording *r, int n_in, const cr_tensor *const *in,
     cr_plan *p = r->plan;
     cr_node **stops = malloc(sizeof *stops * (size_t)(n_in + 1)), **roots = malloc(sizeof *roots * (size_t)(n_out + 1));
     int n_stops = 0, n_roots = 0;
-    cr_status status = stops && roots ? CR_OK : no_memory();
+    cr_status status = stops && roots ? CR_OK : cr_no_memory("record");
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (p->inputs[i].in_graph) stops[n_stops++] = in[i]->node;
     for (int i = 0; i < n_out && status == CR_OK; i++)
@@ -769,7 +719,7 @@ static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *ou
     c->of = calloc((size_t)n + 1, sizeof *c->of);
     c->given = calloc((size_t)n + 1, sizeof *c->given);
     p->cotangents = results(n);
-    if (!c->of || !c->given || !p->cotangents) return no_memory();
+    if (!c->of || !c->given || !p->cotangents) return cr_no_memory("record");
     for (int i = 0; i < n; i++, p->n_cotangents++) {
         p->cotangents[i] = (cr_result){.buffer = -1, .absent = true};
         if (!p->outputs[i].in_graph) continue;
@@ -778,7 +728,7 @@ static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *ou
         cr_modes.recording = r->id;
         if (!g) return cr_error_status();
         const int k = add_buffer(r, g->storage, CR_BUFFER_INPUT);
-        if (k < 0) return no_memory();
+        if (k < 0) return cr_no_memory("record");
         p->cotangents[i] = (cr_result){.buffer = k, .array = g->array};
         p->cotangents[i].array.storage = NULL;
         c->of[c->n] = outputs[i];
@@ -793,7 +743,7 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     const cr_tensor **of = malloc(sizeof *of * (size_t)(n_in + p->n_captured + 1));
     cr_tensor **grads = calloc((size_t)(n_in + p->n_captured) + 1, sizeof *grads);
     p->gradients = results(n_in + p->n_captured);
-    cr_status status = of && grads && p->gradients ? CR_OK : no_memory();
+    cr_status status = of && grads && p->gradients ? CR_OK : cr_no_memory("record");
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (cr_takes_gradient(p, i)) of[n++] = in[i];
     n_ends = n;
@@ -805,7 +755,8 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
         const bool absent = i < n_in && !cr_takes_gradient(p, i);
-        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i])) status = no_memory();
+        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i]))
+            status = cr_no_memory("record");
     }
     free(of);
     free(grads);
@@ -835,9 +786,9 @@ static cr_status record_backward(recording *r, int n_in, const cr_tensor *const 
 
 static cr_status place_outputs(recording *r, int n, const cr_tensor *const *outputs) {
     cr_plan *p = r->plan;
-    if (!(p->outputs = results(n))) return no_memory();
+    if (!(p->outputs = results(n))) return cr_no_memory("record");
     for (int i = 0; i < n; i++, p->n_outputs++)
-        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return no_memory();
+        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return cr_no_memory("record");
     return CR_OK;
 }
 
@@ -848,7 +799,7 @@ static cr_status place_leaves(recording *r) {
         cr_result at;
         cr_leaf *leaf = &p->leaves[i];
         const cr_tensor *g = cr_grad_now(leaf->tensor);
-        if (!place_result(r, g, CR_READS, &at)) return no_memory();
+        if (!place_result(r, g, CR_READS, &at)) return cr_no_memory("record");
         leaf->buffer = at.buffer;
         leaf->keeps = !leaf->sets && g == (leaf->slot < 0 ? CR_NONE : r->in[leaf->slot]);
         p->leaves[i].grad = at.array;
@@ -978,12 +929,9 @@ static void fix_draws(cr_plan *p) {
 static cr_status put_first(recording *r) {
     cr_plan *p = r->plan;
     if (!r->n_first) return CR_OK;
-    cr_step *steps = malloc(sizeof *steps * (size_t)(r->n_first + p->n_steps + 1));
-    if (!steps) return no_memory();
-    memcpy(steps, r->first, sizeof *steps * (size_t)r->n_first);
-    if (p->n_steps) memcpy(steps + r->n_first, p->steps, sizeof *steps * (size_t)p->n_steps);
-    free(p->steps);
-    p->steps = steps;
+    if (!cr_grow(&p->steps, r->n_first + p->n_steps, &p->step_room, sizeof *p->steps)) return cr_no_memory("record");
+    memmove(p->steps + r->n_first, p->steps, sizeof *p->steps * (size_t)p->n_steps);
+    memcpy(p->steps, r->first, sizeof *p->steps * (size_t)r->n_first);
     p->n_steps += r->n_first;
     p->split += r->n_first;
     r->n_first = 0;
@@ -1000,7 +948,7 @@ static cr_status check_inner_backward(const recording *r) {
 
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
-    if (r->failed) return cr_error() ? cr_error_status() : no_memory();
+    if (r->failed) return cr_error() ? cr_error_status() : cr_no_memory("record");
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
     cr_status status = place_outputs(r, n, outputs);
@@ -1011,7 +959,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (status == CR_OK && *r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (status == CR_OK) status = one_thread(r);
     if (status == CR_OK) status = put_first(r);
-    if (status == CR_OK && r->failed) status = no_memory();
+    if (status == CR_OK && r->failed) status = cr_no_memory("record");
     return status;
 }
 

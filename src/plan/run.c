@@ -11,7 +11,6 @@
 enum { LARGE_ARENA = 64 << 20 };                    /* bytes */
 enum { RUNS = 8 };                                  /* before the system's C compiler is worth its time */
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_run", "out of memory for a run"); }
 static size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* ---- where everything is in the pool, computed once */
@@ -72,14 +71,14 @@ cr_status cr_plan_index(cr_plan *p) {
     p->args_at = calloc((size_t)p->n_steps + 1, sizeof *p->args_at);
     p->ref_start = calloc((size_t)p->n_buffers + 2, sizeof *p->ref_start);
     int *next = malloc(sizeof *next * (size_t)(p->n_buffers + 2));
-    if (!p->args_at || !p->ref_start || !next) { free(next); return no_memory(); }
+    if (!p->args_at || !p->ref_start || !next) { free(next); return cr_no_memory("plan_run"); }
     p->n_draw_refs = 0;
     p->pool = visit_steps(p, count_refs, NULL);
     for (int i = 0; i < p->n_buffers; i++) p->ref_start[i + 1] += p->ref_start[i];
     memcpy(next, p->ref_start, sizeof *next * (size_t)(p->n_buffers + 1));
     p->refs_of = malloc(sizeof *p->refs_of * (size_t)(p->ref_start[p->n_buffers] + 1));
     p->draw_refs = malloc(sizeof *p->draw_refs * (size_t)(p->n_draw_refs + 1));
-    if (!p->refs_of || !p->draw_refs) { free(next); return no_memory(); }
+    if (!p->refs_of || !p->draw_refs) { free(next); return cr_no_memory("plan_run"); }
     p->n_draw_refs = 0;
     visit_steps(p, fill_refs, next);
     free(next);
@@ -144,7 +143,7 @@ static cr_storage *arena_new(const cr_device *dev, size_t bytes) {
 
 static cr_instance *instance_new(cr_plan *p) {
     cr_instance *x = calloc(1, sizeof *x);
-    if (!x) return no_memory(), NULL;
+    if (!x) return cr_no_memory("plan_run"), NULL;
     const size_t n = (size_t)p->n_buffers + 1;
     x->pool = cr_os_aligned(64, line(p->pool + 1));
     x->places = calloc(n, sizeof *x->places);
@@ -152,7 +151,7 @@ static cr_instance *instance_new(cr_plan *p) {
     x->bound = calloc(n, sizeof *x->bound);
     x->moved = calloc(n, sizeof *x->moved);
     bool ok = x->pool && x->places && x->arenas && x->bound && x->moved;
-    if (!ok) no_memory();
+    if (!ok) cr_no_memory("plan_run");
     for (int i = 0; i < p->n_devices && ok; i++)
         ok = (x->arenas[i] = arena_new(p->devices[i].dev, p->devices[i].bytes)) != NULL;
     ok = ok && cr_stretches_new(p, &x->stretches) == CR_OK;
@@ -284,7 +283,7 @@ bool cr_plan_gather(cr_plan_inputs *g, const cr_plan *p, const cr_tensor *const 
     if (n == p->n_given) return n == 0 || given;
     if (p->n_given && !given) return false;
     g->all = n > CR_FEW_INPUTS ? malloc(sizeof *g->all * (size_t)n) : g->few;
-    if (!(g->in = g->all)) return no_memory(), false;
+    if (!(g->in = g->all)) return cr_no_memory("plan_run"), false;
     for (int i = 0; i < n; i++) g->all[i] = i < p->n_given ? given[i] : CR_NONE;
     for (int i = 0; i < p->n_leaves; i++) {
         const cr_leaf *leaf = &p->leaves[i];
@@ -526,7 +525,7 @@ static void add_saved(pending *b, cr_storage *s, cr_counter *c) {
 static bool save_versions(pending *b, const cr_tensor *const *in) {
     const cr_plan *p = b->p;
     b->saved = malloc(sizeof *b->saved * (size_t)(p->n_buffers + p->n_reads + p->n_inputs + 1));
-    if (!b->saved) return no_memory(), false;
+    if (!b->saved) return cr_no_memory("plan_run"), false;
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *o = &p->buffers[i];
         const int before = b->n;
@@ -598,7 +597,7 @@ static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *co
     int n = 0, m = 0;
     if (b) *b = (pending){.p = p, .x = x};
     if (!from || !of || !made || !b || !save_versions(b, in)) {
-        no_memory();
+        cr_no_memory("plan_run");
         free(b);
         instance_give(p, x);
     } else {

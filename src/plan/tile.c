@@ -237,8 +237,6 @@ static int64_t tile_of(const cr_plan *p, const candidate *c, const uses *u) {
 
 static uint32_t args_line(uint32_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan", "out of memory for a group"); }
-
 static int inner_number(const cr_group *g, int buffer) {
     for (int i = 0; i < g->n_inner; i++)
         if (g->inner[i].buffer == buffer) return i;
@@ -252,7 +250,7 @@ static cr_status list_refs(cr_group *g, const candidate *c, cr_step *whole) {
     for (int m = 0; m < g->n; m++) room += g->steps[m].n_operands;
     g->refs = malloc(sizeof *g->refs * (size_t)(room + 1));
     whole->operands = malloc(sizeof *whole->operands * (size_t)(room + 1));
-    if (!g->refs || !whole->operands) return no_memory();
+    if (!g->refs || !whole->operands) return cr_no_memory("plan");
     for (int m = 0; m < g->n; m++) {
         const cr_step *s = &g->steps[m];
         const rows *r = &c->of[m].rows;
@@ -278,7 +276,7 @@ static cr_status make_group(cr_plan *p, const candidate *c, cr_step *whole) {
     if (!g || !u || !(g->steps = calloc((size_t)c->n, sizeof *g->steps)) ||
         !(g->inner = calloc((size_t)p->n_buffers + 1, sizeof *g->inner))) {
         free(u);
-        return no_memory();
+        return cr_no_memory("plan");
     }
     count_uses(p, c, u);
     g->numel = c->of[0].rows.numel;
@@ -325,7 +323,7 @@ static cr_status walks_into(const cr_step *s, int64_t count, const cr_walk *walk
     cr_status status =
         cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){walks, count}, cr_same_number, NULL);
     to->update = s->update;
-    if (status == CR_OK && s->name && !(to->name = cr_joined(s->name, ""))) status = no_memory();
+    if (status == CR_OK && s->name && !(to->name = cr_joined(s->name, ""))) status = cr_no_memory("plan");
     return status;
 }
 
@@ -333,7 +331,7 @@ static cr_status walks_into(const cr_step *s, int64_t count, const cr_walk *walk
 static cr_status split_step(const cr_step *s, cr_step *to, int *n) {
     const cr_elementwise_args *a = cr_step_walks(s);
     cr_walk *rest = malloc(sizeof *rest * (size_t)a->count);
-    cr_status status = rest ? CR_OK : no_memory();
+    cr_status status = rest ? CR_OK : cr_no_memory("plan");
     int64_t left = 0;
     *n = 0;
     for (int64_t i = 0; i < a->count && status == CR_OK; i++) {
@@ -349,7 +347,7 @@ static cr_status split_walks(cr_plan *p) {
     int64_t room = p->n_steps + 1;
     for (int i = 0; i < p->n_steps; i++) room += large_walks(&p->steps[i]);
     cr_step *steps = malloc(sizeof *steps * (size_t)room);
-    if (!steps) return no_memory();
+    if (!steps) return cr_no_memory("plan");
     cr_status status = CR_OK;
     int n = 0, split = p->split;
     for (int i = 0; i < p->n_steps; i++) {
@@ -368,6 +366,7 @@ static cr_status split_walks(cr_plan *p) {
     p->n_steps = n;
     free(p->steps);
     p->steps = steps;
+    p->step_room = room;
     return status;
 }
 

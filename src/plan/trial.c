@@ -18,8 +18,6 @@ struct cr_trial {
     cr_tensor **outputs;                            /* copies */
 };
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_trial", "out of memory"); }
-
 void cr_trial_free(cr_trial *t) {
     if (!t) return;
     for (int i = 0; i < t->n_kept; i++) {
@@ -40,7 +38,7 @@ void cr_trial_free(cr_trial *t) {
 }
 
 static cr_status read_bytes(cr_storage *s, void **to) {
-    if (!*to && !(*to = malloc(s->bytes + !s->bytes))) return no_memory();
+    if (!*to && !(*to = malloc(s->bytes + !s->bytes))) return cr_no_memory("plan_trial");
     return s->dev->download(s->dev, *to, s, 0, s->bytes);
 }
 
@@ -121,14 +119,14 @@ cr_trial *cr_plan_trial(cr_plan *p, const cr_tensor *const *inputs, bool *fit) {
     *fit = true;
     if (!p) return cr_fail_null("plan_trial", "the plan"), NULL;
     cr_tensor **out = calloc((size_t)p->n_outputs + 1, sizeof *out);
-    if (!out || !(t = calloc(1, sizeof *t))) { free(out); return no_memory(), NULL; }
+    if (!out || !(t = calloc(1, sizeof *t))) { free(out); return cr_no_memory("plan_trial"), NULL; }
     t->p = p;
     atomic_fetch_add(&p->refs, 1);
     t->kept = calloc((size_t)(p->n_buffers + p->n_inputs) + 1, sizeof *t->kept);
     t->states = calloc((size_t)p->n_draws + 1, sizeof *t->states);
     t->gradients = calloc((size_t)p->n_leaves + 1, sizeof *t->gradients);
     t->outputs = calloc((size_t)p->n_outputs + 1, sizeof *t->outputs);
-    cr_status status = t->kept && t->states && t->gradients && t->outputs ? CR_OK : no_memory();
+    cr_status status = t->kept && t->states && t->gradients && t->outputs ? CR_OK : cr_no_memory("plan_trial");
     if (status == CR_OK && !cr_plan_gather(&all, p, inputs)) status = cr_error_status();
     else if (status == CR_OK) {
         if ((*fit = cr_plan_fits(p, inputs))) status = keep_before(t, all.in);

@@ -112,7 +112,7 @@ static cr_status hoist(cr_plan *p, int gradient, int update, int64_t walk) {
     own.run = u->run;
     own.update = u->update;
     own.name = cr_joined(u->name, "");
-    if (status == CR_OK && !own.name) status = cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (status == CR_OK && !own.name) status = cr_no_memory("plan");
     if (status == CR_OK) status = drop_walk(u, walk);
     int at = gradient + 1;
     for (int k = at; k < update; k++)

@@ -327,7 +327,7 @@ static cr_status put_pipeline(cr_out *o, const cr_pipeline *p, int64_t size) {
     cr_json *root = cr_json_parse(op, "the tokenizer", p->json, p->json_bytes);
     vocabulary v = {.n = p->size};
     v.token = calloc((size_t)p->size + 1, sizeof *v.token);
-    cr_status status = !root ? cr_error_status() : v.token ? CR_OK : cr_fail(CR_NO_MEMORY, op, "no memory");
+    cr_status status = !root ? cr_error_status() : v.token ? CR_OK : cr_no_memory(op);
     if (status == CR_OK) put_vocabulary(&v, p, root);
     if (status == CR_OK)
         status = p->model.byte_level ? put_byte_level(o, p, root) : put_sentencepiece(o, p, root, &v, size);

@@ -436,7 +436,7 @@ static flow run(jinja *j, const jnodes *body, jscope *s, jout *o) {
 cr_template *cr_template_new(const char *text, size_t bytes) {
     if (!text) return cr_fail_null("chat_template", "the text"), NULL;
     cr_template *t = calloc(1, sizeof *t);
-    if (!t) return cr_fail(CR_NO_MEMORY, "chat_template", "out of memory"), NULL;
+    if (!t) return cr_no_memory("chat_template"), NULL;
     if (setjmp(t->j.failed)) {
         cr_fail(CR_BAD_VALUE, "chat_template", "%s", t->j.message);
         cr_template_free(t);
@@ -452,15 +452,55 @@ void cr_template_free(cr_template *t) {
     free(t);
 }
 
-static void render(jinja *j, const cr_template *t, const cr_json *variables, jout *o) {
+static void render(jinja *j, const cr_template *t, int n, const cr_json *const variables[], jout *o) {
     jscope *globals = inner(j, NULL, NULL);
     for (int i = 0; i < (int)(sizeof functions / sizeof *functions); i++)
         define_as(j, globals, functions[i], (jvalue){.kind = J_FUNCTION, .function = i});
     jscope *given = inner(j, globals, NULL);
-    for (const cr_json *v = variables->first; v; v = v->next)
-        define(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
+    for (int i = 0; i < n; i++)
+        for (const cr_json *v = variables[i]->first; v; v = v->next)
+            define(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
     j->root = o;
     run(j, &t->body, inner(j, given, t->frame), o);
+}
+
+/* The text and its marks, owned; NULL: no memory. */
+static char *copied(const jinja *j, const jout *o, cr_marks *marks) {
+    char *text = malloc(o->bytes + 1);
+    int64_t *at = j->n_marks ? malloc((size_t)j->n_marks * sizeof *at) : NULL;
+    if (!text || (j->n_marks && !at)) {
+        free(text);
+        free(at);
+        return NULL;
+    }
+    if (o->bytes) memcpy(text, o->s, o->bytes);
+    text[o->bytes] = 0;
+    if (at) memcpy(at, j->marks, (size_t)j->n_marks * sizeof *at);
+    if (marks) *marks = (cr_marks){.bytes = o->bytes, .n = j->n_marks / 2, .at = at};
+    else free(at);
+    return text;
+}
+
+static void end(jinja *j) {
+    cr_j_free(j);
+    free(j);
+}
+
+char *cr_template_render_json(const cr_template *t, int n, const cr_json *const variables[], cr_marks *marks) {
+    static const char op[] = "chat_template";
+    jinja *j = calloc(1, sizeof *j);
+    if (!j) return cr_no_memory(op), NULL;
+    if (setjmp(j->failed)) {
+        cr_fail(CR_BAD_VALUE, op, "%s", j->message);
+        end(j);
+        return NULL;
+    }
+    jout o = {0};
+    render(j, t, n, variables, &o);
+    char *text = copied(j, &o, marks);
+    if (!text) cr_no_memory(op);
+    end(j);
+    return text;
 }
 
 char *cr_template_render(const cr_template *t, const char *variables, size_t bytes, cr_marks *marks) {
@@ -470,30 +510,8 @@ char *cr_template_render(const cr_template *t, const char *variables, size_t byt
     cr_json *root = cr_json_parse(op, "the variables", variables, bytes);
     if (!root) return NULL;
     char *text = NULL;
-    jinja *j = calloc(1, sizeof *j);
-    if (!j) cr_fail(CR_NO_MEMORY, op, "out of memory");
-    else if (root->kind != CR_JSON_OBJECT) cr_fail(CR_BAD_VALUE, op, "the variables must be a JSON object");
-    else if (setjmp(j->failed)) cr_fail(CR_BAD_VALUE, op, "%s", j->message);
-    else {
-        jout o = {0};
-        render(j, t, root, &o);
-        text = malloc(o.bytes + 1);
-        int64_t *at = j->n_marks ? malloc((size_t)j->n_marks * sizeof *at) : NULL;
-        if (!text || (j->n_marks && !at)) {
-            free(text);
-            free(at);
-            text = NULL;
-            cr_fail(CR_NO_MEMORY, op, "out of memory");
-        } else {
-            if (o.bytes) memcpy(text, o.s, o.bytes);
-            text[o.bytes] = 0;
-            if (at) memcpy(at, j->marks, (size_t)j->n_marks * sizeof *at);
-            if (marks) *marks = (cr_marks){.bytes = o.bytes, .n = j->n_marks / 2, .at = at};
-            else free(at);
-        }
-    }
-    if (j) cr_j_free(j);
-    free(j);
+    if (root->kind != CR_JSON_OBJECT) cr_fail(CR_BAD_VALUE, op, "the variables must be a JSON object");
+    else text = cr_template_render_json(t, 1, (const cr_json *const[]){root}, marks);
     cr_json_free(root);
     return text;
 }

@@ -191,4 +191,7 @@ jvalue  cr_j_filter(jinja *j, const jtext *name, jvalue v, const jargs *a);
 bool    cr_j_test(jinja *j, const jtext *name, jvalue v, const jargs *a);
 jvalue  cr_j_call(jinja *j, jvalue f, const jargs *a);
 
+/* ---- with the members of n objects as variables; later ones come first */
+char   *cr_template_render_json(const cr_template *t, int n, const cr_json *const variables[], cr_marks *marks);
+
 #endif

@@ -8,10 +8,6 @@
 #include "../core/utf8.h"
 #include "pipeline.h"
 
-static cr_status no_memory(const char *op, const char *path) {
-    return cr_fail(CR_NO_MEMORY, op, "no memory for the vocabulary of '%s'", path);
-}
-
 /* ---- reading ---- */
 static bool text_field(const cr_json *object, const char *key, const char **text, size_t *bytes) {
     const cr_json *v = cr_json_get(object, key);
@@ -41,7 +37,7 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
         if (v->integer > most) most = v->integer;
         bytes += v->key_bytes;
     }
-    if (!cr_words_reserve(words, most + 1, vocab->count, bytes)) return no_memory(op, path);
+    if (!cr_words_reserve(words, most + 1, vocab->count, bytes)) return cr_no_memory(op);
     for (const cr_json *v = vocab->first; v; v = v->next)
         if (!cr_words_add(words, (uint32_t)v->integer, v->key, v->key_bytes))
             return cr_fail(CR_IO, op, "'%s': two tokens have the id %lld, one of them is '%.40s'", path,
@@ -49,21 +45,12 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
     return CR_OK;
 }
 
-static uint32_t mixed(uint64_t pair) {
-    pair *= 0x9e3779b97f4a7c15u;
-    return (uint32_t)(pair >> 32 ^ pair >> 15);
-}
-
-static cr_merge *slot_of(const cr_model *m, uint64_t pair) {
-    uint32_t i = mixed(pair) & m->merge_mask;
-    while (m->merges[i].rank != CR_NO_ID && m->merges[i].pair != pair) i = (i + 1) & m->merge_mask;
-    return &m->merges[i];
-}
+static uint64_t merge_key(uint32_t left, uint32_t right) { return ((uint64_t)left << 32 | right) + 1; }
 
 uint32_t cr_merge_find(const cr_model *m, uint32_t left, uint32_t right, uint32_t *id) {
-    const cr_merge *s = slot_of(m, (uint64_t)left << 32 | right);
-    *id = s->id;
-    return s->rank;
+    const uint64_t *merge = cr_table_find(&m->merges, merge_key(left, right));
+    *id = merge ? (uint32_t)*merge : CR_NO_ID;
+    return merge ? (uint32_t)(*merge >> 32) : CR_NO_ID;
 }
 
 /* Both sides of one merge: "a b" or ["a", "b"]. */
@@ -100,27 +87,22 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
     joined->bytes = 0;
     cr_out_put(joined, side[0], bytes[0]);
     cr_out_put(joined, side[1] + skipped, bytes[1] - skipped);
-    if (joined->failed) return no_memory(op, path);
+    if (joined->failed) return cr_no_memory(op);
     const uint32_t made = cr_words_find(&m->words, joined->text, joined->bytes);
     if (made == CR_NO_ID)
         return cr_fail(CR_IO, op, "'%s': merge %u makes '%.80s', which is not in the vocabulary", path, rank,
                        joined->text);
     if (rank_of && rank_of[made] == CR_NO_ID) rank_of[made] = rank;
-    const uint64_t pair = (uint64_t)id[0] << 32 | id[1];
-    *slot_of(m, pair) = (cr_merge){pair, rank_of ? rank_of[made] : rank, made};
+    uint64_t *merge = cr_table_add(&m->merges, merge_key(id[0], id[1]));
+    if (!merge) return cr_no_memory(op);
+    *merge = (uint64_t)(rank_of ? rank_of[made] : rank) << 32 | made;
     return CR_OK;
 }
 
 static cr_status read_merges(const char *op, const char *path, const cr_json *list, bool sentencepiece, cr_model *m) {
     if (!list || list->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, op, "'%s': its \"merges\" must be a list", path);
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)list->count) slots *= 2;
-    if (slots > UINT32_MAX) return no_memory(op, path);
-    m->merges = malloc(slots * sizeof *m->merges);
     uint32_t *rank_of = sentencepiece ? malloc((size_t)m->words.size * sizeof *rank_of) : NULL;
-    if (!m->merges || (sentencepiece && !rank_of)) { free(rank_of); return no_memory(op, path); }
-    m->merge_mask = (uint32_t)slots - 1;
-    for (uint64_t i = 0; i < slots; i++) m->merges[i].rank = CR_NO_ID;
+    if (sentencepiece && !rank_of) return cr_no_memory(op);
     for (int64_t i = 0; rank_of && i < m->words.size; i++) rank_of[i] = CR_NO_ID;
     cr_out joined = {0};
     cr_status status = CR_OK;
@@ -199,51 +181,29 @@ static cr_status read_bpe(const char *op, const char *path, const cr_json *model
     m->fuse_unk = true_field(model, "fuse_unk");
     m->whole_words = true_field(model, "ignore_merges");
     if (m->prefix[0] || m->suffix[0]) m->byte_level = false;
-    if (status == CR_OK && m->byte_level && m->whole_words && !read_raw(m)) return no_memory(op, path);
+    if (status == CR_OK && m->byte_level && m->whole_words && !read_raw(m)) return cr_no_memory(op);
     return status;
 }
 
-/* ---- Unigram: a trie in one hash table ---- */
-static uint32_t *trie_slot(const cr_model *m, uint32_t node, unsigned char byte, uint64_t *key) {
-    *key = (uint64_t)node << 8 | byte;
-    uint32_t i = mixed(*key) & m->trie_mask;
-    while (m->trie[i].node && m->trie[i].key != *key) i = (i + 1) & m->trie_mask;
-    m->trie[i].key = *key;
-    return &m->trie[i].node;
-}
-
+/* ---- Unigram: a trie in a hash table ---- */
 static uint32_t trie_next(const cr_model *m, uint32_t node, unsigned char byte) {
-    const uint64_t key = (uint64_t)node << 8 | byte;
-    uint32_t i = mixed(key) & m->trie_mask;
-    while (m->trie[i].node && m->trie[i].key != key) i = (i + 1) & m->trie_mask;
-    return m->trie[i].node;
+    const uint64_t *next = cr_table_find(&m->trie, (uint64_t)node << 8 | byte);
+    return next ? (uint32_t)*next : 0;
 }
 
-static bool grow_trie(cr_model *m, size_t bytes) {
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)bytes) slots *= 2;
-    if (slots > UINT32_MAX) return false;
-    m->trie = calloc(slots, sizeof *m->trie);
-    m->trie_mask = (uint32_t)slots - 1;
-    m->ends = malloc((bytes + 2) * sizeof *m->ends);
-    m->nodes = 1;                                   /* node 0 marks an empty slot, node 1 is the root */
-    if (!m->trie || !m->ends) return false;
-    m->ends[0] = m->ends[1] = CR_NO_ID;
-    return true;
-}
-
-static void trie_add(cr_model *m, uint32_t id, const char *s, size_t n) {
+static bool trie_add(cr_model *m, uint32_t id, const char *s, size_t n) {
     uint32_t node = 1;
     for (size_t i = 0; i < n; i++) {
-        uint64_t key;
-        uint32_t *next = trie_slot(m, node, (unsigned char)s[i], &key);
+        uint64_t *next = cr_table_add(&m->trie, (uint64_t)node << 8 | (unsigned char)s[i]);
+        if (!next) return false;
         if (!*next) {
             *next = ++m->nodes;
             m->ends[m->nodes] = CR_NO_ID;
         }
-        node = *next;
+        node = (uint32_t)*next;
     }
     m->ends[node] = id;
+    return true;
 }
 
 void cr_model_hide(cr_model *m, uint32_t id) {
@@ -272,8 +232,12 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
     m->unk_needed = true;
     m->byte_fallback = true_field(model, "byte_fallback");
     m->score = malloc((size_t)vocab->count * sizeof *m->score);
-    if (!m->score || !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes) || !grow_trie(m, bytes))
-        return no_memory(op, path);
+    m->ends = malloc((bytes + 2) * sizeof *m->ends);
+    m->nodes = 1;
+    if (!m->score || !m->ends || bytes > UINT32_MAX - 2 ||
+        !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes))
+        return cr_no_memory(op);
+    m->ends[1] = CR_NO_ID;
     uint32_t id = 0;
     double least = INFINITY;
     for (const cr_json *v = vocab->first; v; v = v->next, id++) {
@@ -281,7 +245,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
         m->score[id] = word->next->number;
         if (m->score[id] < least) least = m->score[id];
         cr_words_add(&m->words, id, word->text, word->bytes);               /* of twins the first has the string */
-        if (word->bytes) trie_add(m, id, word->text, word->bytes);
+        if (word->bytes && !trie_add(m, id, word->text, word->bytes)) return cr_no_memory(op);
     }
     m->unk_score = least - 10;
     return CR_OK;
@@ -320,9 +284,9 @@ cr_status cr_model_read(const char *op, const char *path, const cr_json *model, 
 void cr_model_free(cr_model *m) {
     cr_words_free(&m->words);
     cr_words_free(&m->raw);
-    free(m->merges);
+    cr_table_free(&m->merges);
     free(m->score);
-    free(m->trie);
+    cr_table_free(&m->trie);
     free(m->ends);
 }
 
@@ -404,12 +368,7 @@ static bool merge_many(const cr_model *m, uint32_t *id, size_t *count) {
 }
 
 static bool reserve(cr_workspace *w, size_t symbols) {
-    if (w->n_symbols >= symbols) return true;
-    uint32_t *grown = realloc(w->symbols, (symbols + symbols / 2) * sizeof *grown);
-    if (!grown) return false;
-    w->symbols = grown;
-    w->n_symbols = symbols + symbols / 2;
-    return true;
+    return cr_grow(&w->symbols, (int64_t)symbols, &w->symbol_room, sizeof *w->symbols);
 }
 
 static bool lacks_unk(const cr_model *m, cr_workspace *w) {

@@ -54,10 +54,6 @@ static cr_status lacks(const reader *r, const char *what, const cr_json *v, cons
     return cr_fail(CR_IO, r->op, "'%s': the %s '%.40s' has no valid \"%s\"", r->path, what, type_of(v), key);
 }
 
-static cr_status no_memory(const reader *r) {
-    return cr_fail(CR_NO_MEMORY, r->op, "no memory for the tokenizer '%s'", r->path);
-}
-
 /* {"type": "Sequence", KEY: [...]}: each of them, in order; else the object itself. */
 static cr_status each(const reader *r, const cr_json *v, const char *key, int depth,
                       cr_status (*read)(const reader *, const cr_json *)) {
@@ -109,7 +105,7 @@ static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const cha
     m->content_bytes = content_bytes;
     m->literal = expression ? NULL : duplicate(pattern, bytes);
     m->literal_bytes = bytes;
-    if (!m->content || (!expression && !m->literal)) return no_memory(r);
+    if (!m->content || (!expression && !m->literal)) return cr_no_memory(r->op);
     if (expression && !(m->regex = regex(r, pattern, bytes))) return cr_error_status();
     return CR_OK;
 }
@@ -140,7 +136,7 @@ static cr_status read_charsmap(const reader *r, const cr_json *v) {
     unsigned char *data = malloc(map->bytes + 1);
     size_t n = 0, digits = map->bytes;
     uint32_t bits = 0;
-    if (!data) return no_memory(r);
+    if (!data) return cr_no_memory(r->op);
     while (digits && map->text[digits - 1] == '=') digits--;
     for (size_t i = 0; i < digits; i++) {
         const int digit = digit_of_base64(map->text[i]);
@@ -340,7 +336,7 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
     if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list",
                                                       r->path);
     p->added = calloc((size_t)tokens->count + 1, sizeof *p->added);
-    if (!p->added) return no_memory(r);
+    if (!p->added) return cr_no_memory(r->op);
     for (const cr_json *v = tokens->first; v; v = v->next) {
         const cr_json *content = string(v, "content"), *id = cr_json_get(v, "id");
         if (!content || !id || !id->integral || id->integer < 0 || id->integer >= CR_MOST_ID)
@@ -362,7 +358,7 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
             return cr_error_status();
         a->name = a->text;
         a->name_bytes = a->bytes;
-        if (!a->text) return no_memory(r);
+        if (!a->text) return cr_no_memory(r->op);
         if (a->id >= p->size) p->size = (int64_t)a->id + 1;
     }
     index_added(p);
@@ -388,7 +384,7 @@ static cr_status normalize_added(const reader *r) {
     }
     if (w) cr_workspace_give(p, w);
     index_added(p);
-    return ok ? CR_OK : no_memory(r);
+    return ok ? CR_OK : cr_no_memory(r->op);
 }
 
 /* ---- ids around a text ---- */
@@ -400,7 +396,7 @@ static cr_status around(const reader *r, const cr_json *id, cr_ids *to) {
     if (!cr_pipeline_name(r->p, id->integer, &bytes, NULL))
         return cr_fail(CR_IO, r->op, "'%s': the post-processor names token %lld, which the vocabulary skips", r->path,
                        (long long)id->integer);
-    return cr_ids_put(to, (uint32_t)id->integer) ? CR_OK : no_memory(r);
+    return cr_ids_put(to, (uint32_t)id->integer) ? CR_OK : cr_no_memory(r->op);
 }
 
 static cr_status read_template(const reader *r, const cr_json *v) {
@@ -560,7 +556,7 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
     free(bytes);
     if (status != CR_OK) return cr_fail(CR_IO, r->op,
                                         "'%s': a decoder \"Replace\" needs a \"String\" and a \"content\"", r->path);
-    return ok ? CR_OK : no_memory(r);
+    return ok ? CR_OK : cr_no_memory(r->op);
 }
 
 /* ---- the whole ---- */
@@ -580,8 +576,10 @@ static bool cuts_at_words(const cr_model *m) {
     const bool bpe = m->kind == CR_MODEL_BPE;
     if (m->kind == CR_MODEL_WORDPIECE || m->byte_level || m->whole_words || m->prefix[0] || m->suffix[0]) return false;
     if (cr_words_find(&m->words, metaspace_text, n) == CR_NO_ID) return false;
-    for (uint32_t i = 0; bpe ? i <= m->merge_mask : i < m->words.size; i++) {
-        const uint32_t id = !bpe ? i : m->merges[i].rank == CR_NO_ID ? CR_NO_ID : m->merges[i].id;
+    const size_t slots = m->merges.at ? m->merges.mask + 1 : 0;
+    for (size_t i = 0; i < (bpe ? slots : (size_t)m->words.size); i++) {
+        const cr_table_slot *merge = bpe ? &m->merges.at[i] : NULL;
+        const uint32_t id = !bpe ? (uint32_t)i : merge->key ? (uint32_t)merge->value : CR_NO_ID;
         size_t bytes = 0, at = 0;
         const char *s = cr_words_at(&m->words, id, &bytes);
         while (at + n <= bytes && !memcmp(s + at, metaspace_text, n)) at += n;
@@ -625,7 +623,7 @@ cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_
     cr_pipeline *p = root ? calloc(1, sizeof *p) : NULL;
     const reader r = {op, path, p, sentencepiece};
     cr_status status = p ? read_all(&r, root) : CR_OK;
-    if (root && !p) no_memory(&r);
+    if (root && !p) cr_no_memory(r.op);
     cr_json_free(root);
     if (!p) free(text);
     if (!p) return NULL;

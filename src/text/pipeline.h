@@ -9,6 +9,7 @@
 
 #include <chainrule.h>
 
+#include "../core/table.h"
 #include "../io/file.h"
 #include "../io/json.h"
 #include "regex.h"
@@ -30,7 +31,6 @@ typedef struct cr_words {
     char *text; size_t used;
     uint32_t *slots; uint32_t mask;                 /* id + 1, 0: empty */
 } cr_words;
-uint64_t    cr_hash_bytes(const char *s, size_t n);
 /* size ids, `count` words of `bytes` bytes in all are to come; false: no memory */
 bool        cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes);
 /* false: the string has an id already, or the id a string */
@@ -41,9 +41,6 @@ void        cr_words_free(cr_words *w);
 
 /* ---- models */
 typedef enum cr_model_kind { CR_MODEL_BPE, CR_MODEL_UNIGRAM, CR_MODEL_WORDPIECE } cr_model_kind;
-typedef struct cr_merge { uint64_t pair; uint32_t rank,
-                         id; } cr_merge;       /* pair: left << 32 | right; rank CR_NO_ID:
-                                                                               * an empty slot */
 typedef struct cr_model {
     cr_model_kind kind;
     cr_words words;                                 /* as the file spells them */
@@ -53,11 +50,10 @@ typedef struct cr_model {
     bool unk_needed;                                /* an unknown character is a failure where unk is CR_NO_ID */
     uint32_t byte_id[256];                          /* byte-level: its symbol; else its token "<0x0A>" */
     cr_words raw;                                   /* byte-level with whole_words: the bytes of the words */
-    cr_merge *merges; uint32_t merge_mask;          /* BPE */
+    cr_table merges;                                /* BPE: (left << 32 | right) + 1 -> rank << 32 | id */
     char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
     double *score, unk_score;                       /* Unigram */
-    /* key: node << 8 | byte; node 0: empty */
-    struct { uint64_t key; uint32_t node; } *trie; uint32_t trie_mask, nodes;
+    cr_table trie; uint32_t nodes;                  /* node << 8 | byte -> the next node; the root is node 1 */
     uint32_t *ends;                                 /* of a node: id of the word that ends there */
     int64_t longest;                                /* WordPiece: most characters of a piece */
 } cr_model;
@@ -203,7 +199,7 @@ struct cr_workspace {
     cr_regex_room *regex;
     struct cr_piece *cache;
     cr_out text[CR_STEPS + 4];                      /* one for each step that changes text; the last two: normalizers */
-    uint32_t *symbols; size_t n_symbols;            /* BPE and Unigram */
+    uint32_t *symbols; int64_t symbol_room;         /* BPE and Unigram */
     const char *wrong;                              /* why it failed */
 };
 cr_workspace *cr_workspace_take(cr_pipeline *p);    /* one that no other thread uses; NULL: no memory */

@@ -183,6 +183,31 @@ uint32_t *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, s
     return NULL;
 }
 
+uint32_t *cr_tokenizer_encode_parts(const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                                    int64_t parts, const int64_t *end, int64_t *at, int64_t *n) {
+    static const char op[] = "tokenizer_encode_parts";
+    if (parts < 0 || (parts && (!end || !at)))
+        return cr_fail(CR_BAD_VALUE, op, "cannot read %lld parts", (long long)parts), NULL;
+    for (int64_t i = 0; i < parts; i++)
+        if (end[i] < (i ? end[i - 1] : 0) || end[i] > (int64_t)bytes)
+            return cr_fail(CR_BAD_VALUE, op, "part %lld ends at byte %lld of %zu, the one before at %lld", (long long)i,
+                           (long long)end[i], bytes, (long long)(i ? end[i - 1] : 0)), NULL;
+    uint32_t *ids = cr_tokenizer_encode_special(t, text, bytes, o, n);
+    for (int64_t i = 0, k = 0; i < parts && ids; i++) {
+        int64_t some, same = 0;
+        uint32_t *part = cr_tokenizer_encode_special(t, text, (size_t)end[i], o, &some);
+        while (part && same < some && same < *n && part[same] == ids[same]) same++;
+        if (same > k) k = same;
+        at[i] = k;
+        if (!part) {
+            free(ids);
+            ids = NULL;
+        }
+        free(part);
+    }
+    return ids;
+}
+
 /* ---- many texts ---- */
 typedef struct batch {
     const cr_tokenizer *t;

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/out.h"
 #include "../core/status.h"
+#include "../core/table.h"
 #include "../core/utf8.h"
 #include "pipeline.h"
 #include "tokenizer.h"
@@ -13,16 +15,17 @@ static const char op[] = "tokenizer_train_bpe", from[] = "a new vocabulary";
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 typedef struct word { size_t at; uint32_t bytes, n; int64_t count; } word;  /* n symbols at symbols[at] */
-/* key: left << 32 | right, UINT64_MAX: an empty slot; queued: it is or was in the heap */
-typedef struct pair { uint64_t key; int64_t count; uint32_t *word; uint32_t n, room; bool queued; } pair;
+/* key: left << 32 | right; queued: it is or was in the heap */
+typedef struct pair { uint64_t key; int64_t count; uint32_t *word; int64_t n, room; bool queued; } pair;
 typedef struct entry { int64_t count; uint64_t key; } entry;
 typedef struct trainer {
     const char *text;
-    word *words; uint32_t n_words, words_room;
-    uint32_t *slots; uint64_t mask;                 /* of words by their text: number + 1 */
-    uint32_t *symbols; size_t n_symbols, symbols_room;
-    pair *pairs; uint64_t pair_mask, n_pairs;
-    entry *heap; size_t n_heap, heap_room;
+    word *words; uint32_t n_words; int64_t words_room;
+    cr_table word_numbers;                          /* by their texts */
+    uint32_t *symbols;
+    pair *pairs; int64_t n_pairs, pairs_room;
+    cr_table pair_numbers;                          /* by key + 1 */
+    entry *heap; int64_t n_heap, heap_room;
     uint32_t *left, *right; uint32_t n_merges;      /* the result */
     uint32_t first;                                 /* id of the first byte in the alphabet */
     uint32_t id_of_byte[256];
@@ -30,41 +33,19 @@ typedef struct trainer {
 } trainer;
 
 /* ---- words ---- */
-static void *grown(trainer *t, void *p, size_t bytes) {
-    void *to = t->failed ? NULL : realloc(p, bytes);
-    if (!to) t->failed = true;
-    return to ? to : p;
-}
-
-static void index_words(trainer *t) {
-    const uint64_t slots = 2 * (t->mask + 1);
-    free(t->slots);
-    t->slots = calloc(slots, sizeof *t->slots);
-    t->mask = slots - 1;
-    if (!t->slots) { t->failed = true; return; }
-    for (uint32_t i = 0; i < t->n_words; i++) {
-        uint64_t k = cr_hash_bytes(t->text + t->words[i].at, t->words[i].bytes) & t->mask;
-        while (t->slots[k]) k = (k + 1) & t->mask;
-        t->slots[k] = i + 1;
-    }
-}
-
 /* Counts s[at, at + n); until the symbols are made, `at` is the place in the text. */
 static void count_word(trainer *t, size_t at, size_t n) {
     if (t->failed || !n || n > UINT32_MAX) return;
-    uint64_t k = cr_hash_bytes(t->text + at, n) & t->mask;
-    for (; t->slots[k]; k = (k + 1) & t->mask) {
-        word *w = &t->words[t->slots[k] - 1];
+    uint64_t key = cr_hash_bytes(t->text + at, n) | 1, *number = NULL;
+    for (const uint64_t *i; (i = cr_table_find(&t->word_numbers, key)); key += 2) {
+        word *w = &t->words[*i];
         if (w->bytes == n && !memcmp(t->text + w->at, t->text + at, n)) { w->count++; return; }
     }
-    if (t->n_words == t->words_room) {
-        t->words_room = 2 * t->words_room + 1024;
-        t->words = grown(t, t->words, t->words_room * sizeof *t->words);
-        if (t->failed) return;
-    }
-    t->words[t->n_words] = (word){.at = at, .bytes = (uint32_t)n, .count = 1};
-    t->slots[k] = ++t->n_words;
-    if (2 * (uint64_t)t->n_words > t->mask) index_words(t);
+    if (cr_grow(&t->words, (int64_t)t->n_words + 1, &t->words_room, sizeof *t->words))
+        number = cr_table_add(&t->word_numbers, key);
+    if (!number) { t->failed = true; return; }
+    *number = t->n_words;
+    t->words[t->n_words++] = (word){.at = at, .bytes = (uint32_t)n, .count = 1};
 }
 
 /* The pieces of s[at, at + n), valid UTF-8. */
@@ -94,7 +75,6 @@ static cr_status count_words(trainer *t, size_t bytes, const char *split) {
     cr_regex_room *room = re ? cr_regex_room_new() : NULL;
     cr_status status = re ? CR_OK : cr_error_status();
     if (re && !room) t->failed = true;
-    index_words(t);
     for (size_t at = 0; status == CR_OK && !t->failed && at < bytes;) {
         const size_t valid = cr_utf8_valid(t->text + at, bytes - at);
         status = count_pieces(t, re, room, at, valid);
@@ -106,59 +86,45 @@ static cr_status count_words(trainer *t, size_t bytes, const char *split) {
 }
 
 /* ---- pairs ---- */
-static pair *pair_slot(const trainer *t, uint64_t key) {
-    uint64_t h = key * 0x9e3779b97f4a7c15u, i = (h ^ h >> 32) & t->pair_mask;
-    while (t->pairs[i].key != UINT64_MAX && t->pairs[i].key != key) i = (i + 1) & t->pair_mask;
-    return &t->pairs[i];
+static pair *find_pair(const trainer *t, uint64_t key) {
+    const uint64_t *number = cr_table_find(&t->pair_numbers, key + 1);
+    return number ? &t->pairs[*number] : NULL;
 }
 
-static void grow_pairs(trainer *t) {
-    pair *old = t->pairs;
-    const uint64_t n = old ? t->pair_mask + 1 : 0, slots = n ? 2 * n : 1 << 12;
-    t->pairs = malloc(slots * sizeof *t->pairs);
-    if (!t->pairs) { t->pairs = old; t->failed = true; return; }
-    t->pair_mask = slots - 1;
-    for (uint64_t i = 0; i < slots; i++) t->pairs[i] = (pair){.key = UINT64_MAX};
-    for (uint64_t i = 0; i < n; i++) if (old[i].key != UINT64_MAX) *pair_slot(t, old[i].key) = old[i];
-    free(old);
+static pair *new_pair(trainer *t, uint64_t key) {
+    uint64_t *number = NULL;
+    if (cr_grow(&t->pairs, t->n_pairs + 1, &t->pairs_room, sizeof *t->pairs))
+        number = cr_table_add(&t->pair_numbers, key + 1);
+    if (!number) return NULL;
+    *number = (uint64_t)t->n_pairs;
+    t->pairs[t->n_pairs] = (pair){.key = key};
+    return &t->pairs[t->n_pairs++];
 }
 
 static void add_pair(trainer *t, uint32_t left, uint32_t right, int64_t count, uint32_t number) {
     const uint64_t key = (uint64_t)left << 32 | right;
-    if (!t->pairs || 2 * t->n_pairs > t->pair_mask) grow_pairs(t);
-    if (t->failed) return;
-    pair *p = pair_slot(t, key);
-    if (p->key != key) { *p = (pair){.key = key}; t->n_pairs++; }
+    pair *p = find_pair(t, key);
+    if (!p && !(p = new_pair(t, key))) { t->failed = true; return; }
     p->count += count;
     if (count < 0 || (p->n && p->word[p->n - 1] == number)) return;
-    if (p->n == p->room) {
-        const uint32_t room = 2 * p->room + 4;
-        uint32_t *list = realloc(p->word, room * sizeof *list);
-        if (!list) { t->failed = true; return; }
-        p->word = list;
-        p->room = room;
-    }
-    p->word[p->n++] = number;
+    if (cr_grow(&p->word, p->n + 1, &p->room, sizeof *p->word)) p->word[p->n++] = number;
+    else t->failed = true;
 }
 
 /* ---- the heap: the largest count, then the smallest key ---- */
 static bool before(entry a, entry b) { return a.count != b.count ? a.count > b.count : a.key < b.key; }
 
 static void push(trainer *t, entry e) {
-    if (t->n_heap == t->heap_room) {
-        t->heap_room = 2 * t->heap_room + 1024;
-        t->heap = grown(t, t->heap, t->heap_room * sizeof *t->heap);
-        if (t->failed) return;
-    }
-    size_t i = t->n_heap++;
+    if (!cr_grow(&t->heap, t->n_heap + 1, &t->heap_room, sizeof *t->heap)) { t->failed = true; return; }
+    int64_t i = t->n_heap++;
     for (; i && before(e, t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = e;
 }
 
 static entry pop(trainer *t) {
     const entry top = t->heap[0], last = t->heap[--t->n_heap];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < t->n_heap; i = child) {
+    int64_t i = 0;
+    for (int64_t child; (child = 2 * i + 1) < t->n_heap; i = child) {
         if (child + 1 < t->n_heap && before(t->heap[child + 1], t->heap[child])) child++;
         if (!before(t->heap[child], last)) break;
         t->heap[i] = t->heap[child];
@@ -183,11 +149,10 @@ static void make_symbols(trainer *t) {
         for (uint32_t k = 0; k + 1 < w->n; k++)
             add_pair(t, t->symbols[w->at + k], t->symbols[w->at + k + 1], w->count, i);
     }
-    for (uint64_t i = 0; !t->failed && t->pairs && i <= t->pair_mask; i++)
-        if (t->pairs[i].key != UINT64_MAX) {
-            t->pairs[i].queued = true;
-            push(t, (entry){t->pairs[i].count, t->pairs[i].key});
-        }
+    for (int64_t i = 0; !t->failed && i < t->n_pairs; i++) {
+        t->pairs[i].queued = true;
+        push(t, (entry){t->pairs[i].count, t->pairs[i].key});
+    }
 }
 
 /* Replaces left right by `made` in one word, from the left, and counts the pairs anew that change. */
@@ -216,26 +181,26 @@ static cr_status find_merges(trainer *t, uint32_t first_id, int64_t most, int64_
     if (!t->left || !t->right) t->failed = true;
     while (!t->failed && t->n_merges < most && t->n_heap) {
         entry e = pop(t);
-        pair *p = pair_slot(t, e.key);
+        pair *p = find_pair(t, e.key);
         if (p->count != e.count) { e.count = p->count; if (e.count > 0) push(t, e); continue; }
         if (e.count < 1 || e.count < least) break;
         const uint32_t left = (uint32_t)(e.key >> 32), right = (uint32_t)e.key, made = first_id + t->n_merges;
         uint32_t *list = p->word;
-        const uint32_t n = p->n;
+        const int64_t n = p->n;
         p->word = NULL;
         p->n = p->room = 0;
         t->left[t->n_merges] = left;
         t->right[t->n_merges++] = right;
-        for (uint32_t i = 0; i < n && !t->failed; i++) merge_word(t, list[i], left, right, made);
-        pair_slot(t, e.key)->count = 0;
+        for (int64_t i = 0; i < n && !t->failed; i++) merge_word(t, list[i], left, right, made);
+        find_pair(t, e.key)->count = 0;
         /* the new pairs are those with `made` */
-        for (uint32_t i = 0; i < n && !t->failed; i++) {
+        for (int64_t i = 0; i < n && !t->failed; i++) {
             const word *w = &t->words[list[i]];
             const uint32_t *s = t->symbols + w->at;
             for (uint32_t k = 0; k + 1 < w->n; k++) {
                 if (s[k] != made && s[k + 1] != made) continue;
-                pair *q = pair_slot(t, (uint64_t)s[k] << 32 | s[k + 1]);
-                if (q->queued || q->key == UINT64_MAX) continue;
+                pair *q = find_pair(t, (uint64_t)s[k] << 32 | s[k + 1]);
+                if (!q || q->queued) continue;
                 q->queued = true;
                 push(t, (entry){q->count, q->key});
             }
@@ -329,7 +294,7 @@ static cr_status check(const char *text, size_t bytes, const cr_bpe_training *o)
 
 cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bpe_training *o) {
     if (check(text, bytes, o)) return NULL;
-    trainer t = {.text = text, .mask = (1 << 15) - 1};
+    trainer t = {.text = text};
     const uint32_t first_id = (uint32_t)o->n_special + 256;
     uint32_t id = (uint32_t)o->n_special;
     for (uint32_t code = 0; code < 0x200; code++)
@@ -340,10 +305,11 @@ cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bp
     cr_out json = {0};
     if (status == CR_OK && t.failed) status = cr_fail(CR_NO_MEMORY, op, "no memory to train on %zu bytes", bytes);
     if (status == CR_OK) status = write_json(&t, o, first_id, &json);
-    for (uint64_t i = 0; t.pairs && i <= t.pair_mask; i++) free(t.pairs[i].word);
+    for (int64_t i = 0; i < t.n_pairs; i++) free(t.pairs[i].word);
+    cr_table_free(&t.pair_numbers);
     free(t.pairs);
     free(t.words);
-    free(t.slots);
+    cr_table_free(&t.word_numbers);
     free(t.symbols);
     free(t.heap);
     free(t.left);

@@ -70,39 +70,33 @@ static void put(cr_out *out, uint32_t c) {
 }
 
 /* ---- a run: a starter with all that follows it up to the next one; composition may reach back to the starter only */
-typedef struct run { uint32_t *code; uint8_t *ccc; size_t n, room; bool failed; } run;
+typedef struct character { uint32_t code; uint8_t ccc; } character;
+typedef struct run { character *at; int64_t n, room; bool failed; } run;
 
 static void push(run *r, uint32_t c) {
-    if (r->n == r->room) {
-        const size_t room = 2 * r->room + 32;
-        uint32_t *code = realloc(r->code, room * sizeof *code);
-        if (code) r->code = code;
-        uint8_t *ccc = realloc(r->ccc, room);
-        if (ccc) r->ccc = ccc;
-        if (!code || !ccc) { r->failed = true; return; }
-        r->room = room;
-    }
-    r->code[r->n] = c;
-    r->ccc[r->n++] = class_of(c);
+    if (cr_grow(&r->at, r->n + 1, &r->room, sizeof *r->at)) r->at[r->n++] = (character){c, class_of(c)};
+    else r->failed = true;
 }
 
-/* Sorts code[from, to) by class; stable, and linear however long the run is. */
-static void sort_by_class(run *r, size_t from, size_t to) {
-    size_t place[257] = {0};
-    uint32_t *sorted = malloc((to - from) * sizeof *sorted);
+/* Sorts at[from, to) by class; stable, and linear however long the run is. */
+static void sort_by_class(run *r, int64_t from, int64_t to) {
+    int64_t start[257] = {0};
+    const size_t bytes = (size_t)(to - from) * sizeof *r->at;
+    character *sorted = malloc(bytes);
     if (!sorted) { r->failed = true; return; }
-    for (size_t i = from; i < to; i++) place[r->ccc[i] + 1]++;
-    for (int k = 0; k < 256; k++) place[k + 1] += place[k];
-    for (size_t i = from; i < to; i++) sorted[place[r->ccc[i]]++] = r->code[i];
-    for (size_t i = from; i < to; i++) r->code[i] = sorted[i - from], r->ccc[i] = class_of(r->code[i]);
+    for (int64_t i = from; i < to; i++) start[r->at[i].ccc + 1]++;
+    for (int k = 0; k < 256; k++) start[k + 1] += start[k];
+    for (int64_t i = from; i < to; i++) sorted[start[r->at[i].ccc]++] = r->at[i];
+    memcpy(r->at + from, sorted, bytes);
     free(sorted);
 }
 
 /* The canonical order: marks between two starters by their class. */
 static void reorder(run *r) {
-    for (size_t from = 0, to; from < r->n; from = to + 1) {
+    for (int64_t from = 0, to; from < r->n; from = to + 1) {
         bool sorted = true;
-        for (to = from; to < r->n && r->ccc[to]; to++) sorted &= to == from || r->ccc[to - 1] <= r->ccc[to];
+        for (to = from; to < r->n && r->at[to].ccc; to++)
+            sorted &= to == from || r->at[to - 1].ccc <= r->at[to].ccc;
         if (!sorted) sort_by_class(r, from, to);
     }
 }
@@ -122,19 +116,17 @@ static void decompose(run *r, uint32_t c, bool compatible) {
 }
 
 static void compose(run *r) {
-    size_t starter = SIZE_MAX, kept = 0;
+    int64_t starter = -1, kept = 0;
     int before = -1;                                /* class of the last character that was kept after the starter */
-    for (size_t i = 0; i < r->n; i++) {
-        const uint32_t c = r->code[i];
-        const uint8_t ccc = r->ccc[i];
-        const uint32_t one = starter != SIZE_MAX && (before < 0 || (before < ccc && before))
-                                 ? composed(r->code[starter], c)
+    for (int64_t i = 0; i < r->n; i++) {
+        const character c = r->at[i];
+        const uint32_t one = starter >= 0 && (before < 0 || (before < c.ccc && before))
+                                 ? composed(r->at[starter].code, c.code)
                                  : 0;
-        if (one) { r->code[starter] = one; continue; }
-        if (!ccc) starter = kept, before = -1;
-        else before = ccc;
-        r->code[kept] = c;
-        r->ccc[kept++] = ccc;
+        if (one) { r->at[starter].code = one; continue; }
+        if (!c.ccc) starter = kept, before = -1;
+        else before = c.ccc;
+        r->at[kept++] = c;
     }
     r->n = kept;
 }
@@ -163,11 +155,10 @@ void cr_unicode_normalize(cr_form form, const char *s, size_t n, cr_out *out) {
         }
         reorder(&r);
         if (composes) compose(&r);
-        for (size_t i = 0; i < r.n; i++) put(out, r.code[i]);
+        for (int64_t i = 0; i < r.n; i++) put(out, r.at[i].code);
     }
     out->failed |= r.failed;
-    free(r.code);
-    free(r.ccc);
+    free(r.at);
 }
 
 void cr_unicode_lower(const char *s, size_t n, cr_out *out) {

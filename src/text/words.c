@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/table.h"
 #include "pipeline.h"
 
 bool cr_ids_reserve(cr_ids *ids, int64_t more) {
@@ -24,20 +25,6 @@ bool cr_ids_append(cr_ids *ids, const uint32_t *from, int64_t n) {
 }
 
 /* ---- words ---- */
-static uint64_t load8(const char *s) {
-    uint64_t v;
-    memcpy(&v, s, sizeof v);
-    return v;
-}
-
-uint64_t cr_hash_bytes(const char *s, size_t n) {
-    uint64_t h = 0x9e3779b97f4a7c15u ^ n;
-    for (; n >= 8; s += 8, n -= 8) h = (h ^ load8(s)) * 0xbf58476d1ce4e5b9u, h ^= h >> 29;
-    for (; n; s++, n--) h = (h ^ (unsigned char)*s) * 0x94d049bb133111ebu;
-    h = (h ^ h >> 32) * 0x94d049bb133111ebu;
-    return h ^ h >> 31;
-}
-
 bool cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes) {
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)count) slots *= 2;

@@ -381,7 +381,7 @@ int cr_value_inputs(const cr_value *v, cr_value *in[2], double *exponent) {
 cr_status cr_value_set_label(cr_value *v, const char *label) {
     if (!is_ours(v, "set_label")) return cr_error_status();
     char *copy = label ? malloc(strlen(label) + 1) : NULL;
-    if (label && !copy) return cr_fail(CR_NO_MEMORY, "set_label", "out of memory");
+    if (label && !copy) return cr_no_memory("set_label");
     if (copy) strcpy(copy, label);
     char *before = v->label;
     v->label = copy;

@@ -47,19 +47,13 @@ def problems(out: Path, status: int, seconds: float) -> list[str]:
     titles = dict(
         re.findall(r'^    "(\w+)": "(.+)",$', (ROOT / "bench/parts/cuda.py").read_text().split("\n}")[0], re.MULTILINE)
     )
-    bench = (found["bench"] or {}).get("cuda", {"rows": [], "left_out": ["all"]})
-    measured = {row["part"] for row in bench["rows"]}
+    rows = (found["bench"] or {}).get("cuda", {"rows": []})["rows"]
+    measured = {row.get("group") for row in rows}
     text = (out / "report.md").read_text()
     wrong += [
-        f"no table of {part}" for part, title in titles.items() if part not in measured or f"| {title} |" not in text
+        f"no table of {part}" for part, title in titles.items() if title not in measured or f"| {title} |" not in text
     ]
-    wrong += [f"left out: {name}" for name in bench["left_out"]]
-    wrong += [
-        f"{row['part']}, {row['name']}, {row['dtype']}, {column}: {answer}"
-        for row in bench["rows"]
-        for column, answer in row["columns"].items()
-        if not isinstance(answer, dict)
-    ]
+    wrong += [f"{row['what']}, {column}: {why}" for row in rows for column, why in row.get("missing", {}).items()]
     if len(titles) < 7:
         wrong.append(f"only {len(titles)} titles of parts were found")
     if "gpu_check/report.md" not in tarfile.open(archive).getnames():

@@ -121,9 +121,10 @@ def main() -> None:
     sys.argv = sys.argv[1:]
     path = Path(sys.argv[0]).resolve()
     if path.parent.name == "torch":
-        from chainrule.torch.__main__ import prepare, run_script
+        from chainrule.torch import install
+        from chainrule.torch.__main__ import run_script
 
-        prepare()
+        install()
         run_script(str(path))
     else:
         sys.path[0] = str(path.parent)

@@ -25,7 +25,12 @@ sys.path.insert(0, str(BUILD / "python"))
 
 # The same examples in every run but those of all that there is; nothing depends on how fast the machine is.
 settings.register_profile(
-    "quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "full",
@@ -47,6 +52,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     stats = terminalreporter.stats
+    seconds: Counter[str] = Counter()
+    for report in (report for reports in stats.values() for report in reports if hasattr(report, "duration")):
+        seconds[Path(report.nodeid.split("::")[0]).name] += report.duration
+    for file, spent in seconds.items():
+        terminalreporter.write_line(f"seconds {file} {spent:.1f}")
     for report in stats.get("skipped", []):
         where, _, why = (
             report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))

@@ -33,7 +33,7 @@ CONSTANT = set(
     is_floating_point is_grad_enabled is_tensor isclose isfinite
     isin isinf isnan isneginf isposinf item le less less_equal linspace log_normal logical_and
     logical_not logical_or logical_xor long lt manual_seed multinomial ne
-    gcd lcm new_empty new_full new_ones new_tensor new_zeros nextafter nonzero normal not_equal numel
+    gcd lcm new_empty new_full new_ones new_tensor new_zeros nextafter nonzero normal not_equal nelement numel
     one_hot ones ones_like promote_types rand rand_like
     randint randint_like randn randn_like random randperm requires_grad result_type searchsorted
     short signbit size storage_offset stride tensor tolist uniform

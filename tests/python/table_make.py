@@ -229,7 +229,7 @@ row(
     listed(call(7), call(0), call(-1), call(2**63), call(2**64 - 1), call("7"), call(), call(None), call(1.5)),
 )
 row(
-    "numel is_floating_point is_contiguous element_size dim",
+    "numel nelement is_floating_point is_contiguous element_size dim",
     listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)]),
 )
 row("is_tensor", listed(call(X((3,))), call(1), call([1]), call(None), call()))

@@ -58,7 +58,7 @@ def test_backward_options() -> None:
     assert x.grad is not None and x.grad.tolist() == [200.0]
     with pytest.raises(RuntimeError, match="retain_graph"):
         y.backward()
-    with pytest.raises(RuntimeError, match="cotangent"):
+    with pytest.raises(RuntimeError, match="needs `gradient`"):
         (leaf(1.0, 2.0) * 2).backward()
     with pytest.raises(RuntimeError, match="does not depend"):
         cr.ones(1).backward()
@@ -535,3 +535,19 @@ def test_a_node_frees_a_long_chain_without_recursion() -> None:
     del y
     assert node.next_functions[0][0].name() == "MulBackward0"
     del node
+
+
+def test_messages_name_the_argument() -> None:
+    """Of backward() it is `gradient`, of grad() `grad_outputs`."""
+    x = cr.randn(3, 4, requires_grad=True)
+    y = x * 2
+    calls: list[tuple[Any, str]] = [
+        (y.backward, r"^\[backward\] a result of shape \(3, 4\) needs `gradient`: only one element has a default$"),
+        (lambda: cr.autograd.backward([y]), "needs `gradient`"),
+        (lambda: y.backward(cr.ones(2)), r"`gradient` is float32 \(2,\) on cpu, the result float32 \(3, 4\) on cpu$"),
+        (lambda: cr.autograd.grad(y, x), r"a result of shape \(3, 4\) needs `grad_outputs`"),
+        (lambda: cr.autograd.grad(y, x, cr.ones(2)), r"`grad_outputs` is float32 \(2,\)"),
+    ]
+    for call, message in calls:
+        with pytest.raises(RuntimeError, match=message):
+            call()

@@ -243,3 +243,12 @@ def test_flags_are_bools(call: Callable[[cr.Tensor, Any], Any], flag: Any) -> No
     call(x, True)
     with pytest.raises(TypeError, match="must be bool, not"):
         call(x, flag)
+
+
+def test_sizes_in_place_of_data() -> None:
+    """Tensor(3, 4) says what makes a tensor of that shape; Tensor(3) is a number."""
+    for sizes in ((3, 4), (2, 3, 4), (0, 5, 1, 2)):
+        text = ", ".join(map(str, sizes))
+        with pytest.raises(TypeError, match=rf"not the sizes \({text}\): chainrule.empty\({text}\) or chainrule.zeros"):
+            cr.Tensor(*sizes)
+    assert cr.Tensor(3).item() == 3 and cr.Tensor([3], "cpu").tolist() == [3] and cr.Tensor(3, device="cpu").shape == ()

@@ -1180,7 +1180,7 @@ def test_finalizers_of_a_collection_are_no_part_of_the_step() -> None:
     f(cr.ones(3))
     Kept()
     f(cr.ones(3))
-    assert len(ran) == 1 and not f._compiled.lacks()  # type: ignore[attr-defined]
+    assert len(ran) == 1 and not f._compiled.lacks()
 
 
 class Lies(list):  # type: ignore[type-arg]

@@ -1919,5 +1919,5 @@ def test_a_cache_that_was_filled_before() -> None:
     here = 1.0
     of_cell.cache_clear()
     assert f(cr.tensor([1.0])).tolist() == [13]
-    assert not f._compiled.lacks()  # type: ignore[attr-defined]
+    assert not f._compiled.lacks()
     cached_scale = 1.0

@@ -325,6 +325,9 @@ def test_the_program_draws_the_same(tmp_path: Path) -> None:
     assert "vocabulary of 300" in program(*greedy, "--draft", tmp_path / "wide", code=1).stderr.decode()
 
 
+HI = {"role": "user", "content": "hi"}
+
+
 def chat_model(tmp_path: Path, context: int = 200) -> Path:
     """It answers "ok" and an end, whatever is said: the logits depend on the last token's embedding alone."""
     V = 256
@@ -362,8 +365,12 @@ def test_chat(tmp_path: Path) -> None:
     assert b"2 messages are forgotten" in done.stderr and b"the message has" in done.stderr
     assert b"only /reset and /exit" in program(*chat, input=b"/what\n").stderr
     assert b"--template chatml" in program("chat", "--model", at, input=b"", code=1).stderr
-    (at / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ '<|im_start|>' }}"}))
-    assert program("chat", "--model", at, "--temperature", 0, input=b"hi\n").stdout == b"ok!\n"
+    (at / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHATML}))
+    done = program("chat", "--model", at, "--temperature", 0, input=b"hi\n")
+    assert (done.stdout, done.stderr) == (b"ok!\n", b"")
+    (at / "t.jinja").write_text("{{ raise_exception('not ' + messages[-1].content) }}")
+    asked = program("chat", "--model", at, "--template", at / "t.jinja", input=b"hi\n", code=1)
+    assert b"not hi" in asked.stderr
     assert b"--model is needed" in program("chat", code=2).stderr
 
 
@@ -430,6 +437,109 @@ def test_beams_of_transformers(kind: str, tmp_path: Path) -> None:
         wanted = generate(eos_token_id=stop or None, **options)
         made = model.generate(PROMPT, 12, stop=stop, **options)
         assert made == wanted, (options, stop)
+
+
+@needs_program
+def test_asked_as_it_was_trained(tmp_path: Path) -> None:
+    """generate puts the tokens around a prompt, reads special tokens in it, and ends at the model's end tokens; chat
+    uses the folder's template with its default system message; Python does the same."""
+    names = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"]
+    Tokenizer.train_bpe(b"one two three " * 20, 270, special_tokens=names).save(tmp_path / "trained.json")
+    trained = json.loads((tmp_path / "trained.json").read_text())
+    around = {"single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}
+    special = {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}
+    trained["post_processor"] = {"type": "TemplateProcessing", **around, "pair": [], "special_tokens": special}
+    model = small("llama", vocabulary=Tokenizer.from_file(tmp_path / "trained.json").__len__(), context=128)
+    at = folder(model, tmp_path / "m")
+    (at / "tokenizer.json").write_text(json.dumps(trained))
+    system = "{{ '<|im_start|>system\\nBe kind.<|im_end|>\\n' }}" + CHATML
+    (at / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "chat_template": system}))
+    t = Tokenizer.from_pretrained(at)
+    greedy = ["--model", at, "--temperature", 0, "--tokens", 16]
+
+    prompt = "<|im_start|>one<|im_end|>"
+    ids = t.encode(prompt, allowed_special="all", add_special_tokens=True)
+    assert ids[:2] == [0, 2] and ids[-1] == 3
+    made = list(model.generate(ids, 16, 0.0))
+    assert program("generate", *greedy, "--prompt", prompt).stdout == t.decode_bytes([*ids[1:], *made]) + b"\n"
+    at_end = next(i for i in range(3, 16) if made[i] not in made[:i])
+    (at / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, made[at_end]]}))
+    ended = t.decode_bytes([*ids[1:], *made[:at_end]])
+    assert program("generate", *greedy, "--prompt", prompt).stdout == ended + b"\n"
+    again = type(model).from_pretrained(at)
+    assert again.ends == (1, made[at_end]) and list(again.generate(ids, 16, 0.0)) == made[: at_end + 1]
+    assert list(again.generate(ids, 16, 0.0, stop=())) == made
+
+    two = [{"role": "user", "content": "two"}]
+    asked: Any = t.apply_chat_template(two, add_generation_prompt=True)
+    assert t.decode(asked).startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\ntwo")
+    assert 0 not in asked  # the template writes no <s>
+
+    def answer(asked: Any) -> bytes:
+        ends = (*again.ends, 3)  # and <|im_end|>, which the template puts behind an answer
+        said = list(again.generate(asked, 16, 0.0, stop=ends))
+        return t.decode_bytes(said[:-1] if said[-1] in ends else said) + b"\n"
+
+    assert program("chat", *greedy, input=b"two\n").stdout == answer(asked)
+    (at / "tokenizer_config.json").unlink()
+    for name, form in (("chatml", None), ("mistral", "mistral")):  # no template: by the tokens, or as the option says
+        words = ["--template", form] if form else []
+        done = program("chat", *greedy, *words, input=b"two\n")
+        assert (b"no template: chatml, by its special tokens" in done.stderr) == (form is None)
+        asked = t.apply_chat_template(two, chat_template=name, add_generation_prompt=True)
+        assert done.stdout == answer(asked)
+
+
+@needs_program
+def test_the_template_ends_an_answer(tmp_path: Path) -> None:
+    """The special token that a template puts behind an answer ends one, and no other text; a tokenizer that puts an end
+    token behind a text gives it to a completion once."""
+    names = ["</s>", "<s>"]
+    Tokenizer.train_bpe(b"one two three " * 20, 270, special_tokens=names).save(tmp_path / "trained.json")
+    trained = json.loads((tmp_path / "trained.json").read_text())
+    around = {"single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]}
+    special = {"</s>": {"id": "</s>", "ids": [0], "tokens": ["</s>"]}}
+    trained["post_processor"] = {"type": "TemplateProcessing", **around, "pair": [], "special_tokens": special}
+    plain = Tokenizer.from_file(tmp_path / "trained.json")
+    model = small("llama", vocabulary=len(plain), context=128)
+    model.pretrained = {"eos_token_id": 0}
+    at = folder(model, tmp_path / "m")
+    made = list(model.generate(plain.encode("two"), 16, 0.0, stop=()))
+    end = next(i for i in range(2, 16) if made[i] not in made[:i])
+    (name,) = (word for word, id in trained["model"]["vocab"].items() if id == made[end])
+    trained["added_tokens"].append({"id": made[end], "content": name, "special": True})
+    (at / "tokenizer.json").write_text(json.dumps(trained))
+    ends = "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}{{ END }}{% endif %}{% endfor %}"
+    (at / "chat_template.jinja").write_text(ends.replace("END", json.dumps(name)))
+    t = Tokenizer.from_pretrained(at)
+    assert t._chat().said.ends == (0,) and t._chat().said.answer_ends == (0, made[end])
+    greedy = ["--model", at, "--temperature", 0, "--tokens", 16]
+    assert program("chat", *greedy, input=b"two\n").stdout == t.decode_bytes(made[:end]) + b"\n"
+
+    data = tmp_path / "d.jsonl"
+    data.write_text(json.dumps({"prompt": "one", "completion": " two"}))
+    found = json.loads(program("eval", "--model", at, "--data", data, "--json").stdout)
+    assert found["tokens"] == len(t.encode(" two")) + 1 == cr.models.evaluate(model, t, data)["tokens"]
+
+
+@needs_program
+def test_finetune_and_eval_say_how_they_ask(tmp_path: Path) -> None:
+    """Once; the adapter's folder has the template that --template chose, and chat takes it from there."""
+    at, data = chat_model(tmp_path), tmp_path / "c.jsonl"
+    data.write_text(json.dumps({"messages": [HI, {"role": "assistant", "content": "ok!"}]}))
+    said = program("eval", "--model", at, "--data", data, code=1).stderr
+    assert b"c.jsonl line 1: the model has no chat template" in said and b"--template chatml" in said
+    shown = program("eval", "--model", at, "--data", data, "--template", "chatml").stdout
+    assert shown.count(b"chats   template chatml, by the option\ntokens  end 36\n") == 1, shown
+    assert json.loads(program(*"eval --template chatml --json --model".split(), at, "--data", data).stdout)["loss"] > 0
+    words = ["--lora", 2, "--steps", 2, "--validation", data, "--template", "chatml", "--out", tmp_path / "a"]
+    done = program("finetune", "--model", at, "--data", data, *words)
+    assert done.stdout.count(b"chats   template chatml, by the option\n") == 1
+    text = (tmp_path / "a" / "chat_template.jinja").read_text()
+    asked = Tokenizer.bytes().apply_chat_template([HI], tokenize=False, chat_template=text)
+    assert asked == "<|im_start|>user\nhi<|im_end|>\n"
+    done = program("chat", "--model", at, "--adapter", tmp_path / "a", "--temperature", 0, input=b"hi\n")
+    assert done.stdout and not done.stderr
 
 
 # ---- chat templates ----
@@ -532,7 +642,6 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
         (plain, ["hi"], {"chat_template": "chatml"}, "message 0 must be a dict"),
         (plain, [{"role": "tool", "content": ""}], {"chat_template": "chatml"}, "not 'tool'"),
         (plain, [{"role": "user", "content": ["x"]}], {"chat_template": "chatml"}, "must be a str"),
-        (plain, [{"role": "user", "content": "a\0"}], {"chat_template": "chatml"}, "holds a NUL"),
         (plain, [{"role": "assistant", "content": ""}], {"chat_template": "llama2"}, "take turns"),
     ]
     evil = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
@@ -563,7 +672,7 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "d" / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}")
     assert several.apply_chat_template(hi, tokenize=False) == "<s>hi</s>"
     (tmp_path / "c" / "tokenizer_config.json").write_text("{")
-    with pytest.raises(ValueError, match="is not JSON"):
+    with pytest.raises(OSError, match="is not valid JSON"):
         Tokenizer.from_pretrained(tmp_path / "c").apply_chat_template(hi)
 
 

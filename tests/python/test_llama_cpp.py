@@ -212,7 +212,6 @@ def test_what_llama_cpp_lacks_is_refused(tmp_path: Path) -> None:
 def test_the_program_needs_only_the_file(tmp_path: Path) -> None:
     """generate, serve and import of a GGUF file that no tokenizer is beside of."""
     from chainrule.serve.__main__ import load
-    from chainrule.serve.app import stop_tokens
 
     (tmp_path / "only").mkdir()
     path, tokenizer = tmp_path / "only" / "m.gguf", sentencepiece(tmp_path)
@@ -228,12 +227,23 @@ def test_the_program_needs_only_the_file(tmp_path: Path) -> None:
     assert texts[0] and texts[0] == texts[1] == texts[2]
     model, read, where = load(str(path), dtype=None, device="cpu")
     assert model.config.vocabulary == 600 and where == str(path)
-    assert read.encode("the hat") == tokenizer.encode("the hat") and stop_tokens(where, read) == {2}
+    assert read.encode("the hat") == tokenizer.encode("the hat") and read._chat().said.ends == (2,)
     assert (tmp_path / "folder" / "chat_template.jinja").read_text() == "{{ messages }}"
     assert json.loads((tmp_path / "folder" / "generation_config.json").read_text()) == {
         "bos_token_id": 1,
         "eos_token_id": 2,
     }
+
+
+def test_end_tokens_of_a_file(tmp_path: Path) -> None:
+    """eos, eot and eom, and the special tokens that llama.cpp takes for ends by their names."""
+    names = ["<s>", "</s>", "<|im_end|>", "<end_of_turn>", "<x>"]
+    tokenizer = Tokenizer.train_bpe(TEXT, 400, special_tokens=names)
+    said = {"bos_token_id": 0, "eos_token_id": 1, "eot_token_id": 4}
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in said.items()}
+    made("llama").save_gguf(tmp_path / "m.gguf", "f32", metadata=metadata, tokenizer=tokenizer)
+    assert Tokenizer.from_file(tmp_path / "m.gguf")._chat().said.ends == (1, 4, 2, 3)
+    assert models.from_pretrained(tmp_path / "m.gguf").ends == (1, 4)
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")

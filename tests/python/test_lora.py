@@ -333,7 +333,7 @@ def test_what_counts(chatty: Tokenizer, tmp_path: Path) -> None:
     path = lines(
         tmp_path / "a.jsonl",
         {"messages": CHAT},
-        {"prompt": "one <|im_end|>", "completion": " two"},
+        {"prompt": "one <|im_end|>", "completion": " two"},  # a token, as in transformers
         {"text": "three four"},
         "\n",
         {"question": "one two", "choices": ["three", "four"], "answer": "B"},
@@ -348,12 +348,14 @@ def test_what_counts(chatty: Tokenizer, tmp_path: Path) -> None:
     )
     assert sum(t == chatty.token_to_id("<|im_start|>") for t in chat.tokens) == 5
     assert counted(chatty, completion) == " two<|endoftext|>"
-    assert chatty.token_to_id("<|im_end|>") not in completion.tokens  # plain text there
+    assert chatty.token_to_id("<|im_end|>") in completion.tokens
     assert counted(chatty, text) == "three four<|endoftext|>"
     assert counted(chatty, question.choices[0]) == " three"
     plain = Tokenizer.bytes()
-    sample = read_samples(lines(tmp_path / "b.jsonl", {"messages": CHAT}), plain, 200, eos=0)[0]
-    assert isinstance(sample, Sample) and counted(plain, sample) == " three\n five six\n\0"
+    with pytest.raises(ValueError, match=r"b.jsonl line 1: .*no chat_template: give one, or the name of one: chatml"):
+        read_samples(lines(tmp_path / "b.jsonl", {"messages": CHAT}), plain, 200, eos=0)
+    sample = read_samples(tmp_path / "b.jsonl", plain, 400, eos=0, chat_template="chatml")[0]
+    assert isinstance(sample, Sample) and counted(plain, sample) == "three<|im_end|>five six<|im_end|>"
     (tmp_path / "t.txt").write_text("abcdefghij")
     windows = read_samples(tmp_path / "t.txt", plain, 4)
     assert [plain.decode(w.tokens) for w in windows if isinstance(w, Sample)] == ["abcde", "efghi", "ij"]

@@ -516,7 +516,7 @@ def test_weights_and_tokens_of_the_program(text: Path, tmp_path: Path) -> None:
         tmp_path,
         *sizes,
         "--lr",
-        0,
+        1e-30,
         "--steps",
         1,
         "--warmup",
@@ -531,7 +531,7 @@ def test_weights_and_tokens_of_the_program(text: Path, tmp_path: Path) -> None:
     loaded = GPT.load(tmp_path)
     fresh = GPT(*loaded.config, generator=seeded(11))
     for (name, p), q in zip(loaded.named_parameters(), fresh.parameters(), strict=True):
-        assert off(p.detach(), q.detach()) == 0, name
+        assert off(p.detach(), q.detach()) < 1e-25, name
     letters = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["characters"]
     said = chainrule(
         "generate",

@@ -20,6 +20,7 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule.data import Tokenizer
+from chainrule.data.chat import Chat
 from chainrule.models import Llama
 from chainrule.models.batch import Engine
 from conftest import BUILD, FULL
@@ -28,7 +29,7 @@ h11 = pytest.importorskip("h11", reason="h11 is not installed (tools/requirement
 
 from chainrule.serve.__main__ import main  # noqa: E402
 from chainrule.serve.answer import Choice, Piece  # noqa: E402
-from chainrule.serve.app import App, stop_tokens  # noqa: E402
+from chainrule.serve.app import App  # noqa: E402
 from chainrule.serve.asked import Problem, chat, completion  # noqa: E402
 from chainrule.serve.connection import Call, Gone, Limits, Server  # noqa: E402
 
@@ -61,7 +62,7 @@ class Running:
             return step(group)
 
         self.engine._forward = gated  # type: ignore[method-assign]
-        self.app = App(self.engine, TOKENIZER, "tiny", **options)
+        self.app = App(self.engine, TOKENIZER, "tiny", **{"chat_template": "chatml", **options})
         self.server = Server(self.app.handle, self.app.refuse, limits or Limits())
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
@@ -324,10 +325,10 @@ def test_tokens_that_end(model: Any, starts: Any, tmp_path: Path) -> None:
     """eos_token_id and eos_token of a folder's files end an answer, and are not shown."""
     (tmp_path / "config.json").write_text('{"eos_token_id": 5}')
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [6, 7, "x"]}')
-    assert stop_tokens(str(tmp_path), TOKENIZER) == {5, 6, 7}
+    assert set(Chat(str(tmp_path), TOKENIZER._source).said.ends) == {5, 6, 7}
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(ValueError, match="not a JSON object"):
-        stop_tokens(str(tmp_path), TOKENIZER)
+    with pytest.raises(OSError, match="not a JSON object"):
+        Chat(str(tmp_path), TOKENIZER._source)
     made = model.generate([*b"end"], 12, 0.0)
     at = next(i for i in range(2, 12) if made[i] not in made[:i])
     said = starts(stop=frozenset([made[at]])).post("completions", prompt="end", max_tokens=12, temperature=0)
@@ -776,6 +777,7 @@ def test_the_command(command: list[str], folder: Path, model: Any) -> None:
     """Starts, says where it is, answers, and ends well at a signal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     words = [*command, "--model", str(folder), "--port", "0", "--threads", "1", "--max-concurrent", "1", "--queue", "2"]
+    words += ["--template", "chatml"]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PATH": path}
     ) as process:
@@ -835,7 +837,9 @@ def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch
     monkeypatch.delenv("CHAINRULE_API_KEY")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, said = run(*model, "--port", str(taken.getsockname()[1]))
-        assert code == 1 and said.startswith("chainrule serve: cannot listen at 127.0.0.1:")
+        first, second, _ = said.split("\n")
+        assert first == "chainrule serve: the model has no chat template: chats are in ChatML (--template)"
+        assert code == 1 and second.startswith("chainrule serve: cannot listen at 127.0.0.1:")
     (folder / "generation_config.json").write_text("[")
     assert run(*model)[0] == 1
     (folder / "generation_config.json").unlink()

@@ -58,6 +58,25 @@ VALUE = {
     "{{ 'x' if false }}{{ e or s and i }}": "3",
     "{% for x in range(9) %}{% if x == 1 %}{% continue %}{% elif x == 4 %}{% break %}{% endif %}"
     "{{ x }}{% endfor %}": "023",
+    # a name that a frame sets before it reads it is undefined in frames inside until then
+    "{% for x in [1] %}{% for y in [1] %}{{ i }}{% endfor %}{% set i = 7 %}{% for y in [1] %}{{ i }}{% endfor %}"
+    "{% endfor %}": "7",
+    "{% for x in [1, 2] %}{% for y in [1] %}{{ i is defined }}{% endfor %}{% set i = 7 %}{{ i }}{% endfor %}{{ i }}": (
+        "True7True73"
+    ),
+    "{% macro f() %}{% for y in [1] %}{{ i is defined }}{% endfor %}{% set i = 7 %}{% endmacro %}{{ f() }}": "False",
+    "{% for x in [1] %}{% if t %}{% set i = 7 %}{% endif %}{{ i }}{% endfor %}{{ i }}": "73",
+    "{% for x in [1, 2] %}{% if x == 2 %}{% set i = 7 %}{% endif %}{{ i }}{% endfor %}{{ i }}": "373",
+    # `if` has no frame: what it sets stays
+    "{% if t %}{% set z = 1 %}{% endif %}{{ z }}{% if not t %}{% set z = 2 %}{% else %}{% set z = z + 4 %}{% endif %}"
+    "{{ z }}": "15",
+    "{{ l[::-1] }}{{ l[1::-1] }}{{ l[:0:-1] }}{{ l[-1:-3:-1] }}{{ l[9:-9:-2] }}{{ l[-9::-1] }}{{ 'abcd'[2:0:-1] }}"
+    "{{ 'abcd'[9:0:-2] }}": "[2, 1, 3][1, 3][2, 1][2, 1][2, 3][]cbdb",
+    "{{ e|default('d', true) }}{{ 0|default('d', true) }}{{ 0|default('d') }}{{ n|default('d') }}"
+    "{{ n|default('d', boolean=true) }}{{ s|default('d', true) }}{{ [] | d([1], true) }}": "dd0NonedHello World[1]",
+    "{{ 1 < 3 < 2 }}{{ 1 < 3 > 2 }}{{ 1 < 3 < 2 < 9 }}{{ 2 < 1 < undef.x }}{{ 1 in [1] == true }}": (
+        "FalseTrueFalseFalseFalse"
+    ),
 }
 
 

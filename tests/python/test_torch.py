@@ -475,3 +475,29 @@ def test_gradients_under_autocast_do_not_depend_on_the_place_of_backward(torch: 
             assert w.grad is not None and w.grad.dtype is torch.float32
             found.append(w.grad.tolist())
     assert all(g == found[0] for g in found)
+
+
+def test_install(tmp_path: Path) -> None:
+    """`import torch` is chainrule's from then on, also in processes that are spawned; refused after PyTorch's."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import chainrule.torch, multiprocessing\n"
+        "def work(queue):\n    import torch\n    queue.put(torch is chainrule.torch)\n"
+        "if __name__ == '__main__':\n"
+        "    chainrule.torch.install()\n"
+        "    chainrule.torch.install()\n"
+        "    import torch, torch.nn.functional as F\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    queue = context.Queue()\n"
+        "    context.Process(target=work, args=(queue,)).start()\n"
+        "    print(torch is chainrule.torch, queue.get(timeout=60), F.relu(torch.ones(2)))\n"
+    )
+    words = [sys.executable, str(program)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).resolve().parents[1])}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.stdout == "True True tensor([1., 1.])\n", done.stdout + done.stderr
+    (tmp_path / "torch.py").write_text("")
+    program.write_text("import torch, chainrule.torch\nchainrule.torch.install()\n")
+    refused = subprocess.run(words, env=environment, capture_output=True, text=True)
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith("RuntimeError: [install] PyTorch is imported already: ") and "torch.py; call" in last, last

@@ -231,6 +231,17 @@ def test_properties() -> None:
         a.weight = 1  # type: ignore[attr-defined]
 
 
+def test_label() -> None:
+    """As in micrograd's notebooks."""
+    a = Value(2.0, label="a")
+    assert a.label == "a" and Value(1.0, None, label="").label == "" and (a * 2).label == ""
+    assert ValueBatch([1.0, 2.0], label="batch").label == "batch"
+    with pytest.raises(TypeError, match="label must be str, not int"):
+        Value(2.0, label=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        Value(2.0, None, "a")  # type: ignore[call-arg]
+
+
 def test_backward_twice_adds_one_more_gradient() -> None:
     x = Value(3)
     h = x * x

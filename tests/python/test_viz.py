@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -387,3 +388,17 @@ def test_progress_shows_a_bar_to_a_terminal_alone(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "stderr", stderr)
         assert sum(cr.viz.progress(range(4), "training")) == 6
         assert ("training" in stderr.getvalue()) == watched
+
+
+def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    for package in ("graphviz", "matplotlib"):
+        monkeypatch.setitem(sys.modules, package, None)
+    model, labels = nn.Linear(2, 1), cr.tensor([0, 1, 0, 1, 0, 1])
+    draws: dict[str, Callable[[], Any]] = {
+        "graphviz": lambda: cr.viz.graph(Value(2.0) * 3),
+        "matplotlib": lambda: cr.viz.boundary(model, cr.randn(6, 2), labels),
+    }
+    for package, draw in draws.items():
+        with pytest.raises(ModuleNotFoundError, match=rf"^\[viz\] needs {package}: pip install chainrule\[viz\]$"):
+            draw()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import _core
@@ -17,7 +17,6 @@ from .text import Tokenizer
 __all__ = ["Packed", "Packing", "Question", "Sample", "pack", "read_samples"]
 
 IGNORED = -100  # a target that does not count, as in cross_entropy
-Render = Callable[[list[dict[str, str]], bool], str]
 
 
 class Sample(NamedTuple):
@@ -111,31 +110,33 @@ class Packing:
 class _Reader:
     """Turns texts into samples; a message names the file and the line."""
 
-    def __init__(self, tokenizer: Tokenizer, context: int, eos: int | None, truncate: bool, render: Render | None):
+    def __init__(self, tokenizer: Tokenizer, context: int, eos: int | None, truncate: bool, template: str | None):
         self.tokenizer, self.context, self.eos, self.truncate = tokenizer, context, eos, truncate
-        self.chat = render or template_of(tokenizer)
+        self.template = template
 
-    def sample(self, where: str, pieces: list[tuple[str, bool]], special: bool, end: bool) -> Sample:
-        """Pieces become tokens one by one, as they do when a model answers."""
-        tokens: list[int] = []
-        counts: list[bool] = []
-        for i, (text, count) in enumerate(pieces):
-            ids = self.tokenizer.encode(
-                text, allowed_special="all" if special else (), add_special_tokens=not special and i == 0
-            )
-            tokens += ids
-            counts += [count] * len(ids)
-        if end and self.eos is not None:
+    def sample(self, where: str, text: bytes, counts: tuple[int, ...], *, chat: bool, end: bool) -> Sample:
+        """The text becomes tokens as a whole; of an answer are those behind the tokens that the text up to it has too.
+        counts: bytes, from where to where tokens count."""
+        tokens, at = _core._tokenizer_encode_parts(self.tokenizer._source, text, True, not chat, counts)
+        flags = [False] * len(tokens)
+        for first, last in zip(at[::2], at[1::2], strict=True):
+            flags[first:last] = [True] * (last - first)
+        if end and self.eos is not None and tokens[-1:] != [self.eos]:
             tokens.append(self.eos)
-            counts.append(True)
+            flags.append(True)
         if len(tokens) > self.context + 1 and not self.truncate:
             raise ValueError(f"{where}: the sample has {len(tokens)} tokens, context {self.context} takes one more")
-        tokens, counts = tokens[: self.context + 1], counts[: self.context + 1]
-        if not any(counts[1:]):
+        tokens, flags = tokens[: self.context + 1], flags[: self.context + 1]
+        if not any(flags[1:]):
             raise ValueError(f"{where}: no token of the answer is within the context of {self.context}")
-        return Sample(tokens, counts)
+        return Sample(tokens, flags)
 
-    def messages(self, where: str, messages: Any) -> Sample:
+    def answer(self, where: str, asked: str, answer: str, end: bool) -> Sample:
+        text = (asked + answer).encode()
+        return self.sample(where, text, (len(asked.encode()), len(text)), chat=False, end=end)
+
+    def messages(self, where: str, line: dict[str, Any]) -> Sample:
+        messages = line["messages"]
         good = isinstance(messages, list) and messages
         for i, m in enumerate(messages if good else ()):
             if not isinstance(m, dict) or not isinstance(m.get("role"), str) or not isinstance(m.get("content"), str):
@@ -144,19 +145,12 @@ class _Reader:
                 raise ValueError(f"{where}: message {i + 1} is an empty answer")
         if not good or not any(m["role"] == "assistant" for m in messages):
             raise ValueError(f"{where}: no message has the role assistant: nothing to learn")
-        whole, at = self.chat(messages, False), 0
-        pieces: list[tuple[str, bool]] = []
-        for i, m in enumerate(messages):
-            if m["role"] == "assistant":
-                for ask in True, False:
-                    part = self.chat(messages[: i + (not ask)], ask)
-                    if len(part) < at or not whole.startswith(part):
-                        raise ValueError(f"{where}: the chat template changes earlier text at message {i + 1}")
-                    end = len(part) - (not ask and part.endswith(">\n"))  # the line break behind the end token
-                    pieces.append((whole[at:end], not ask))
-                    at = end
-        plain = self.chat is _plain
-        return self.sample(where, pieces, special=not plain, end=plain)
+        more = {key: value for key, value in line.items() if key != "messages"}
+        try:
+            text, counts = self.tokenizer._chat(self.template).answers(messages, more)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        return self.sample(where, text[: counts[-1]], counts, chat=True, end=False)
 
     def question(self, where: str, line: dict[str, Any]) -> Question:
         asked, choices, answer = self.text(where, line, "question"), line["choices"], line.get("answer")
@@ -171,7 +165,7 @@ class _Reader:
                 f'{where}: "answer" must be one of the choices, its letter, or its number from 0 to {len(choices) - 1}'
             )
         spaced = [choice if asked[-1] in " \n" or choice[0] == " " else " " + choice for choice in choices]
-        samples = [self.sample(where, [(asked, False), (choice, True)], special=False, end=False) for choice in spaced]
+        samples = [self.answer(where, asked, choice, end=False) for choice in spaced]
         return Question(samples, answer, [len(choice.encode()) for choice in spaced])
 
     @staticmethod
@@ -189,18 +183,18 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{where} is not valid JSON: {error}") from None
         if isinstance(line, dict) and "messages" in line:
-            return self.messages(where, line["messages"])
+            return self.messages(where, line)
         if isinstance(line, dict) and "prompt" in line:
-            pieces = [(self.text(where, line, "prompt"), False), (self.text(where, line, "completion"), True)]
-            return self.sample(where, pieces, special=False, end=True)
+            prompt, completion = self.text(where, line, "prompt"), self.text(where, line, "completion")
+            return self.answer(where, prompt, completion, end=True)
         if isinstance(line, dict) and "choices" in line:
             return self.question(where, line)
         if isinstance(line, dict) and "text" in line:
-            return self.sample(where, [(self.text(where, line, "text"), True)], special=False, end=True)
+            return self.answer(where, "", self.text(where, line, "text"), end=True)
         raise ValueError(f'{where}: needs "messages", "prompt" and "completion", "question" and "choices", or "text"')
 
     def windows(self, path: str, text: bytes) -> list[Sample]:
-        ids = self.tokenizer.encode(text)
+        ids = self.tokenizer.encode(text, allowed_special="all", add_special_tokens=True)
         if len(ids) < 2:
             raise ValueError(f"'{path}' has {len(ids)} tokens: nothing to predict")
         parts = [ids[at : at + self.context + 1] for at in range(0, len(ids) - 1, self.context)]
@@ -214,16 +208,17 @@ def read_samples(
     *,
     eos: int | None = None,
     truncate: bool = False,
-    render: Render | None = None,
+    chat_template: str | None = None,
 ) -> list[Sample | Question]:
     """The samples of files: of ``*.jsonl`` a line each, of other files windows of the context.
 
     A line is {"messages": [{"role", "content"}]}, of which the assistant's messages count; {"prompt",
     "completion"}, of which the completion counts; {"text"}, all of which counts; or a question, {"question",
     "choices", "answer"}. eos: the token that ends a completion or a text. truncate: cut longer samples.
-    render(messages, ask): the text of a chat, with ask up to the start of an answer; None: by the tokenizer.
+    chat_template: in place of the tokenizer's, as of ``Tokenizer.apply_chat_template``; it gets what else the line has,
+    such as tools. Special tokens by name in texts are special tokens.
     ValueError: a line that is no such sample, or one longer than the context; it names file and line."""
-    reader, found = _Reader(tokenizer, context, eos, truncate, render), list[Sample | Question]()
+    reader, found = _Reader(tokenizer, context, eos, truncate, chat_template), list[Sample | Question]()
     for path in [files] if isinstance(files, str | os.PathLike) else files:
         name = os.fspath(path)
         with open(path, "rb") as file:
@@ -234,15 +229,3 @@ def read_samples(
         else:
             found += reader.windows(name, text)
     return found
-
-
-# ---- chats ----
-def _plain(messages: list[dict[str, str]], ask: bool) -> str:
-    return "".join(f"{m['role']}: {m['content']}\n" for m in messages) + "assistant:" * ask
-
-
-def template_of(tokenizer: Any) -> Render:
-    """The chat template of a tokenizer, or plain roles where it has none."""
-    if getattr(tokenizer, "chat_template", None) is None:
-        return _plain
-    return lambda messages, ask: tokenizer.apply_chat_template(messages, add_generation_prompt=ask, tokenize=False)

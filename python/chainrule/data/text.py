@@ -6,11 +6,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakSet
 
 from .. import _core
 from .._core import Device, Tensor
+
+if TYPE_CHECKING:
+    from .chat import Chat
 
 __all__ = ["TokenFile", "Tokenizer"]
 
@@ -33,6 +36,7 @@ class Tokenizer:
 
     def __init__(self, source: Any) -> None:
         self._source = source  # made by one of the methods below
+        self._chats: dict[str | None, tuple[Any, Chat]] = {}
 
     @classmethod
     def bytes(cls) -> Tokenizer:
@@ -176,9 +180,18 @@ class Tokenizer:
     @property
     def chat_template(self) -> str | None:
         """What ``apply_chat_template`` uses: a template, or the name of a built-in one; None: there is none."""
-        from .chat import template_of
+        said = self._chat().said
+        return said.name or (None if said.template is None else said.template.decode())
 
-        return template_of(self._folder, self._source)[0]
+    def _chat(self, form: str | None = None) -> Chat:
+        """How its model is asked; read again where the folder's files have changed."""
+        from .chat import Chat, state
+
+        now = state(self._folder)
+        kept = self._chats.get(form)
+        if kept is None or kept[0] != now:
+            kept = self._chats[form] = now, Chat(self._folder, self._source, form)
+        return kept[1]
 
     def apply_chat_template(
         self,
@@ -194,13 +207,12 @@ class Tokenizer:
 
         The template is chat_template.jinja, or "chat_template" in tokenizer_config.json, in the tokenizer's
         folder. It reaches nothing but the special tokens and ``variables``, such as tools. A folder without one
-        has the built-in template that its special tokens point to.
+        has the built-in template whose tokens it has. continue_final_message=True: up to the end of the last
+        message's content.
         chat_template: another one, or the name of a built-in one: "chatml", "llama2", "llama3", "mistral".
         Names of special tokens in messages count as such.
         ValueError: no template, or one that refuses the messages."""
-        from .chat import chat_text
-
-        text = chat_text(messages, add_generation_prompt, chat_template, self._folder, self._source, variables)
+        text = self._chat(chat_template).text(messages, add_generation_prompt, variables)
         return self.encode(text, allowed_special="all") if tokenize else text
 
     _special: dict[str, int] | None = None

@@ -116,6 +116,18 @@ class Decoder(nn.Module):
     generator: Generator | None
     pretrained: dict[str, Any]  # config.json of the folder that the model is from
 
+    _ends: tuple[int, ...] | None = None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text, by config.json and generation_config.json, or the GGUF file."""
+        if self._ends is None:
+            said = self.pretrained.get("eos_token_id")
+            said = said if isinstance(said, list) else [said]
+        else:
+            said = [*self._ends]
+        return tuple(id for id in said if type(id) is int and 0 <= id < self.config.vocabulary)
+
     @classmethod
     def options(cls, said: Settings) -> dict[str, Any]:
         """The arguments of the constructor by config.json.  ValueError: it is damaged, or of another model."""
@@ -254,12 +266,13 @@ class Decoder(nn.Module):
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
         mask: generation.Mask | None = None,
-        stop: Collection[int] = (),
+        stop: Collection[int] | None = None,
         draft: Decoder | None = None,
         draft_tokens: int = 4,
         cache_dtype: _core.dtype | None = None,
     ) -> Iterator[int]:
         """``generate`` as an iterator: each token as soon as it is there."""
+        stop = self.ends if stop is None else stop
         sampling = generation.Sampling(temperature, top_k, top_p, min_p, repetition_penalty, mask, generator)
         given = self._check_text(tokens, n, stop, draft, draft_tokens)
         small = generation.Draft(draft, draft_tokens) if draft is not None else None
@@ -277,7 +290,7 @@ class Decoder(nn.Module):
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
         mask: generation.Mask | None = None,
-        stop: Collection[int] = (),
+        stop: Collection[int] | None = None,
         num_beams: int = 1,
         length_penalty: float = 1.0,
         early_stopping: bool = False,
@@ -291,7 +304,7 @@ class Decoder(nn.Module):
         min_p: of those that have this share of the likeliest's probability.
         repetition_penalty: divides positive logits of tokens that occurred, multiplies negative ones.
         mask(tokens, logits): the logits (V) after these tokens as they should be, or a bool for each
-        token that is allowed.  stop: the text ends with one of these tokens.
+        token that is allowed.  stop: the text ends with one of these tokens; None: ``ends``; (): with none.
 
         num_beams: more than 1: the text with the best sum of log-probabilities / length^length_penalty
         that a beam search finds; nothing is drawn, mask and repetition_penalty apply to log-probabilities.
@@ -331,6 +344,7 @@ class Decoder(nn.Module):
             raise ValueError("[generate] beam search takes no draft model")
         if not 0 < repetition_penalty < math.inf:
             raise ValueError(f"[generate] repetition_penalty must be more than 0, not {repetition_penalty}")
+        stop = self.ends if stop is None else stop
         given = self._check_text(tokens, n, stop, None, draft_tokens)
         sampling = generation.Sampling(repetition_penalty=repetition_penalty, mask=mask)
         stops = frozenset(stop)

@@ -59,14 +59,15 @@ def evaluate(
     batch_size: int = 4,
     *,
     truncate: bool = False,
+    chat_template: str | None = None,
 ) -> dict[str, Any]:
     """Loss in nats a token, perplexity, and bits a byte on the samples of files; the part of questions whose
-    likeliest choice is right, by the sum of its tokens and by the mean of its bytes. Files: ``data.read_samples``.
-    context: of a window; None: the model's, at most 1024. A number without data is None."""
+    likeliest choice is right, by the sum of its tokens and by the mean of its bytes. Files and chat_template:
+    ``data.read_samples``. context: of a window; None: the model's, at most 1024. A number without data is None."""
     context = min(model.config.context, 1024) if context is None else context
-    eos = model.pretrained.get("eos_token_id")
-    eos = eos[0] if isinstance(eos, list) and eos else eos
-    found = read_samples(files, tokenizer, context, eos=eos if isinstance(eos, int) else None, truncate=truncate)
+    ends = [*tokenizer._chat(chat_template).said.ends, *model.ends]
+    eos = ends[0] if ends else None
+    found = read_samples(files, tokenizer, context, eos=eos, truncate=truncate, chat_template=chat_template)
     samples = [s for s in found if isinstance(s, Sample)]
     questions = [q for q in found if isinstance(q, Question)]
     with evaluating(model):

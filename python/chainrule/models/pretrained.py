@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
+from ..data.chat import Chat
 from ..nn import Parameter
 from ..nn.evaluating import evaluating
 from ..nn.init import without_values
@@ -214,6 +215,7 @@ def build(
         sizes = ", ".join(f"{key} {value}" for key, value in said.read.items())
         raise RuntimeError(f"[from_pretrained] the weights do not fit '{said.path}' ({sizes}):\n\t{listed(problems)}")
     model.pretrained = said.entries
+    model._ends = Chat(os.fspath(path)).said.ends
     return model.eval()
 
 

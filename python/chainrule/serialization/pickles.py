@@ -448,7 +448,7 @@ OPCODES: dict[bytes, Callable[[Machine], None]] = {
 
 
 def _forget(_: object) -> None:
-    """Nothing: an action has no result."""
+    """Does nothing; an action has no result."""
 
 
 def interpret(

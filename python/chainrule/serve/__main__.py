@@ -19,6 +19,7 @@ from ..models import GPT, Decoder, from_pretrained
 from ..models.batch import Engine
 
 KEY = "CHAINRULE_API_KEY"
+KINDS = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file"
 TYPES = ("float32", "float16", "bfloat16")
 
 
@@ -56,6 +57,8 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     p.add_argument("--api-key", help=f"what clients must show; or the variable {KEY}")
     p.add_argument("--device", default="cpu", help="cpu, gpu, cuda:0...")
     p.add_argument("--dtype", choices=TYPES, help="of the weights; the files' when absent")
+    what = "of chats: chatml, llama2, llama3, mistral, or a file in Jinja; the model's when absent"
+    p.add_argument("--template", metavar="NAME|FILE", help=what)
     p.add_argument("--threads", type=number(0), default=0, help="0: as many as the machine offers")
     p.add_argument("--max-concurrent", type=number(1), default=16, help="answers at once")
     p.add_argument("--queue", type=number(0), default=64, help="answers that wait; more are refused (429)")
@@ -85,27 +88,47 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in found)
 
 
+def is_gguf(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"GGUF"
+
+
 def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
     """The model, its tokenizer, and where that is from: a folder, or the GGUF file of the model."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    if not os.path.exists(path):
+        raise OSError(f"there is no '{path}': {KINDS}")
+    if not os.path.isdir(path) and not is_gguf(path):
+        raise OSError(f"'{path}' is no model: {KINDS}")
+    folder = path
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
         try:
             model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
         except OSError as error:
             raise OSError(f"'{path}' holds no model: no config.json, and no checkpoint: {error}") from None
+        if not os.path.exists(os.path.join(path, "tokenizer.json")):  # a checkpoint in the folder of a run
+            folder = path = os.path.dirname(os.path.abspath(path))
         if options["dtype"] is not None:
             model = model.to(options["dtype"])
     else:
         model = from_pretrained(path, **options)
     try:
-        tokenizer = Tokenizer.from_pretrained(folder)
-    except OSError:
-        if folder == path:
+        tokenizer = Tokenizer.from_pretrained(path)
+    except OSError:  # a file without a tokenizer
+        if os.path.isdir(path):
             raise
-        tokenizer, folder = Tokenizer.from_pretrained(path), path
+        folder = os.path.dirname(path) or "."
+        tokenizer = Tokenizer.from_pretrained(folder)
     if len(tokenizer) > model.config.vocabulary:
         raise ValueError(f"'{folder}' has {len(tokenizer)} tokens, the model {model.config.vocabulary}")
     return model, tokenizer, folder
+
+
+def form_of(template: str | None) -> str | None:
+    """The text of --template: of the file of that name, else the name itself."""
+    if template is None or not os.path.isfile(template):
+        return template
+    with open(template, encoding="utf-8") as file:
+        return file.read()
 
 
 async def serve(o: argparse.Namespace, app: Any, limits: Any) -> int:
@@ -140,7 +163,7 @@ async def serve(o: argparse.Namespace, app: Any, limits: Any) -> int:
 def main(words: list[str] | None = None) -> int:
     o = arguments(words)
     try:
-        from .app import App, stop_tokens
+        from .app import App
         from .connection import Limits
     except ModuleNotFoundError as error:
         if error.name != "h11":
@@ -154,13 +177,30 @@ def main(words: list[str] | None = None) -> int:
     try:
         dtype = getattr(_core, o.dtype) if o.dtype else None
         model, tokenizer, folder = load(o.model, dtype=dtype, device=o.device)
-        stop = stop_tokens(folder, tokenizer)
+        template = form_of(o.template)
+        chat = tokenizer._chat(template)
+        if chat.said.template is None:
+            template, chat = "chatml", tokenizer._chat("chatml")
+            print("chainrule serve: the model has no chat template: chats are in ChatML (--template)", file=sys.stderr)
+        elif template is None and chat.said.name:
+            said = f"chats are in {chat.said.name}, by {chat.said.source} (--template)"
+            print(f"chainrule serve: the model has no chat template: {said}", file=sys.stderr)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"chainrule serve: {error}", file=sys.stderr)
         return 1
     engine = Engine(model, slots=o.max_concurrent, queue=o.queue, exact=o.exact)
     name = o.name or os.path.basename(os.path.abspath(o.model))
-    app = App(engine, tokenizer, name, key=o.api_key, stop=stop, max_prompt=o.max_prompt, max_tokens=o.max_tokens)
+    app = App(
+        engine,
+        tokenizer,
+        name,
+        key=o.api_key,
+        stop=frozenset(chat.said.ends) | frozenset(model.ends),
+        chat_stop=frozenset(chat.said.answer_ends) | frozenset(model.ends),
+        chat_template=template,
+        max_prompt=o.max_prompt,
+        max_tokens=o.max_tokens,
+    )
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     limits = Limits(
         connections=max(1, min(o.max_connections, files - 64)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -16,15 +15,13 @@ from threading import Thread
 from typing import Any
 
 from ..data import Tokenizer
-from ..data.chat import gguf_entries
 from ..models.batch import Closed, Engine, Full, Request
 from . import asked
 from .answer import Choice, Form, Piece, Token
 from .asked import Asked, Problem
-from .chat import prompt_of
 from .connection import Call, Gone, Refused
 
-__all__ = ["App", "stop_tokens"]
+__all__ = ["App"]
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
 LOCAL = ("localhost", "127.0.0.1", "::1")  # names under which a server without a key may be asked
@@ -32,7 +29,9 @@ LOCAL = ("localhost", "127.0.0.1", "::1")  # names under which a server without 
 
 class App:
     """One model under a name.  key: what clients must show; None: nothing, and only this machine's names
-    are answered to. max_prompt, max_tokens: of one answer, at most the context."""
+    are answered to. stop: tokens that end a text; chat_stop: an answer of a chat, None: the same.
+    chat_template: as of ``Tokenizer.apply_chat_template``. max_prompt, max_tokens: of one answer, at most the
+    context."""
 
     def __init__(
         self,
@@ -42,11 +41,14 @@ class App:
         *,
         key: str | None = None,
         stop: frozenset[int] = frozenset(),
+        chat_stop: frozenset[int] | None = None,
+        chat_template: str | None = None,
         max_prompt: int = 0,
         max_tokens: int = 0,
     ) -> None:
         context: int = engine.model.config.context
         self.engine, self.tokenizer, self.name, self.key, self.stop = engine, tokenizer, name, key, stop
+        self.chat_stop, self.chat_template = stop if chat_stop is None else chat_stop, chat_template
         self.context, self.max_prompt, self.max_tokens = context, max_prompt or context, max_tokens or context
         self.special = frozenset(tokenizer.special_tokens.values())
         self.closing = False
@@ -145,12 +147,17 @@ class App:
 
     async def chat(self, call: Call) -> None:
         def read() -> Asked:
-            return asked.chat(call.body, lambda messages: prompt_of(self.tokenizer, messages))
+            return asked.chat(call.body, self._asked)
 
         await self._answer(call, await self._read(read), chat=True)
 
     def _encode(self, prompt: str) -> list[int]:
-        return self.tokenizer.encode(prompt, add_special_tokens=True)
+        return self.tokenizer.encode(prompt, allowed_special="all", add_special_tokens=True)
+
+    def _asked(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Messages as tokens, up to where the answer begins. ValueError: the template refuses them."""
+        template = self.chat_template
+        return [*self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, chat_template=template)]
 
     async def _read(self, read: Callable[[], Asked]) -> Asked:
         """A request, parsed and checked."""
@@ -186,7 +193,7 @@ class App:
                 options, seed = dict(said.options), said.options["seed"]
                 options["seed"] = None if seed is None else (seed + i) % 2**64
                 made = Request(prompt, said.max_tokens or most, choices[-1].take, choices[-1].end, **options)
-                made.stop = self.stop
+                made.stop = self.chat_stop if chat else self.stop
                 requests.append(made)
         self._submit(requests)
         call.on_gone(lambda: pieces.put_nowait(None))
@@ -265,29 +272,3 @@ def text(value: Any) -> bytes:
 def event(value: Any) -> bytes:
     """A server-sent event."""
     return b"data: " + text(value) + b"\n\n"
-
-
-def stop_tokens(folder: str, tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that end an answer: "eos_token_id" in config.json and generation_config.json, and
-    "eos_token" in tokenizer_config.json, where a model's folder has them; or those of a GGUF file.
-    OSError, ValueError: a file that cannot be read."""
-    ids: set[int] = set()
-    if os.path.isfile(folder):
-        entries = gguf_entries(folder)
-        ends = (entries.get(f"ggml.{role}_token_id") for role in ("eos", "eot"))
-        return frozenset(id for id in ends if type(id) is int)
-    for name in "config.json", "generation_config.json", "tokenizer_config.json":
-        path = os.path.join(folder, name)
-        if not os.path.exists(path):
-            continue
-        with open(path, "rb") as f:
-            said = json.load(f)
-        if not isinstance(said, dict):
-            raise ValueError(f"[serve] '{path}' is not a JSON object")
-        found = said.get("eos_token_id")
-        ids.update(id for id in (found if isinstance(found, list) else [found]) if type(id) is int)
-        token = said.get("eos_token")
-        token = token.get("content") if isinstance(token, dict) else token
-        id = tokenizer.token_to_id(token) if isinstance(token, str) else None
-        ids.update([] if id is None else [id])
-    return frozenset(ids)

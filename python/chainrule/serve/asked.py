@@ -13,8 +13,8 @@ Template = Callable[[list[dict[str, Any]]], list[int]]
 
 # Entries that change no answer here.
 IGNORED = (
-    "user metadata store service_tier safety_identifier prompt_cache_key parallel_tool_calls best_of suffix"
-    " tools tool_choice functions function_call response_format modalities reasoning_effort verbosity"
+    "user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention parallel_tool_calls"
+    " best_of suffix tools tool_choice functions function_call response_format modalities reasoning_effort verbosity"
 ).split()
 # Those of them that would change an answer elsewhere: refused, but for these values.
 ONLY: dict[str, tuple[Any, ...]] = {

@@ -21,6 +21,7 @@ from . import _alias, _missing, _names
 _alias.install_finder()
 
 from . import history as _history  # noqa: E402
+from ._install import install as install  # noqa: E402
 from ._memory import from_file as from_file  # noqa: E402
 from ._memory import over as _over  # noqa: E402
 from .history import (  # noqa: E402, F401

@@ -8,53 +8,9 @@ In this process, and in those that it starts with multiprocessing, ``torch`` is 
 from __future__ import annotations
 
 import sys
-from types import ModuleType, TracebackType
-from typing import Any
+from types import ModuleType
 
-from . import _advice, _alias
-
-
-def prepare() -> None:
-    """``torch`` is chainrule's from now on; printed names are PyTorch's; processes that are spawned do the same."""
-    import multiprocessing.spawn as spawn
-
-    import chainrule
-
-    _alias.install_alias()
-    chainrule._core._namespace("torch")
-    sys.excepthook = explained
-    if hasattr(spawn.get_command_line, "chainrule"):
-        return
-    command_line = spawn.get_command_line
-
-    def prepared(**options: Any) -> list[str]:
-        found = command_line(**options)
-        at = found.index("-c") + 1
-        found[at] = "import chainrule.torch.__main__ as m; m.prepare(); " + found[at]
-        return found
-
-    prepared.chainrule = True  # type: ignore[attr-defined]
-    spawn.get_command_line = prepared
-
-
-def explained(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
-    """Python's message of an exception that nothing caught, from the script's first line on; of a method that is
-    missing with what to use instead."""
-    import chainrule
-
-    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
-        trace = trace.tb_next
-    last, at = None, trace  # the script's last frame: those of this package behind it say nothing
-    while at is not None:
-        if not (at.tb_frame.f_globals.get("__package__") or "").startswith(_advice.PACKAGE):
-            last = at
-        at = at.tb_next
-    if last is not None and isinstance(problem, AttributeError | ImportError | NotImplementedError):
-        last.tb_next = None
-    if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
-        name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
-        problem.add_note(f"{name} is not in chainrule: {_advice.advice(name)}")
-    sys.__excepthook__(kind, problem.with_traceback(trace), trace)
+from ._install import install
 
 
 def run_script(path: str) -> None:
@@ -83,7 +39,7 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         raise SystemExit(0 if arguments else 2)
-    prepare()
+    install()
     if arguments[0] == "-m":
         import runpy
 

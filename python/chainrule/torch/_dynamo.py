@@ -36,4 +36,4 @@ config = Config(suppress_errors=False, verbose=False, cache_size_limit=8, recomp
 
 
 def mark_dynamic(t: object, index: object, **options: object) -> None:
-    """Nothing: every size may change."""
+    """Does nothing; sizes may change anyway."""

@@ -16,11 +16,11 @@ def device_count() -> int:
 
 
 def synchronize() -> None:
-    """Nothing: there is no such device."""
+    """Does nothing; there is no such device."""
 
 
 def empty_cache() -> None:
-    """Nothing: there is no such device."""
+    """Does nothing; there is no such device."""
 
 
 def manual_seed(seed: int) -> None:

@@ -27,8 +27,8 @@ is_dynamo_compiling = is_compiling
 
 
 def reset() -> None:
-    """Nothing: no compiled function is kept."""
+    """Does nothing; no compiled function is kept."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: there are no graphs of CUDA."""
+    """Does nothing; there are no CUDA graphs."""

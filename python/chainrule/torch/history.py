@@ -371,11 +371,6 @@ def ndimension(self: cr.Tensor) -> int:
     return self.ndim
 
 
-def nelement(self: cr.Tensor) -> int:
-    """The number of elements."""
-    return self.numel()
-
-
 def dim_order(self: cr.Tensor, **kwargs: Any) -> tuple[int, ...]:
     """The axes by falling stride."""
     return tuple(sorted(range(self.ndim), key=lambda i: -self.strides[i]))
@@ -497,7 +492,7 @@ METHODS: dict[str, Any] = {
 }
 METHODS |= {
     f.__name__: f
-    for f in (new, byte, char, get_device, ndimension, nelement, dim_order, backward, apply_, map_, resize_, resize_as_)
+    for f in (new, byte, char, get_device, ndimension, dim_order, backward, apply_, map_, resize_, resize_as_)
 }
 METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size, as_subclass, storage, untyped_storage)}
 METHODS |= dict.fromkeys(

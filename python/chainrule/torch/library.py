@@ -74,7 +74,7 @@ class CustomOpDef:
         return register if fn is None else register(fn)
 
     def register_fake(self, fn: Any = None, /) -> Any:
-        """Nothing: shapes are found by computing."""
+        """Does nothing; shapes are found by computing."""
         return (lambda found: found) if fn is None else fn
 
     register_vmap = register_autocast = register_torch_dispatch = register_fake
@@ -108,7 +108,7 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any
 
 
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
-    """Nothing: shapes are found by computing."""
+    """Does nothing; shapes are found by computing."""
     return (lambda found: found) if func is None else func
 
 
@@ -145,4 +145,4 @@ class Library:
             op.register_kernel("default", fn)
 
     def fallback(self, *args: Any, **options: Any) -> None:
-        """Nothing."""
+        """Does nothing."""

@@ -380,8 +380,6 @@ static void plan_taps(job *j) {
     j->depth = cr_pieces(cr_imax(1, all_taps(j)), cr_pieces(all_taps(j), j->product->depth));
 }
 
-static cr_status no_memory(const char *what) { return cr_fail(CR_NO_MEMORY, "conv", "out of memory for %s", what); }
-
 /* Runs fn over the chunks with the offsets and, if weights are wanted, those packed. */
 static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void *, int64_t, int)) {
     const int64_t groups = j->a->groups;
@@ -397,7 +395,7 @@ static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void 
         fill_offsets(j);
         if (weights && j->K) cr_run_chunks(groups * j->panels, pack_weights, j);
         cr_run_chunks(chunks, fn, j);
-        if (atomic_load(&j->failed)) status = no_memory("a block of rows");
+        if (atomic_load(&j->failed)) status = cr_no_memory("conv");
     }
     cr_cpu_give(j->packed, packed);
     cr_cpu_give(j->plain, plain);

@@ -365,8 +365,6 @@ static cr_status run_few_blocks(winograd *w) {
     return status;
 }
 
-static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "conv", "out of memory for transformed tiles"); }
-
 static cr_status run_outputs(winograd *w) {
     cr_conv_job *j = w->x;
     const int64_t groups = j->a->groups;
@@ -385,7 +383,7 @@ static cr_status run_outputs(winograd *w) {
     if (groups * w->blocks < FEW_BLOCKS) status = run_few_blocks(w);
     else cr_run_chunks(groups * w->blocks, run_block, w);
     cr_cpu_give(w->u, bytes);
-    return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
+    return status == CR_OK && atomic_load(&j->failed) ? cr_no_memory("conv") : status;
 }
 
 /* ---- WEIGHT: a block of the source (x), or of the cotangents (y), channels as lanes */
@@ -633,7 +631,7 @@ static cr_status run_weight(winograd *w) {
         if (status == CR_OK) cr_run_chunks(j->M, gradient_step, w);
     }
     cr_cpu_give(w->m, bytes);
-    return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
+    return status == CR_OK && atomic_load(&j->failed) ? cr_no_memory("conv") : status;
 }
 
 cr_status cr_conv_winograd(cr_conv_job *j) {

@@ -2,6 +2,7 @@
  * i64.  In stages as in reduce.c, with positions in place of values: a later stage reads the elements
  * at the positions that the stage before it found, one of each part. */
 #include "reduce.h"
+#include "argreduce.cu"
 
 /* before: (M, candidates, N) positions; 0: every position is a candidate. */
 static cr_status run_stages(cuda *g, const char *op, const cr_arg_reduce_args *args, cuda_address before,

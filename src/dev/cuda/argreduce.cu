@@ -1,13 +1,22 @@
 /* argreduce.cu - the position along R of the first largest (MAX 1) or smallest of the candidates in
  * each part of x (M, R, N): y (M, parts, N). T elements.  Threads share a result as in reduce.cu. */
+typedef struct arg_reduce_arguments {
+    POINTER(i64) y;
+    POINTER(const T) x;
+    POINTER(const i64) before;                      /* (M, candidates, N): positions of the candidates along R; NULL:
+                                                     * all of R */
+    i64 N, candidates, stride_m, stride_r, stride_n;
+    i64 parts, part_size, results, width, along;
+} arg_reduce_arguments;
 
+#ifdef __cplusplus
 D bool beats(T first, T second) {
     const auto a = wide(first), b = wide(second);
     if (a != a || b != b) return b == b;            /* NaN wins */
     return MAX ? a > b : a < b;
 }
 
-KERNEL(256) arg_reduce(const arg_reduce_arguments<T> p) {
+KERNEL(256) arg_reduce(const arg_reduce_arguments p) {
     __shared__ T best[256];
     __shared__ i64 place[256];                      /* -1: none yet */
     const share s = share_of(p.width, p.along);
@@ -34,3 +43,4 @@ KERNEL(256) arg_reduce(const arg_reduce_arguments<T> p) {
     }
     if (mine && s.lane == 0) p.y[result] = place[t];
 }
+#endif

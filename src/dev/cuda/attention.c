@@ -5,6 +5,7 @@
  * few queries the keys are split over blocks, and a second kernel joins the partial results. */
 #include "gpu.h"
 #include "../../core/config.h"
+#include "hopper.cu"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,21 @@
 /* attention.cuh - what the kernels of attention.cu and hopper.cu share: which rows a block has, and which
  * keys a query attends to.  T: the elements; A: the type of computation; PASS: the kernel. */
+/* q, o, g, dq (B, H, queries, D), k, v, dk, dv (B, H / shared, keys, D), D contiguous */
+typedef struct attention_heads { POINTER(T) at; i64 batch, head, row; } attention_heads;
+typedef struct attention_arguments {
+    attention_heads q, k, v, o, g, dq, dk, dv;      /* g: the cotangent of o */
+    POINTER(const A) mask;
+    i64 mask_batch, mask_head, mask_query, mask_key;
+    POINTER(A) lse, delta;                          /* (B, H, queries); delta: the sums of g o over D */
+    i64 H, shared, queries, keys, head_size;        /* shared: heads of q that share one of k and v */
+    i64 first, last;                                /* query t attends to the keys t + first .. t + last */
+    f64 scale;
+    i64 tiles, parts;                               /* blocks of a head: tiles of rows, and parts of the columns of D */
+} attention_arguments;
 
-typedef attention_arguments<T, A> arguments;
-typedef attention_heads<T> heads;
+#ifdef __cplusplus
+typedef attention_arguments arguments;
+typedef attention_heads heads;
 struct rows { T *at; i64 stride, count; };          /* of one head */
 struct place {                                      /* the part of the result that a block computes */
     int b, h, part;                                 /* head; part of the columns of D */
@@ -91,4 +104,5 @@ struct scaling {
         always = MASKED || !(scale > 0), inner = always ? scale : 1, outer = always ? 1 : scale;
     }
 };
+#endif
 #endif

@@ -2,6 +2,7 @@
  * each channel, their join, then every element.  The parts depend on the shape only, so results
  * are reproducible. */
 #include "gpu.h"
+#include "channels.cu"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt) {
     return cr_cuda_kernel_of(g, op, cr_cuda_source_channels, name, "#define T %s\n#define A %s\n", cr_cuda_type(dt),

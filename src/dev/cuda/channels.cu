@@ -6,7 +6,31 @@
  * is short.  Parts are joined in order by the formula of Chan, Golub and LeVeque (1979), so the
  * variance does not suffer from a large mean.  Then every element is computed.  Limited by bytes:
  * x is read twice from memory, and each part once more from the cache. */
-typedef channel_sums_arguments<T, A> sums_arguments;
+/* x (B, C, S); a part has `rows` of B, and of S `length` elements, of one channel */
+typedef struct channel_sums_arguments {
+    POINTER(A) sums;                                /* (parts, C, 2): the sum and the squares of deviations from the
+                                                     * part's mean; or the sums of g and of g h */
+    POINTER(const T) x, g;
+    POINTER(const A) mean, var;                     /* (C): with g */
+    i64 B, C, S, rows, length, across, width;       /* across: parts along S */
+    f64 eps;
+} channel_sums_arguments;
+typedef struct channel_join_arguments {
+    POINTER(const A) sums;
+    POINTER(A) y0, y1;                              /* (C): mean and variance, or db and dw; optional */
+    POINTER(A) all;                                 /* (C, 2): optional */
+    i64 B, C, S, rows, length, across, parts;
+} channel_join_arguments;
+typedef struct channel_norm_arguments {
+    POINTER(T) y;                                   /* or dx */
+    POINTER(const T) x, g;                          /* g: of dx only */
+    POINTER(const A) mean, var, w, b, sums;         /* (C); sums (C, 2): of g and of g h */
+    i64 numel, C, S;
+    f64 eps, count;                                 /* count: B S */
+} channel_norm_arguments;
+
+#ifdef __cplusplus
+typedef channel_sums_arguments sums_arguments;
 
 /* A part of a channel, as one thread sees it. */
 struct part {
@@ -72,13 +96,13 @@ KERNEL(256) channel_products(const sums_arguments p) {
 }
 
 /* Elements of a part. */
-D A count_of(const channel_join_arguments<A> &p, i64 number) {
+D A count_of(const channel_join_arguments &p, i64 number) {
     const i64 row = number / p.across * p.rows, first = number % p.across * p.length;
     return (A)((row + p.rows < p.B ? p.rows : p.B - row) * (first + p.length < p.S ? p.length : p.S - first));
 }
 
 /* y0 = mean, y1 = variance, from the moments of the parts */
-KERNEL(256) channel_statistics(const channel_join_arguments<A> p) {
+KERNEL(256) channel_statistics(const channel_join_arguments p) {
     const i64 c = (i64)blockIdx.x * 256 + threadIdx.x;
     if (c >= p.C) return;
     A count = 0, mean = 0, squares = 0;
@@ -93,7 +117,7 @@ KERNEL(256) channel_statistics(const channel_join_arguments<A> p) {
 }
 
 /* y0, y1 and all: the sums over the parts */
-KERNEL(256) channel_join(const channel_join_arguments<A> p) {
+KERNEL(256) channel_join(const channel_join_arguments p) {
     const i64 c = (i64)blockIdx.x * 256 + threadIdx.x;
     if (c >= p.C) return;
     A a = 0, b = 0;
@@ -107,13 +131,13 @@ KERNEL(256) channel_join(const channel_join_arguments<A> p) {
  * scale = 1 / sqrt(var + eps).  A thread has packs of V elements. */
 constexpr int V = 16 / (int)sizeof(T);
 struct line { A mean, scale, w, shift, slope; };
-D line line_of(const channel_norm_arguments<T, A> &p, i64 c) {
+D line line_of(const channel_norm_arguments &p, i64 c) {
     line l = {p.mean[c], (A)1 / f_sqrt(p.var[c] + (A)p.eps), p.w ? p.w[c] : (A)1, 0, 0};
     if (p.g) l.shift = p.sums[2 * c] / (A)p.count, l.slope = p.sums[2 * c + 1] / (A)p.count;
     else if (p.b) l.shift = p.b[c];
     return l;
 }
-KERNEL(256) channel_norm(const channel_norm_arguments<T, A> p) {
+KERNEL(256) channel_norm(const channel_norm_arguments p) {
     const i64 packs = (p.numel + V - 1) / V;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < packs; i += (i64)gridDim.x * 256) {
         const i64 first = i * V;
@@ -140,3 +164,4 @@ KERNEL(256) channel_norm(const channel_norm_arguments<T, A> p) {
         else for (int k = 0; k < n; k++) p.y[first + k] = x.v[k];
     }
 }
+#endif

@@ -3,6 +3,7 @@
  * kernel of their own.  A long K with few results is cut into parts; the cuts depend on the shape
  * only. */
 #include "gpu.h"
+#include "conv.cu"
 
 #include <stdlib.h>
 

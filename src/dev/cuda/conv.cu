@@ -16,7 +16,35 @@
  *             Limited by the instructions that read b, one element at a time
  *   R         16 x 16 threads of R x 4 results.  Limited by flops
  *   neither   a thread, or for WEIGHT a block, for a result: depthwise convolutions.  Limited by bytes */
-typedef conv_arguments<T, TO> arguments;
+/* y (M, N) = a (M, K) b (K, N) for each group.  One of n and k counts positions of a
+ * batch of images, the other taps of all channels: element (k, n) of b lies where position and tap
+ * meet in an image, 0 outside of it. */
+typedef struct conv_walk {                          /* i counts (outer, size[0], size[1], size[2]) in row-major order */
+    i64 outer, size[3];
+    i64 first[3], step[3];                          /* coordinate in the image: first + step i, of n and k added */
+    i64 b_outer, out_outer, out[3];                 /* strides: of b along outer; of a or y */
+} conv_walk;
+typedef struct conv_arguments {
+    POINTER(TO) y;
+    POINTER(const T) a, b, bias;                    /* bias (groups M): optional */
+    conv_walk n, k;
+    i64 M, groups, parts, part;                     /* part: elements of K of a part, each with a y of its own */
+    i64 down, tiles, phases;                        /* tiles of a column of tiles, and of a product; of KIND 1 */
+    i64 a_m, y_m, a_group, b_group, y_group, y_part;           /* strides */
+    i64 b_axis[3], size[3];                         /* of the images: strides and sizes */
+    i64 stride[3], cycle[3];                        /* KIND 1: of the convolution; taps that meet the same positions are
+                                                     * `cycle` apart */
+    i64 width;                                      /* threads that share a row of positions (conv_sums) */
+} conv_arguments;
+typedef struct conv_join_arguments {
+    POINTER(T) y;
+    POINTER(const A) x;                             /* (parts, numel) */
+    POINTER(const T) bias;
+    i64 numel, parts, channels, inner;              /* y (..., channels, inner) */
+} conv_join_arguments;
+
+#ifdef __cplusplus
+typedef conv_arguments arguments;
 
 D A factor(T x) {
 #if ROUND
@@ -305,11 +333,12 @@ KERNEL(256) conv_direct(const arguments p) {
 #endif
 
 /* y = [bias +] the sum of x over its parts */
-KERNEL(256) conv_join(const conv_join_arguments<T, A> p) {
+KERNEL(256) conv_join(const conv_join_arguments p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += (i64)gridDim.x * 256) {
         A sum = p.bias ? cast<A>(p.bias[i / p.inner % p.channels]) : (A)0;
         for (i64 part = 0; part < p.parts; part++) sum += p.x[part * p.numel + i];
         p.y[i] = cast<T>(sum);
     }
 }
+#endif
 #endif

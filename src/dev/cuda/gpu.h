@@ -2,7 +2,7 @@
  *
  * A kernel of kernels.def runs as follows: g = cr_cuda_enter(...) opens the GPU on its first use, takes
  * its lock and makes its context current; then the function finds or compiles a kernel, asks for
- * addresses, fills the kernel's argument (arguments.h), launches it, and calls cr_cuda_leave(g,
+ * addresses, fills the kernel's argument (its struct in the *.cu), launches it, and calls cr_cuda_leave(g,
  * status).  All kernels go into one stream, which runs them in order.  So a kernel sees what earlier
  * kernels wrote, and memory may be used again as soon as the last kernel that needs it is launched.
  * Copies, and messages to other processes, have streams of their own (stream.c).  Only a reader waits. */
@@ -226,7 +226,7 @@ static inline int64_t cuda_pieces(int64_t n, int64_t each) { return (n + each - 
 /* ---- launches (launch.c) */
 /* threads of a block, unless a kernel has another number */
 enum { CUDA_GROUP = 256 };
-/* argument: the kernel's struct of arguments.h.  k NULL: returns the error of making the kernel. */
+/* argument: the kernel's struct.  k NULL: returns the error of making the kernel. */
 cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks);
 /* With another number of threads in a block, and bytes of dynamic shared memory. */
 cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks,

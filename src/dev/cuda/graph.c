@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "../../core/out.h"
+
 static const char op[] = "graph";
 typedef struct part { cuda_graph noted; cuda_node node; bool known; } part;   /* noted: until the whole has it */
 typedef struct scratch { cuda_block *block; bool busy; } scratch;
@@ -16,7 +18,7 @@ struct cr_graph {
     cuda_graph whole;
     cuda_executable executable;                     /* NULL: to be made */
     const cuda_block *workspace;                    /* of cuBLASLt, when the parts were noted */
-    int n_scratch; scratch *scratch;
+    int n_scratch; scratch *scratch; int64_t room;
     int n; part parts[];
 };
 
@@ -28,11 +30,9 @@ cuda_block *cr_cuda_graph_take(cr_graph *x, const char *user, size_t bytes) {
         s->busy = true;
         return s->block;
     }
-    scratch *const more = realloc(x->scratch, sizeof *more * (size_t)(x->n_scratch + 1));
-    if (!more) return cr_fail(CR_NO_MEMORY, user, "out of memory"), NULL;
-    x->scratch = more;
+    if (!cr_grow(&x->scratch, x->n_scratch + 1, &x->room, sizeof *x->scratch)) return cr_no_memory(user), NULL;
     cuda_block *b = cr_cuda_block_new(x->g, user, bytes);
-    if (b) more[x->n_scratch++] = (scratch){b, true};
+    if (b) x->scratch[x->n_scratch++] = (scratch){b, true};
     return b;
 }
 
@@ -139,7 +139,7 @@ static cr_status run(cr_graph *x, cr_graph_run *r) {
 
 static cr_graph *make(const cr_device *d, int parts) {
     cr_graph *x = calloc(1, sizeof *x + sizeof *x->parts * (size_t)parts);
-    if (!x) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!x) return cr_no_memory(op), NULL;
     x->g = (cuda *)(uintptr_t)d;
     x->n = parts;
     return x;

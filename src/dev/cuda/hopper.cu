@@ -7,6 +7,17 @@
  * weights while the other multiplies.  PASS 2: dq, dk and dv from one computation of the scores.
  * Limited by flops.  Not measured on hardware. */
 #include "attention.cuh"
+
+/* the tensors as the TMA reads them, in panels of 64 columns; zeros outside */
+typedef struct tensor_map { ALIGNED(64) u64 words[16]; } tensor_map;
+typedef struct hopper_arguments {
+    tensor_map q, k, v, g;
+    attention_arguments of;
+    POINTER(A) sums;                                /* of dq: (B, H, tiles of queries, 2 warpgroups, 32, 128 threads) */
+    POINTER(unsigned) turns;                        /* the next block; for each part of sums, whose turn it is */
+} hopper_arguments;
+
+#ifdef __cplusplus
 #include "hopper.cuh"
 
 #if !defined __CUDA_ARCH__ || defined __CUDA_ARCH_FEAT_SM90_ALL
@@ -17,7 +28,7 @@ constexpr u32 KEY_PANEL = KEYS * LINE, QUERY_PANEL = QUERIES * LINE,   /* bytes 
               KEY_TILE = PANELS * KEY_PANEL, QUERY_TILE = PANELS * QUERY_PANEL;
 extern __shared__ __align__(1024) u8 memory[];
 
-typedef hopper_arguments<T, A> hopper;
+typedef hopper_arguments hopper;
 /* A thread of two warpgroups: which of them, the thread in it; the row, of the warpgroup's 64, and the column of
  * element e of the results. */
 D int group() { return (int)(threadIdx.x / 128) - 1; }
@@ -421,5 +432,6 @@ KERNEL(THREADS, 1) attention_hopper_bwd(const __grid_constant__ hopper x) {
         consume(x, m, p, begin, end);
     }
 }
+#endif
 #endif
 #endif

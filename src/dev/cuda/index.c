@@ -8,6 +8,7 @@
  * tokens of a GPT: 9 launches). Sorting takes memory, about 20 bytes an index; if there is none, the
  * indices are read unsorted. */
 #include "order.h"
+#include "index.cu"
 
 #include <string.h>
 

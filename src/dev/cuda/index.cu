@@ -1,7 +1,33 @@
 /* index.cu - elements read and written by index: T elements, INDEX i32 or i64.  Sorted indices: A
  * accumulators, KEY the type of destinations.  A bad index is noted as a fault; if there is one,
  * nothing is put. */
-typedef index_arguments<T, INDEX> job;
+typedef struct index_arguments {
+    POINTER(T) to;
+    POINTER(const T) from;
+    POINTER(const INDEX) index;
+    POINTER(fault) f;
+    i64 M, K, N, bound, wrap, buckets;              /* sizes of the index; wrap: -bound .. -1 count from the end */
+    /* strides; index is contiguous, so they give a position */
+    i64 index_m, index_k, index_n, to_m, to_k, to_n, from_m, from_k, from_n;
+} index_arguments;
+typedef struct ravel_arguments {
+    POINTER(i64) to;
+    POINTER(const INDEX) index;
+    POINTER(fault) f;
+    i64 numel, bound, first;                        /* first: there is no index before this one */
+} ravel_arguments;
+#if !defined __cplusplus || defined KEY
+typedef struct runs_arguments {
+    index_arguments p;                              /* K: of all that is sorted; to_k: from one key to the next */
+    POINTER(KEY) keys;
+    POINTER(const i64) order;                       /* positions along K, in the order of the keys */
+    POINTER(A) parts;                               /* (chunks, M, N) */
+    i64 chunk, chunks;
+} runs_arguments;
+#endif
+
+#ifdef __cplusplus
+typedef index_arguments job;
 
 /* The index at a position as a row; -1: out of range. */
 D i64 row_of(const job &p, i64 position) {
@@ -57,7 +83,7 @@ KERNEL(256) put(const job p) {
 }
 
 /* to = to bound + index, or index where first; after a bad index, an index that is out of range for every size */
-KERNEL(256) ravel(const ravel_arguments<INDEX> a) {
+KERNEL(256) ravel(const ravel_arguments a) {
     job p = {};
     p.index = a.index, p.f = a.f, p.bound = a.bound, p.wrap = 1;
     const i64 step = (i64)gridDim.x * 256;
@@ -70,7 +96,7 @@ KERNEL(256) ravel(const ravel_arguments<INDEX> a) {
 /* ---- long indices with few columns: sorted by destination; equal destinations form a run.  A thread
  * has a chunk of the keys for one m and n.  The sum of a run in a chunk where the run does not begin
  * is a part; the thread of the first part adds the parts of a run. */
-typedef runs_arguments<T, INDEX, KEY, A> runs;
+typedef runs_arguments runs;
 
 /* keys of a contiguous index (M, K, N): destinations in (M, bound, N), counted in elements */
 KERNEL(256) number(const runs r) {
@@ -121,5 +147,6 @@ KERNEL(256) put_parts(const runs r) {
         add(place_of(p, i / p.N % p.M, (i64)key, i % p.N), sum);
     }
 }
+#endif
 #endif
 #endif

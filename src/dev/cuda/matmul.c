@@ -9,6 +9,7 @@
  * kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
  * axis is dense.  Long axes of half precision that are no multiple of 16 bytes are cut. */
 #include "gpu.h"
+#include "matmul.cu"
 
 #include <stdlib.h>
 #include <string.h>

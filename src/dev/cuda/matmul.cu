@@ -4,6 +4,30 @@
  * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads
  * its parts of a and b for 16 of K into shared memory: an element read from shared memory serves 4
  * products, an element read from the tensor 64.  ROUND: factors are rounded to bf16. */
+/* c (batch, M, N) = [c +] a (batch, M, K) b (batch, K, N) [+ bias (N)] */
+enum { MATMUL_EDGE = 64, MATMUL_BATCH_AXES = 6 };           /* a block has EDGE x EDGE results */
+typedef struct matmul_arguments {
+    POINTER(TO) c;
+    POINTER(const T) a, b;
+    POINTER(const TO) bias;
+    i64 M, N, K, across, tiles;                     /* tiles of a row of tiles, and of a matrix */
+    i64 a_m, a_k, b_k, b_n, c_m, bias_n;            /* strides */
+    i64 add, a_along_k, b_along_k;                  /* add: to c; along_k: the smaller stride is the one along K */
+    i64 axes;                                       /* of the batch */
+    struct { i64 size, a, b, c; } batch[MATMUL_BATCH_AXES];         /* size and strides of each axis */
+} matmul_arguments;
+typedef struct round_arguments {
+    POINTER(pack<bf16, 8>) y;                       /* (matrices, columns, packs of 8 elements) */
+    POINTER(const float) x;
+    i64 packs, rows, columns, stride, batch_stride;
+} round_arguments;
+typedef struct bias_arguments {
+    POINTER(TO) c;                                  /* (matrices, M, N); a thread has V neighbours of a row, 16 bytes */
+    POINTER(const TO) bias;                         /* (N), of stride bias_n */
+    i64 packs, M, N, c_batch, c_m, bias_n, add;     /* add: c += bias, else c = bias */
+} bias_arguments;
+
+#ifdef __cplusplus
 D A factor(T x) {
 #if ROUND
     return wide(to_bf16(cast<f32>(x)));
@@ -12,7 +36,7 @@ D A factor(T x) {
 #endif
 }
 
-KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T, TO> p) {
+KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments p) {
     enum { EDGE = MATMUL_EDGE, DEPTH = 16, TILE = 4 };
     __shared__ A part_a[DEPTH][EDGE + 1], part_b[DEPTH][EDGE + 1];
     const int t = (int)threadIdx.x, row = t / 16, column = t % 16;
@@ -55,7 +79,7 @@ KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T, TO> p) {
 }
 
 /* y (matrices, columns, packs of 8) = columns of x in bf16, the last pack padded with 0 */
-KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
+KERNEL(256) round_to_bf16(const round_arguments p) {
     const i64 across = (p.rows + 7) / 8;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {
         const i64 row = i % across * 8, column = i / across;
@@ -72,7 +96,7 @@ KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
 
 /* c [+]= bias in each row: 16 bytes at once where the row's packs are aligned.  Limited by bytes: c is
  * written, with `add` read, once. */
-KERNEL(256) bias_rows(const bias_arguments<TO> p) {
+KERNEL(256) bias_rows(const bias_arguments p) {
     constexpr int V = 16 / (int)sizeof(TO);
     const i64 across = (p.N + V - 1) / V;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {
@@ -91,3 +115,4 @@ KERNEL(256) bias_rows(const bias_arguments<TO> p) {
         if (whole) *(pack<TO, V> *)to = v;
     }
 }
+#endif

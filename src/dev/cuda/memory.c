@@ -282,7 +282,7 @@ cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes) {
     void *data = NULL;
     cuda_block *b = calloc(1, sizeof *b);
     cr_status status = b ? cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, bytes ? bytes : 1, 0))
-                         : cr_fail(CR_NO_MEMORY, op, "out of memory");
+                         : cr_no_memory(op);
     if (status == CR_OK) *b = (cuda_block){.at = (cuda_address)(uintptr_t)data, .bytes = bytes, .host = true};
     else free(b), b = NULL;
     cr_cuda_leave(g, status);

@@ -70,7 +70,7 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
     const bool created = !whole.failed && !cr_nvrtc.CreateProgram(&p, whole.text, op, 0, NULL, NULL);
     const bool no_memory = whole.failed;
     cr_out_free(&whole);
-    if (no_memory) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (no_memory) return cr_no_memory(op), NULL;
     if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC cannot create a program", g->name), NULL;
     if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
     else code = code_of(p, bytes);
@@ -152,7 +152,7 @@ static cuda_module load(cuda *g, const char *op, const char *text, bool fuses) {
     for (int i = 0; i < 3; i++) h = cr_hash_of(h, parts[i], strlen(parts[i]));
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
     cuda_loaded *m = malloc(sizeof *m);
-    if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!m) return cr_no_memory(op), NULL;
     cuda_module module = precompiled(text);
     if (!module && !(module = built(g, op, text, h, OPTIONS, options))) return free(m), NULL;
     *m = (cuda_loaded){h, module, g->modules};
@@ -165,12 +165,12 @@ const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *
                                        bool fuses) {
     if (k->full)
         return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
-    if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!text) return cr_no_memory(op), NULL;
     cuda_module module = load(g, op, text, fuses);
     cuda_function function = NULL;
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);
-    if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!p) return cr_no_memory(op), NULL;
     *p = (cuda_kernel){function, name, g->kernels[list_of(k)], k->n};
     memcpy(p->key, k->bytes, k->n);
     return g->kernels[list_of(k)] = p;

@@ -1,6 +1,7 @@
 /* nonzero.c - the positions where a bool tensor is true (nonzero.cu): counts of pieces, running sums
  * of the counts, then the positions.  The host reads the count. */
 #include "scan.h"
+#include "nonzero.cu"
 
 enum { PIECE = 512, WARPS = CUDA_GROUP / 32 };      /* elements of a warp; warps of a block */
 static const char op[] = "nonzero";

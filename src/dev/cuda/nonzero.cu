@@ -1,5 +1,20 @@
 /* nonzero.cu - the positions where x, bool, is true, in order.  A warp has a piece of PIECE elements:
  * `count` counts them, and `write` writes the positions after those of the pieces before. */
+/* x, bool, cut into pieces */
+typedef struct count_arguments {
+    POINTER(unsigned) counts;
+    POINTER(const struct b8) x;
+    i64 numel, pieces;
+} count_arguments;
+typedef struct write_arguments {
+    POINTER(i64) y;                                 /* (room, ndim) */
+    POINTER(const struct b8) x;
+    POINTER(const i64) ends;                        /* of each piece: how many elements are true up to its end */
+    i64 numel, pieces, room, step, column, ndim;    /* step, column: strides of y */
+    i64 shape[8];
+} write_arguments;
+
+#ifdef __cplusplus
 D i64 piece_of() { return (i64)blockIdx.x * 8 + threadIdx.x / 32; }
 D u32 trues(const b8 *x, i64 e, i64 numel) { return __ballot_sync(~0u, e < numel && wide(x[e])); }
 
@@ -28,3 +43,4 @@ KERNEL(256) write(const write_arguments p) {
         n += __popc(all);
     }
 }
+#endif

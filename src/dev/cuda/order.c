@@ -10,6 +10,7 @@
  * alike if K is a part of the row; then the elements up to it are collected and sorted. */
 #include "order.h"
 #include "scan.h"
+#include "order.cu"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */

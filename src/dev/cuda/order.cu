@@ -4,6 +4,67 @@
  * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth
  * 5.2.5), each step stable. The element and its position move together; its key is computed again in
  * each step. */
+/* rows of x (M, R) */
+typedef struct rank_arguments {
+    POINTER(T) y;                                   /* (M, K): optional */
+    POINTER(i64) index;
+    POINTER(const T) x;
+    i64 M, R, K;
+    u64 flip;                                       /* all ones: the largest first */
+} rank_arguments;
+typedef struct sort_arguments {
+    POINTER(T) y;
+    POINTER(PLACE) places;                          /* positions for the next kernel, or */
+    POINTER(i64) index;                             /* positions as the final result */
+    POINTER(const T) x;
+    POINTER(const PLACE) from;                      /* positions of the elements of x; NULL: x has its original order */
+    POINTER(unsigned) counts;                       /* (M, tiles, 256): how often each digit occurs */
+    POINTER(const i64) ends;                        /* running sums of the counts along the tiles */
+    i64 R, K, next, tiles, shift;                   /* R, next: elements of a row of x, of y; K: elements wanted of a
+                                                     * row, or of each tile of it */
+    u64 flip;
+} sort_arguments;
+typedef struct pick_arguments {
+    POINTER(T) y;
+    POINTER(i64) index;
+    POINTER(const T) sorted;                        /* (M, K) */
+    POINTER(const i64) places;
+    i64 M, R, K, k;                                 /* k: -1: the median, or the first NaN; -2: the median of the
+                                                     * numbers */
+} pick_arguments;
+/* the digits found so far; how many elements with these digits precede the wanted one */
+typedef struct select_state { u64 key, before; } select_state;
+typedef struct select_arguments {
+    POINTER(T) y;
+    POINTER(i64) index;
+    POINTER(const T) x;
+    POINTER(u64) counts;                            /* (M, 257): of each digit, and of NaN; later (M, tiles): smaller
+                                                     * keys << 32 | equal keys */
+    POINTER(select_state) found;                    /* (M) */
+    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest digit first; k as in
+                                                     * pick_arguments */
+    POINTER(PLACE) places;                          /* y and places (M, k + 1): the elements up to the wanted one */
+    POINTER(const u64) ends;                        /* running sums of counts along the tiles */
+    u64 flip;
+} select_arguments;
+typedef struct search_arguments {
+    POINTER(i64) y;                                 /* (M, K) */
+    POINTER(const T) x, v;
+    i64 results, R, K, step, right;                 /* step: from one row of x to the next; 0: x has one row */
+} search_arguments;
+typedef struct begins_arguments {
+    POINTER(unsigned char) y;
+    POINTER(const T) x;                             /* (R, C) */
+    i64 R, C, width;                                /* width: threads that share a row */
+} begins_arguments;
+typedef struct number_arguments {
+    POINTER(i64) run, starts, count;                /* run: optional */
+    POINTER(const i64) begun, order;                /* begun: how many runs have begun up to each row; order:
+                                                     * optional */
+    i64 R;
+} number_arguments;
+
+#ifdef __cplusplus
 enum { ITEMS = TILE / 256 };                        /* of a thread */
 
 template <int bytes> struct unsigned_of { typedef u32 type; };
@@ -28,7 +89,7 @@ D KEY key(T x) {
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
 /* ---- short rows: a thread counts the elements before its own */
-KERNEL(256) rank(const rank_arguments<T> p) {
+KERNEL(256) rank(const rank_arguments p) {
     EACH(i, p.M * p.R) {
         const i64 m = i / p.R, r = i % p.R;
         const KEY mine = (KEY)(key(p.x[i]) ^ (KEY)p.flip);
@@ -44,7 +105,7 @@ KERNEL(256) rank(const rank_arguments<T> p) {
 }
 
 /* ---- a tile by one digit.  A warp has `rounds` x 32 consecutive elements; a thread has every 32nd of them. */
-typedef sort_arguments<T, PLACE> ordering;
+typedef sort_arguments ordering;
 struct memory {
     T value[TILE];
     PLACE place[TILE];
@@ -175,7 +236,7 @@ KERNEL(256) scatter(const ordering p) {
 }
 
 /* ---- element k of each row of R, of which the first K are sorted */
-KERNEL(256) pick(const pick_arguments<T> p) {
+KERNEL(256) pick(const pick_arguments p) {
     EACH(m, p.M) {
         i64 low = 0, high = p.K, at = p.k;
         while (low < high) {                        /* low: how many elements are not NaN */
@@ -196,7 +257,7 @@ KERNEL(256) pick(const pick_arguments<T> p) {
  * select_step finds the digit of the wanted element.  Then select_place finds its position, or
  * select_collect the elements up to it.  Limited by bytes: the row is read once for each digit, and
  * once more. */
-typedef select_arguments<T, PLACE> selection;
+typedef select_arguments selection;
 D u64 key(T x, const selection &p) { return (KEY)(key(x) ^ (KEY)p.flip); }
 D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
 
@@ -309,7 +370,7 @@ KERNEL(256) select_place(const selection p) {
 }
 
 /* ---- y[m, k] = how many elements of row m of x (M, R) are less than v[m, k], or equal where right */
-KERNEL(256) search(const search_arguments<T> p) {
+KERNEL(256) search(const search_arguments p) {
     EACH(i, p.results) {
         const T *row = p.x + i / p.K * p.step;
         const KEY wanted = key(p.v[i]);
@@ -325,7 +386,7 @@ KERNEL(256) search(const search_arguments<T> p) {
 }
 
 /* ---- runs of equal rows of x (R, C): `begins` writes 1 where a run begins; `number` uses the running sums of these */
-KERNEL(256) begins(const begins_arguments<T> p) {
+KERNEL(256) begins(const begins_arguments p) {
     __shared__ int shared[256];
     const share s = share_of(p.width, 1);
     const i64 r = (i64)blockIdx.x * s.columns + s.column;
@@ -347,3 +408,4 @@ KERNEL(256) number(const number_arguments p) {
         if (p.run) p.run[p.order ? p.order[i] : i] = n - 1;
     }
 }
+#endif

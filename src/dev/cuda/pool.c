@@ -1,5 +1,6 @@
 /* pool.c - maxima of windows, and products with a banded matrix (pool.cu). */
 #include "gpu.h"
+#include "pool.cu"
 
 #include <string.h>
 

@@ -2,9 +2,23 @@
  * computation.  A thread has a result; for band, `width` neighbouring threads where a result has
  * many terms and there are few columns.  Limited by bytes: windows that overlap are read from the
  * caches. */
+typedef struct max_pool_arguments {
+    POINTER(T) y;
+    POINTER(i64) index;
+    POINTER(const T) x;
+    i64 numel, in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+} max_pool_arguments;
+typedef struct band_arguments {       /* y (M, S, N) */
+    POINTER(T) y;
+    POINTER(const T) x;
+    POINTER(const i64) start;
+    POINTER(const A) weights;                       /* (S, K) */
+    i64 numel, S, N, K, x_m, x_r, x_n, width;       /* strides of x; width: threads that share a result */
+} band_arguments;
 
+#ifdef __cplusplus
 /* y[n, p] = max over t of x[n, p stride + t dilation - pad] and its position: the first of equals, but the last NaN */
-KERNEL(256) max_pool(const max_pool_arguments<T> p) {
+KERNEL(256) max_pool(const max_pool_arguments p) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= p.numel) return;
     i64 first[3], rest = i, best = -1;
@@ -28,7 +42,7 @@ KERNEL(256) max_pool(const max_pool_arguments<T> p) {
 }
 
 /* y[m, s, n] = sum over k of weights[s, k] x[m, start[s] + k, n]; a weight of 0 adds nothing */
-KERNEL(256) band(const band_arguments<T, A> p) {
+KERNEL(256) band(const band_arguments p) {
     __shared__ A shared[256];
     const share s = share_of(p.width, 1);
     const i64 i = (i64)blockIdx.x * s.columns + s.column, row = i / p.N % p.S;
@@ -46,3 +60,4 @@ KERNEL(256) band(const band_arguments<T, A> p) {
     sum = tree<sum_of>(sum, shared, s);
     if (mine && s.lane == 0) p.y[i] = cast<T>(sum);
 }
+#endif

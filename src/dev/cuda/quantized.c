@@ -1,5 +1,6 @@
 /* quantized.c - layers with weights of 4 or 8 bits (quantized.cu): few rows of x; parts of w as floats for many. */
 #include "gpu.h"
+#include "quantized.cu"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, const cr_array *codes) {
     return cr_cuda_kernel_of(g, op, cr_cuda_source_quantized, name, "#define T %s\n#define A %s\n#define BITS %d\n",

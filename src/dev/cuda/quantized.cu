@@ -2,7 +2,24 @@
  *
  * dequantize: a thread for 8 neighbouring elements.  linear: a warp for a row of w, which it reads once for up to
  * QUANTIZED_ROWS rows of x, 16 bytes of codes a lane at a time.  Limited by the bytes of the codes. */
+/* w (N, K), a scale for each G neighbours of a row */
+enum { QUANTIZED_ROWS = 8 };                        /* of x, for which a row of w is read once */
+typedef struct dequantize_arguments {
+    POINTER(T) y;                                   /* (N, K) */
+    POINTER(const u8) codes;
+    POINTER(const f16) scales;
+    i64 numel, K, G, codes_n, scales_n;             /* _n: from row to row */
+} dequantize_arguments;
+typedef struct linear_quantized_arguments {
+    POINTER(T) y;                                   /* (M, N) */
+    POINTER(const T) x;                             /* (M, K) */
+    POINTER(const u8) codes;
+    POINTER(const f16) scales;
+    POINTER(const T) bias;                          /* (N): optional */
+    i64 M, N, K, G, codes_n, scales_n;
+} linear_quantized_arguments;
 
+#ifdef __cplusplus
 /* the code at k of a row of codes */
 D int code_at(const u8 *row, i64 k) {
 #if BITS == 8
@@ -13,7 +30,7 @@ D int code_at(const u8 *row, i64 k) {
 #endif
 }
 
-KERNEL(256) dequantize(const dequantize_arguments<T> p) {
+KERNEL(256) dequantize(const dequantize_arguments p) {
     const i64 i = ((i64)blockIdx.x * 256 + threadIdx.x) * 8, n = i / p.K, k = i % p.K;
     if (i >= p.numel) return;
     const u8 *row = p.codes + n * p.codes_n;
@@ -22,7 +39,7 @@ KERNEL(256) dequantize(const dequantize_arguments<T> p) {
 }
 
 /* y (M, N) = x (M, K) w^T [+ bias] for M <= QUANTIZED_ROWS */
-KERNEL(256) linear(const linear_quantized_arguments<T> p) {
+KERNEL(256) linear(const linear_quantized_arguments p) {
     enum { CODES = 128 / BITS };                    /* of 16 bytes */
     __shared__ A shared[256];
     const share s = share_of(32, 1);
@@ -62,3 +79,4 @@ KERNEL(256) linear(const linear_quantized_arguments<T> p) {
         if (mine && s.lane == 0) p.y[m * p.N + n] = cast<T>(all + (p.bias ? cast<A>(p.bias[n]) : (A)0));
     }
 }
+#endif

@@ -1,5 +1,6 @@
 /* random.c - numbers of a Philox stream (random.cu). */
 #include "gpu.h"
+#include "random.cu"
 
 static cr_status run(const char *op, const char *name, const cr_array *y, random_arguments q) {
     if (!y->numel) return CR_OK;

@@ -1,6 +1,16 @@
 /* random.cu - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every
  * device (dev.h).  T elements, A the type of computation for floats.  Integers and uniforms have the
  * same bits on every device; normals use a logarithm and a cosine. */
+/* element i of y from seed and counter; integers: low + [0, span), span 0: 2^64 */
+typedef struct random_arguments {
+    POINTER(T) y;
+    i64 numel;
+    u64 seed, counter;
+    i64 low;
+    u64 span;
+} random_arguments;
+
+#ifdef __cplusplus
 #define EACH(i) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += (i64)gridDim.x * 256)
 
 D u64 word64(u64 seed, u64 counter, i64 i) {
@@ -18,7 +28,7 @@ template <class To> D To rounded_down(A u) {
     if constexpr (is_half<To>) if (wide(v) > u) v.bits--;
     return v;
 }
-KERNEL(256) uniform(const random_arguments<T> p) {
+KERNEL(256) uniform(const random_arguments p) {
     EACH(i) p.y[i] = rounded_down<T>(uniform01(p.seed, p.counter, i));
 }
 
@@ -39,7 +49,7 @@ D f32 sin_turn(f32 turn, int quarters) {
 }
 
 /* Box-Muller on the pair (2j, 2j + 1) */
-KERNEL(256) normal(const random_arguments<T> p) {
+KERNEL(256) normal(const random_arguments p) {
     EACH(i) {
         const A u0 = uniform01(p.seed, p.counter, i / 2 * 2), u1 = uniform01(p.seed, p.counter, i / 2 * 2 + 1);
         p.y[i] = cast<T>(f_sqrt(-2 * f_log(1 - u0)) * sin_turn(u1, i % 2 ? 0 : 1 /* quarter */));
@@ -47,7 +57,7 @@ KERNEL(256) normal(const random_arguments<T> p) {
 }
 
 /* floor(word span / 2^64) + low; span 0: 2^64 */
-KERNEL(256) integers(const random_arguments<T> p) {
+KERNEL(256) integers(const random_arguments p) {
     EACH(i) {
         const u64 word = word64(p.seed, p.counter, i), a = word & 0xffffffffu, b = word >> 32, c = p.span & 0xffffffffu,
                   d = p.span >> 32;
@@ -56,3 +66,4 @@ KERNEL(256) integers(const random_arguments<T> p) {
         p.y[i] = cast<T>((i64)((u64)p.low + (p.span ? high : word)));
     }
 }
+#endif

@@ -2,6 +2,7 @@
  * reduced first, (M, R, N) -> (M, parts, N).  Cuts and trees depend on the shape only, so results are
  * reproducible. */
 #include "reduce.h"
+#include "reduce.cu"
 
 #include <stdlib.h>
 

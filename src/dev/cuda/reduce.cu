@@ -2,6 +2,18 @@
  *
  * `width` threads share a result: neighbouring threads along R (along), or along N, so that they read
  * neighbouring elements.  Where R is dense, a thread reads V elements at once.  Limited by bytes read. */
+/* x (M, R, N) -> y (M, parts, N); `width` threads share a result */
+typedef struct reduce_arguments {
+    POINTER(TO) y;
+    POINTER(const T) x;
+    POINTER(const A) sums;                          /* (M, N): for MAP 6 (deviations from the mean) only */
+    i64 R, N, stride_m, stride_r, stride_n;
+    i64 parts, part_size, results, width, along;    /* results: M parts N; along: the threads are neighbours along R,
+                                                     * not along N */
+    f64 p;
+} reduce_arguments;
+
+#ifdef __cplusplus
 /* blocks of a multiprocessor, at least: ptxas would spill for more */
 constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;
 
@@ -49,7 +61,7 @@ D A mapped(T from, A mean, A p) {
 #endif
 }
 
-KERNEL(256, BLOCKS) reduce(const reduce_arguments<T, A, TO> p) {
+KERNEL(256, BLOCKS) reduce(const reduce_arguments p) {
     __shared__ A shared[256];
     const share s = share_of(p.width, p.along);
     const i64 result = (i64)blockIdx.x * s.columns + s.column;
@@ -93,3 +105,4 @@ KERNEL(256, BLOCKS) reduce(const reduce_arguments<T, A, TO> p) {
     a = tree<joined>(a, shared, s);
     if (mine && s.lane == 0) p.y[result] = cast<TO>(a);
 }
+#endif

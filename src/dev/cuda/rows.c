@@ -1,6 +1,7 @@
 /* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): the longer a row, the more
  * threads share it (rows.cu). */
 #include "reduce.h"
+#include "rows.cu"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_array *x) {
     return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type(x->dtype),

@@ -5,6 +5,53 @@
  * elements (16 bytes) and keeps the first KEPT of them in registers.  So rows of up to 4096 elements
  * (2048 of f64) are read once; each kernel says how often it reads longer rows.  Limited by bytes:
  * read once and written once.  A thread has KEPT packs in flight, also in the rest of a long row. */
+/* x (M, N); `width` threads share a row */
+typedef struct softmax_arguments {
+    POINTER(T) y;
+    POINTER(const T) x;
+    i64 M, N, width, log;                           /* log: the logarithm of softmax */
+} softmax_arguments;
+typedef struct softmax_bwd_arguments {
+    POINTER(T) dx;
+    POINTER(const T) y, g;
+    i64 M, N, width, log;
+} softmax_bwd_arguments;
+typedef struct norm_arguments {
+    POINTER(T) y;
+    POINTER(A) mean, rstd;                          /* (M); mean: NULL for the RMS norm */
+    POINTER(const T) x, w, b;                       /* w, b (N): optional */
+    i64 M, N, width;
+    f64 eps;
+} norm_arguments;
+typedef struct norm_bwd_arguments {
+    POINTER(T) dx;                                  /* optional, and so are dw and db */
+    POINTER(A) dw, db;                              /* (parts of the rows, N): sums of each part */
+    POINTER(const T) x, w;
+    POINTER(const A) mean, rstd;
+    POINTER(const T) g;
+    i64 M, N, width;
+    i64 rows, chunks;                               /* rows of a part; chunks of columns, each with its own block */
+    i64 add;                                        /* dx += instead of = */
+} norm_bwd_arguments;
+typedef struct cross_entropy_arguments {
+    POINTER(A) loss, lse;                           /* (M) */
+    POINTER(const T) x;
+    POINTER(const void) target;                     /* (M): i64 where wide_target, else i32 */
+    POINTER(fault) f;
+    i64 M, N, pitch, width, wide_target, ignore;    /* pitch: from row to row of x */
+    f64 smoothing;
+} cross_entropy_arguments;
+typedef struct cross_entropy_bwd_arguments {
+    POINTER(T) dx;
+    POINTER(const T) x;
+    POINTER(const void) target;
+    POINTER(const A) lse, g;
+    i64 M, N, pitch, width, wide_target, ignore, g_step;       /* pitch: of x and dx; g_step: 0 where all rows share
+                                                                * one cotangent */
+    f64 smoothing;
+} cross_entropy_bwd_arguments;
+
+#ifdef __cplusplus
 constexpr int V = 16 / (int)sizeof(T), KEPT = V == 8 ? 2 : 4;
 typedef pack<T, V> packed;
 
@@ -95,7 +142,7 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice.  At least 2
  * blocks: ptxas would spill for more. */
-KERNEL(256, 2) softmax(const softmax_arguments<T> p) {
+KERNEL(256, 2) softmax(const softmax_arguments p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
     T *const y = p.y + r.row;
@@ -114,7 +161,7 @@ KERNEL(256, 2) softmax(const softmax_arguments<T> p) {
 
 /* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are
  * read twice.  At least 2 blocks: ptxas would spill for more. */
-KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments<T> p) {
+KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
     const line a = line_of(p.y, r), b = line_of(p.g, r);
@@ -138,7 +185,7 @@ KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments<T> p) {
 
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm; long
  * rows are read three times, or twice */
-KERNEL(256) layer_norm(const norm_arguments<T, A> p) {
+KERNEL(256) layer_norm(const norm_arguments p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
     const line a = line_of(p.x, r);
@@ -181,7 +228,7 @@ constexpr int BLOCKS = 1;
 #else
 constexpr int BLOCKS = 2;
 #endif
-KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
+KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments p) {
     __shared__ pack<A, 2> shared[256];
     __shared__ pack<A, V> shared_sums[256];
     const share s = share_of(p.width, 1);
@@ -244,7 +291,7 @@ D i64 label_of(const void *target, i64 wide_target, i64 m) {
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read
  * once, with smoothing twice.  At least 2 blocks: ptxas would spill for more. */
-KERNEL(256, 2) cross_entropy(const cross_entropy_arguments<T, A> p) {
+KERNEL(256, 2) cross_entropy(const cross_entropy_arguments p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width, p.pitch);
     const line a = exponents_of(p.x, r);
@@ -266,7 +313,7 @@ KERNEL(256, 2) cross_entropy(const cross_entropy_arguments<T, A> p) {
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows; dx may be x */
-KERNEL(256) cross_entropy_bwd(const cross_entropy_bwd_arguments<T, A> p) {
+KERNEL(256) cross_entropy_bwd(const cross_entropy_bwd_arguments p) {
     const span r = span_of(p.M, p.N, p.width, p.pitch);
     if (!r.N) return;
     const i64 label = label_of(p.target, p.wide_target, r.m);
@@ -279,3 +326,4 @@ KERNEL(256) cross_entropy_bwd(const cross_entropy_bwd_arguments<T, A> p) {
         store(p.dx + r.row, n, r, v);
     });
 }
+#endif

@@ -2,6 +2,8 @@
  * random words, running sums, sorted rows. */
 #include "order.h"
 #include "scan.h"
+#include "random.cu"
+#include "sample.cu"
 
 typedef struct draw {
     const char *op;

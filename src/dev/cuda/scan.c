@@ -1,6 +1,7 @@
 /* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts
  * depend on the shape only, so results are reproducible. */
 #include "scan.h"
+#include "scan.cu"
 
 enum {
     EACH = 5,                                       /* elements of a thread at a time; odd, so that threads at this

@@ -5,7 +5,7 @@
  * threads share a line (device.cuh's share), V elements each.  Few lines are cut into chunks: first
  * the sums of the chunks, then their exclusive prefixes, then the results.  Limited by bytes: x is
  * read twice then and y written once. */
-
+#ifdef __cplusplus
 /* ---- monoids: the state of an element, the join of two consecutive states, and the identity */
 struct float_sum {
     typedef f64 state;
@@ -78,10 +78,22 @@ typedef extreme<true> largest;
 typedef extreme<false> smallest;
 
 typedef HOW::state state;
+#endif
+
+/* x (M, R, N) along R; `width` threads share a line */
+typedef struct scan_arguments {
+    POINTER(TO) y;
+    POINTER(i64) index;                             /* positions of the extremes: optional */
+    POINTER(const T) x, a;                          /* a: weights; NULL: 1 */
+    POINTER(state) states;                          /* (M, chunks, N), where lines are cut into chunks */
+    i64 R, N, lines, chunk, chunks, width, along, reverse;             /* chunk: elements of a chunk */
+} scan_arguments;
+
+#ifdef __cplusplus
 __shared__ state tile[256 * V], shared[2 * 256];
 __shared__ f64 weights[256 * V];
 
-typedef scan_arguments<T, TO, state> job;
+typedef scan_arguments job;
 
 /* The position of element k, in order of the scan, of the line that begins at `start`. */
 D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
@@ -175,3 +187,4 @@ KERNEL(256) in_order(const job p) {
         }
     }
 }
+#endif

@@ -2,6 +2,7 @@
  * launches: over pieces of all tensors, then over the sums of the pieces (squares.cu).  Pieces depend
  * on the shapes only. */
 #include "reduce.h"
+#include "squares.cu"
 
 #include <assert.h>
 

@@ -1,6 +1,15 @@
 /* squares.cu - the sums of the squares of pieces of many tensors: a block for each piece, in order.  T
  * elements, A the type of computation (f32; f64 for f64).  Limited by bytes read. */
-KERNEL(256) squares(const squares_arguments<T> p) {
+/* tensors, cut into pieces */
+enum { SQUARES_PIECE = 16384, SQUARES_TENSORS = 199 };      /* elements of a piece; tensors of a launch */
+typedef struct squares_arguments {
+    POINTER(f64) sums;                              /* one of each piece */
+    i64 first;                                      /* the number of the first piece */
+    struct { POINTER(const T) x; i64 numel; } tensor[SQUARES_TENSORS];
+} squares_arguments;
+
+#ifdef __cplusplus
+KERNEL(256) squares(const squares_arguments p) {
     enum { V = 16 / sizeof(T), PIECE = SQUARES_PIECE };
     __shared__ A shared[256];
     const int t = (int)threadIdx.x;
@@ -21,3 +30,4 @@ KERNEL(256) squares(const squares_arguments<T> p) {
     sum = tree<sum_of>(sum, shared, share_of(256, 1));
     if (t == 0) p.sums[p.first + (i64)blockIdx.x] = (f64)sum;
 }
+#endif

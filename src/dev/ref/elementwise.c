@@ -148,7 +148,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
 static cr_status run_walk(const cr_walk *w) {
     const cr_program *p = w->program;
     value *v = malloc(sizeof *v * (size_t)(p->n_in + p->n_param + p->n_const + p->n_instr + 1));
-    if (!v) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    if (!v) return cr_no_memory(p->name);
     for (int k = 0; k < p->n_param; k++) v[p->n_in + k] = number(w->params[k], w->compute);
     for (int k = 0; k < p->n_const; k++) v[p->n_in + p->n_param + k] = number(p->consts[k], w->compute);
     bool ok = true;

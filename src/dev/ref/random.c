@@ -68,7 +68,7 @@ static bool time_before(const void *times, int64_t i, int64_t j) {
 cr_status cr_ref_permutation(const cr_permutation_args *args) {
     const cr_array *y = &args->y;
     uint64_t *word = malloc(sizeof *word * (size_t)y->numel + 1);
-    if (!word) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
+    if (!word) return cr_no_memory("permutation");
     EACH(i, y->numel) word[i] = word64(args->seed, args->counter, i);
     int64_t *order = cr_ref_order(y->numel, word_before, word);
     if (order) EACH(i, y->numel) put_int(y, i, order[i]);
@@ -108,7 +108,7 @@ cr_status cr_ref_multinomial(const cr_multinomial_args *args) {
         return CR_OK;
     }
     double *time = malloc(sizeof *time * (size_t)N);
-    if (!time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
+    if (!time) return cr_no_memory("multinomial");
     cr_status status = CR_OK;
     EACH(m, M) if ((status = draw_without(args, m, time)) != CR_OK) break;
     free(time);

@@ -23,7 +23,7 @@ static cr_status make_parameters(gpu *g, const char *op) {
     if (g->parameters) cr_wg.BufferRelease(g->parameters);
     free(g->parameters_host);
     g->parameters = NULL;
-    return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    return status != CR_OK ? status : cr_no_memory(op);
 }
 
 static cr_status begin(gpu *g, const char *op) {
@@ -173,7 +173,7 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
         g->counters.bytes += (int64_t)e[i + 1].size;
     }
     gpu_group *group = group_for(g, &of, p->buffers);
-    if (!group) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!group) return cr_no_memory(op), NULL;
     if (group->handle && !memcmp(&group->of, &of, sizeof of)) return group;
     if (group->handle) cr_wg.BindGroupRelease(group->handle);
     cr_gpu_scope_begin(g);

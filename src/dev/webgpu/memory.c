@@ -35,7 +35,7 @@ static void empty_pool(gpu *g) {
 
 static gpu_buffer *new_buffer(gpu *g, const char *op, size_t bytes) {
     gpu_buffer *b = malloc(sizeof *b);
-    if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!b) return cr_no_memory(op), NULL;
     cr_gpu_scope_begin(g);
     *b = (gpu_buffer){.bytes = bytes, .life = g->life};
     b->handle = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){

@@ -105,7 +105,7 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
                NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "the program has too many instructions for %s", g->name), NULL;
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
-    if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!p) return cr_no_memory(op), NULL;
     p->buffers = buffers;
     p->subgroups = g->subgroups;
     p->key_bytes = k->n;

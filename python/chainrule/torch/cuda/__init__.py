@@ -27,7 +27,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Nothing: a device is opened when it is first used."""
+    """Does nothing; a device is opened when it is first used."""
 
 
 def manual_seed(seed: int) -> None:
@@ -135,7 +135,7 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing: the peak is that of the process."""
+    """Does nothing; the peak is that of the process."""
 
 
 reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
@@ -148,7 +148,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def ipc_collect() -> None:
-    """Nothing: no process shares memory of the GPU."""
+    """Does nothing; no process shares memory of the GPU."""
 
 
 class Stream:
@@ -163,10 +163,10 @@ class Stream:
             _cuda.synchronize()
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing: there is one stream."""
+        """Does nothing; there is one stream."""
 
     def wait_event(self, event: Any) -> None:
-        """Nothing: there is one stream."""
+        """Does nothing; there is one stream."""
 
     def record_event(self, event: Any = None) -> Event:
         """An event at this place of the work."""
@@ -201,10 +201,10 @@ class Event:
         self.time = perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing: record has waited."""
+        """Does nothing; ``record`` has waited already."""
 
     def wait(self, stream: Any = None) -> None:
-        """Nothing: record has waited."""
+        """Does nothing; ``record`` has waited already."""
 
     def query(self) -> bool:
         """Is the work done?  record has waited."""

@@ -16,7 +16,7 @@ def range_pop() -> int:
 
 
 def mark(msg: str) -> None:
-    """Nothing."""
+    """Does nothing."""
 
 
 @contextmanager
