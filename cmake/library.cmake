@@ -76,7 +76,7 @@ endif()
 chainrule_objects(chainrule_objects ${sources})
 if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are the files for instruction sets, and a few more: elsewhere size counts
     set(kernels ${sources})                         # those whose loops wait for memory: the same for every instruction set
-    list(FILTER kernels INCLUDE REGEX "/src/dev/cpu/(blocks|buckets|copy|index|nonzero|places|sample|scan)\\.c$")
+    list(FILTER kernels INCLUDE REGEX "/src/dev/cpu/(blocks|buckets|copy|index|nonzero|rows_by_index|sample|scan)\\.c$")
     set(remote ${sources})
     list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)

@@ -117,8 +117,8 @@ cr_status        cr_switch_set(const char *name, const char *value);
                                environment again; an error after the library has used the switch */
 int              cr_num_threads(void);
 cr_status        cr_set_num_threads(int n); /* >= 1; the bits of a result do not depend on n */
-typedef bool (*cr_asked)(void *ctx);        /* true: interrupt the call */
-void             cr_set_interrupt(cr_asked asked, void *ctx);
+typedef bool (*cr_interrupt_fn)(void *ctx); /* true: interrupt the call */
+void             cr_set_interrupt(cr_interrupt_fn fn, void *ctx);
                             /* process-wide; NULL: off; every long call polls it on its own
                                thread; an interrupted call fails with CR_INTERRUPTED and leaves
                                an in-place result half written; set it while no thread works */
@@ -309,10 +309,10 @@ typedef struct cr_saved_hooks {     /* what the graph saves for backward, kept i
 } cr_saved_hooks;
 cr_saved_hooks cr_set_saved_hooks(cr_saved_hooks h); /* this thread; {0}: none; returns the old */
 bool        cr_set_anomaly(bool on);    /* this thread: NaN or Inf is an error; returns the old */
-typedef const char *(*cr_locate)(void *ctx);
+typedef const char *(*cr_source_fn)(void *ctx);
                             /* the caller's position, "train.py:12"; NULL or "": unknown; the
                                library copies it */
-void        cr_set_place(cr_locate place, void *ctx);
+void        cr_set_source(cr_source_fn fn, void *ctx);
                             /* process-wide; NULL: off; in anomaly mode, messages about gradients
                                then name the line that called the op */
 
@@ -381,7 +381,7 @@ uint64_t    cr_graph_mark(void);    /* nodes made from now on are younger than t
 cr_status   cr_recompute_record(const cr_function_use *u, uint64_t mark, cr_tensor **results);
                             /* the same for `out` computed with recording on; backward recomputes
                                it; inputs: every node older than the mark that `out` depends on */
-cr_status   cr_graft(const cr_tensor *y, const cr_tensor *g);
+cr_status   cr_backward_through(const cr_tensor *y, const cr_tensor *g);
                             /* inside a function's gradient: continues the backward pass through
                                the graph of y with cotangent g */
 

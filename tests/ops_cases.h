@@ -326,18 +326,18 @@ static cr_tensor *index_select_turned(inputs in) { return cr_index_select(cr_tra
 static cr_tensor *index_add_0(inputs in) { return cr_index_add(in[0], 0, in[1], in[2]); }
 static cr_tensor *index_add_1(inputs in) { return cr_index_add(in[0], 1, in[1], in[2]); }
 /* Places that differ: of two writes to one place the gradient is not that of the function. */
-static cr_tensor *places(inputs in, int n, const int64_t *shape) {
+static cr_tensor *indices(inputs in, int n, const int64_t *shape) {
     return cr_reshape(cr_from((int64_t[]){4, 0, 2, 1}, CR_LIST(4), CR_I64, cr_device_of(in[0])), n, shape);
 }
 static cr_tensor *scatter_0(inputs in) {
-    return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]);
+    return cr_scatter(in[0], 0, cr_expand(indices(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]);
 }
 static cr_tensor *scatter_value(inputs in) {
-    return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL));
+    return cr_scatter(in[0], 1, indices(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL));
 }
-static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
+static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, indices(in, CR_LIST(4)), in[1]); }
 static cr_tensor *index_fill_1(inputs in) {
-    return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL));
+    return cr_index_fill(in[0], 1, indices(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL));
 }
 static cr_tensor *scatter_multiply_0(inputs in) { return cr_scatter_multiply(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_multiply_1(inputs in) { return cr_scatter_multiply(in[0], 1, in[1], in[2]); }
@@ -363,7 +363,7 @@ static cr_tensor *get_pairs(inputs in) {
 static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
 static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
 static cr_tensor *put_apart(inputs in) {
-    return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false);
+    return cr_index_put(in[0], 3, (const cr_tensor *[]){indices(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false);
 }
 static cr_tensor *put_mask(inputs in) {
     return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false);

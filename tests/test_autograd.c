@@ -449,7 +449,7 @@ TEST(anomaly_says_where_the_op_was_made) {
         const char *line = text;
         cr_tensor *x = leaf3(4, 0, 9, d);
         const bool before = cr_set_anomaly(true);
-        cr_set_place(line_of, &line);
+        cr_set_source(line_of, &line);
         cr_tensor *y = cr_sqrt(x);
         strcpy(text, "train.py:99");                 /* copied when the op was made */
         cr_tensor *z = cr_mul_scalar(y, 2);
@@ -465,7 +465,7 @@ TEST(anomaly_says_where_the_op_was_made) {
               "message: %s", cr_error());
         cr_error_clear();
         FAILS(CR_RUNTIME, "forward made", cr_log(x));
-        cr_set_place(NULL, NULL);
+        cr_set_source(NULL, NULL);
         cr_set_anomaly(before);
         cr_scope_end();
     }

@@ -251,7 +251,7 @@ TEST(chains) {
         for (int off = 0; off < 2; off++) {
             cr_scope_begin();
             cr_generator *g = cr_generator_new(4);
-            OK(cr_switch_set("PLAN", off ? "chain,graph" : "graph"));
+            OK(cr_switch_set("PLAN", off ? "fuse,graph" : "graph"));
             const cr_tensor *in[] = {cr_randn(CR_LIST(37, 29), CR_F32, dev, g), cr_randn(CR_LIST(29), CR_F32, dev, g)},
                             *other[] = {cr_randn(CR_LIST(37, 29), CR_F32, dev, g), in[1]};
             OK(cr_record_begin(2, in));

@@ -132,7 +132,7 @@ static box strided(cr_dtype dt, int64_t M, int64_t K, int64_t N, bool odd) {
     b.t.strides[1] = -gaps[1];
     return b;
 }
-static int64_t place_of(const box *b, int64_t m, int64_t k, int64_t n) {
+static int64_t offset_of(const box *b, int64_t m, int64_t k, int64_t n) {
     return m * b->t.strides[0] + k * b->t.strides[1] + n * b->t.strides[2];
 }
 
@@ -162,7 +162,7 @@ TEST(rows_every_dtype) {
             memcpy(want, x.before, x.bytes);
             for (int64_t i = 0; i < y.t.numel; i++) {
                 int64_t m = i / N / K, k = i / N % K, n = i % N, at = index_of(&index, k),
-                        from = place_of(&x, m, at < 0 ? at + R : at, n);
+                        from = offset_of(&x, m, at < 0 ? at + R : at, n);
                 CHECK(!memcmp(item(&y, i), item(&x, from), cr_dtype_size((cr_dtype)dt)), "take_rows %s: element %lld",
                       cr_dtype_name((cr_dtype)dt), (long long)i);
             }
@@ -170,8 +170,8 @@ TEST(rows_every_dtype) {
                 for (int64_t k = 0; k < K; k++)
                     for (int64_t n = 0; n < N; n++) {
                         int64_t at = index_of(&index, k);
-                        memcpy(want + (item(&x, place_of(&x, m, at < 0 ? at + R : at, n)) - (char *)x.memory),
-                               item(&src, place_of(&src, m, k, n)), cr_dtype_size((cr_dtype)dt));
+                        memcpy(want + (item(&x, offset_of(&x, m, at < 0 ? at + R : at, n)) - (char *)x.memory),
+                               item(&src, offset_of(&src, m, k, n)), cr_dtype_size((cr_dtype)dt));
                     }
             TWICE(
                 "put_rows", &x,

@@ -177,11 +177,11 @@ static void check_places(void) {
           cr_index_get(x, 1, (const cr_tensor *const *)&x));
     FAILS(CR_BAD_VALUE, "[index_put] shapes (2,) and (3, 4) do not broadcast",
           cr_index_put(x, 1, pair, OF(1, 2), false));
-    FAILS(CR_BAD_VALUE, "[index_add] a source of shape (2,) for places of shape (3, 4)",
+    FAILS(CR_BAD_VALUE, "[index_add] a source of shape (2,) for positions of shape (3, 4)",
           cr_index_add(x, 0, twice, counting(CR_LIST(2))));
     FAILS(CR_BAD_TYPE, "[index_copy] expected both to have the same dtype: float32, int64",
           cr_index_copy(x, 0, twice, cr_zeros(CR_LIST(3, 4), CR_I64, dev)));
-    FAILS(CR_BAD_VALUE, "[masked_scatter] 2 elements for a mask that is true in 3 places",
+    FAILS(CR_BAD_VALUE, "[masked_scatter] 2 elements for a mask that is true in 3 positions",
           cr_masked_scatter(x, mask, OF(1, 2)));
     FAILS(CR_BAD_VALUE, "[one_hot] 0 classes", cr_one_hot(twice, 0));
     FAILS(CR_BAD_INDEX, "[scatter] index 2 at position 0", cr_one_hot(twice, 2));

@@ -1189,7 +1189,7 @@ TEST(training_in_pieces) {
 }
 
 /* ---- the profiler */
-static const char *odd_place(void *ctx) {
+static const char *odd_source(void *ctx) {
     (void)ctx;
     return "a \"place\"\\\n\xc3\xa9 .................................................\xc3\xa9 beyond the room";
 }
@@ -1233,9 +1233,9 @@ TEST(profile) {
     OK(cr_optim_step(opt));
     cr_release(cr_to(w, CR_BF16, cr_cpu()));
     cr_release(cr_to(w, CR_F32, cr_ref()));
-    cr_set_place(odd_place, NULL);
+    cr_set_source(odd_source, NULL);
     cr_release(cr_neg(w));
-    cr_set_place(NULL, NULL);
+    cr_set_source(NULL, NULL);
     cr_thread_join(cr_thread_start(another_thread, NULL));
     OK(cr_profile_end(path));
     FAILS(CR_RUNTIME, "no profile", cr_profile_end(path));

@@ -182,7 +182,7 @@ TEST(readers_wait) {
         cr_scope_end();
     }
     CHECK(cr_pending_seconds() - before > 0.5 * n * delay, "%g s of waiting", cr_pending_seconds() - before);
-    CHECK(!atomic_load(&cr_unusual), "%d storages are left", atomic_load(&cr_unusual));
+    CHECK(!atomic_load(&cr_slow_path), "%d storages are left", atomic_load(&cr_slow_path));
 }
 
 TEST(writers_wait) {
@@ -278,6 +278,6 @@ TEST(failures_are_told) {
         FAILS(CR_RUNTIME, text, cr_item(cr_select(cr_select(x, 0, 0), 0, 0)));
     }
     cr_pending_clear(x->storage);
-    CHECK(by_sum(x) == 0 && !cr_error() && !atomic_load(&cr_unusual), "%s", cr_error());
+    CHECK(by_sum(x) == 0 && !cr_error() && !atomic_load(&cr_slow_path), "%s", cr_error());
     cr_scope_end();
 }

@@ -39,8 +39,8 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "common", "fold", "update", "again", "chain", "tile", "unused",
-                                  "share"};
+    const char *const passes[] = {NULL, "none", "cse", "fold", "fuse_update", "remat", "fuse", "tile", "dce",
+                                  "arena"};
     for (int i = 0; i < 10; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
@@ -415,7 +415,7 @@ static cr_tensor *net_step_freeing(net *n, const cr_tensor *x, const cr_tensor *
 TEST(updates_in_products) {
     for (int sw = 0; sw < 2; sw++) {
         dev_now = cr_cpu();
-        OK(cr_switch_set("PLAN", sw ? "update" : NULL));
+        OK(cr_switch_set("PLAN", sw ? "fuse_update" : NULL));
         cr_scope_begin();
         net a = net_new(dev_now, CR_ADAMW), b = net_new(dev_now, CR_ADAMW);
         cr_plan *plan = NULL;
@@ -508,7 +508,7 @@ TEST(updates_behind_gradients) {
     const cr_device *cpu = cr_cpu();
     int64_t arena[2];
     for (int sw = 0; sw < 2; sw++) {
-        OK(cr_switch_set("PLAN", sw ? "update" : NULL));
+        OK(cr_switch_set("PLAN", sw ? "fuse_update" : NULL));
         cr_scope_begin();
         cr_tensor *w[2][LAYERS];
         cr_params *params[2] = {cr_params_new(), cr_params_new()};
@@ -567,7 +567,7 @@ TEST(values_again) {
     const cr_device *cpu = cr_cpu();
     int64_t arena[2];
     for (int sw = 0; sw < 2; sw++) {
-        OK(cr_switch_set("PLAN", sw ? "again" : NULL));
+        OK(cr_switch_set("PLAN", sw ? "remat" : NULL));
         cr_scope_begin();
         cr_generator *g = cr_generator_new(3);
         cr_tensor *w[DEPTH];
@@ -756,7 +756,7 @@ static const struct { const char *name; chain run; bool apart; } chains[] = {
     {"float16", chain_f16, false},       {"bfloat16", chain_bf16, false},
 };
 
-/* passes: "chain" leaves all of it to tiles.  with_loops: again with loops of the system's C compiler. */
+/* passes: "fuse" leaves all of it to tiles.  with_loops: again with loops of the system's C compiler. */
 static void replay_chain(int i, int64_t rows, int64_t wide, int threads, const char *passes, bool with_loops) {
     const cr_device *cpu = cr_cpu();
     cr_generator *g = cr_generator_new((uint64_t)(rows + i));
@@ -814,7 +814,7 @@ TEST(tiles) {
             for (int threads = 1; threads <= 2; threads++) {
                 const bool with_loops = compiler && threads == 2 && !chains[i].apart && (k == 3 || k == 6);
                 replay_chain(i, sizes[k][0], sizes[k][1], threads, NULL, with_loops);
-                replay_chain(i, sizes[k][0], sizes[k][1], threads, "chain", false);
+                replay_chain(i, sizes[k][0], sizes[k][1], threads, "fuse", false);
             }
     OK(cr_set_num_threads(before));
     OK(cr_switch_set("CACHE", NULL));
@@ -1004,7 +1004,7 @@ TEST(fold) {
                 cr_generator *g = cr_generator_new(5);
                 cr_tensor *in[2], *z = NULL;
                 for (int k = 0; k < 2; k++) in[k] = cr_randn(CR_LIST(SIDE, SIDE), CR_F32, devices[d], g);
-                OK(cr_switch_set("PLAN", off ? "fold,again,chain,tile" : "again,chain,tile"));
+                OK(cr_switch_set("PLAN", off ? "fold,remat,fuse,tile" : "remat,fuse,tile"));
                 OK(cr_record_begin(1, (const cr_tensor *const *)in));
                 cr_tensor *y = f->run(in);
                 cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
@@ -1033,7 +1033,7 @@ TEST(fold) {
 
 /* A large value that nothing reads for many steps is computed again, as a checkpoint asks for. */
 TEST(common_far) {
-    OK(cr_switch_set("PLAN", "again,chain,tile"));
+    OK(cr_switch_set("PLAN", "remat,fuse,tile"));
     for (int far = 0; far < 2; far++) {
         cr_scope_begin();
         const int between = far ? 30 : 10;

@@ -53,7 +53,7 @@ static cr_tensor *with_dead_kernels(const cr_tensor *x) {
 }
 
 TEST(dead_kernels) {
-    OK(cr_switch_set("PLAN", "common,chain,tile"));
+    OK(cr_switch_set("PLAN", "cse,fuse,tile"));
     cr_scope_begin();
     cr_plan *p = recorded(with_dead_kernels, input(0));
     runs_alike(p, with_dead_kernels, "dead kernels");

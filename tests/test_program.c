@@ -667,7 +667,7 @@ static cr_tensor random_view(cr_storage *s, int ndim, const int64_t *shape, bool
 }
 
 /* The k-th element of the broadcast shape, in row-major order: where is it in t? */
-static int64_t place_of(const cr_tensor *t, int ndim, const int64_t *shape, int64_t k) {
+static int64_t offset_of(const cr_tensor *t, int ndim, const int64_t *shape, int64_t k) {
     int64_t at = t->offset;
     for (int i = ndim - 1; i >= 0; k /= shape[i], i--) {
         int own = i - (ndim - t->ndim);
@@ -676,7 +676,7 @@ static int64_t place_of(const cr_tensor *t, int ndim, const int64_t *shape, int6
     return at;
 }
 
-static int64_t walk_place(const cr_walk *w, const cr_arg *a, int64_t k) {
+static int64_t walk_offset(const cr_walk *w, const cr_arg *a, int64_t k) {
     int64_t at = a->offset;
     for (int i = w->ndim - 1; i >= 0; k /= w->shape[i], i--) at += k % w->shape[i] * a->strides[i];
     return at;
@@ -709,7 +709,7 @@ TEST(walks_visit_every_element_in_order) {
             CHECK(w.ndim == 1 || w.shape[i] > 1, "axis of size %lld left", (long long)w.shape[i]);
         for (int64_t k = 0; k < numel; k++)
             for (int j = 0; j < 4; j++) {
-                int64_t want = place_of(&t[j], ndim, shape, k), got = walk_place(&w, j ? &w.in[j - 1] : &w.out[0], k);
+                int64_t want = offset_of(&t[j], ndim, shape, k), got = walk_offset(&w, j ? &w.in[j - 1] : &w.out[0], k);
                 REQUIRE(want == got, "round %d, operand %d, element %lld: %lld, wanted %lld", round, j, (long long)k,
                         (long long)got, (long long)want);
             }

@@ -52,7 +52,7 @@ static double replay_chained(cr_dtype dt, bool off, int64_t *dispatches) {
     gpu *g = the_gpu();
     cr_generator *generator = cr_generator_new(4);
     cr_scope_begin();
-    OK(cr_switch_set("PLAN", off ? "chain" : NULL));
+    OK(cr_switch_set("PLAN", off ? "fuse" : NULL));
     const cr_tensor *in[] = {cr_randn(CR_LIST(37, 29), CR_F32, dev(), generator),
                              cr_randn(CR_LIST(29), CR_F32, dev(), generator)},
                     *other[] = {cr_randn(CR_LIST(37, 29), CR_F32, dev(), generator), in[1]};

@@ -65,7 +65,7 @@ ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[|cr_fused\()"  # dx[0] = ...; cr_fused
 TARGETS = [
     Target("src/ops/views.c", r"\w+_grad", ASSIGNED, VIEWS, True),
     Target(
-        "src/ops/part.c",
+        "src/ops/strided_view.c",
         r"\w+_grad",
         ASSIGNED,
         "part embed_part replace_part index slice select split unbind diagonal unfold",

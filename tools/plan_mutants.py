@@ -17,8 +17,8 @@ class PlanMutant:
 
 
 PLAN, DCE, ARENA = "src/plan/plan.c", "src/plan/dce.c", "src/plan/arena.c"
-COMMON, FOLD, UPDATE = "src/plan/common.c", "src/plan/fold.c", "src/plan/update.c"
-AGAIN, CHAIN, TILE, LOOPS = "src/plan/again.c", "src/plan/chain.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
+CSE, FOLD, FUSE_UPDATE = "src/plan/cse.c", "src/plan/fold.c", "src/plan/fuse_update.c"
+REMAT, FUSE, TILE, JIT = "src/plan/remat.c", "src/plan/fuse.c", "src/plan/tile.c", "src/dev/cpu/compile.c"
 GRAPH, KERNELS, INDICES = "src/plan/graph.c", "src/dev/kernels.def", "src/plan/indices.c"
 RECORD, RUN = "src/plan/record.c", "src/plan/run.c"
 PLAN_MUTANTS = [
@@ -46,39 +46,35 @@ PLAN_MUTANTS = [
     PlanMutant("run", RUN, "results[«i»]);", "0", "host_steps"),
     PlanMutant("run", RUN, "if («!inner») status = check_kernel", "true", "anomalies_of_replays"),
     # kernels whose results nothing reads
-    PlanMutant("unused", DCE, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
+    PlanMutant("dce", DCE, "needed[s->operands[k].buffer] |= «s->operands[k].use & CR_READS»", "0", "training"),
     PlanMutant(
-        "unused",
+        "dce",
         DCE,
         "needed[i] = «p->buffers[i].kind != CR_BUFFER_TEMPORARY»",
         "p->buffers[i].kind == CR_BUFFER_OUTPUT",
         "training",
     ),
-    PlanMutant("unused", DCE, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
-    PlanMutant("unused", DCE, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
-    PlanMutant("unused", INDICES, "(i < c->low || «i >= c->size»)", "false", "test_plan_passes bad_indices"),
-    PlanMutant("unused", DCE, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
-    PlanMutant("unused", DCE, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
+    PlanMutant("dce", DCE, "bool keep = «s->kind == CR_STEP_HOST» ||", "false", "clipping host_steps"),
+    PlanMutant("dce", DCE, "== CR_STEP_HOST || «s->may_fail»;", "false", "test_plan_passes bad_indices"),
+    PlanMutant("dce", INDICES, "(i < c->low || «i >= c->size»)", "false", "test_plan_passes bad_indices"),
+    PlanMutant("dce", DCE, "split -= «i < p->split»;", "0", "test_plan_passes dead_kernels"),
+    PlanMutant("dce", DCE, "if («!keep») {", "false", "test_plan_passes dead_kernels"),
     # kernels that compute what another one has
-    PlanMutant("common", COMMON, "return «changed_between(p, j, i)» ||", "false", "common"),
-    PlanMutant("common", COMMON, "|| «kept_long(p, j, i)» ?", "false", "common_far"),
-    PlanMutant("common", COMMON, "!«memcmp(x->of, y->of, sizeof *x->of * (size_t)x->n)»", "0", "common"),
-    PlanMutant("common", COMMON, "«!written_once(p, s->operands[i].buffer, writers)»", "false", "common"),
-    PlanMutant("common", COMMON, "a->dtype == b->dtype && «a->offset == b->offset»", "true", "common"),
+    PlanMutant("cse", CSE, "return «changed_between(p, j, i)» ||", "false", "common"),
+    PlanMutant("cse", CSE, "|| «kept_long(p, j, i)» ?", "false", "common_far"),
+    PlanMutant("cse", CSE, "!«memcmp(x->of, y->of, sizeof *x->of * (size_t)x->n)»", "0", "common"),
+    PlanMutant("cse", CSE, "«!written_once(p, s->operands[i].buffer, writers)»", "false", "common"),
+    PlanMutant("cse", CSE, "a->dtype == b->dtype && «a->offset == b->offset»", "true", "common"),
+    PlanMutant("cse", CSE, "!«memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)w->ndim)»", "0", "common"),
+    PlanMutant("cse", CSE, "const bool same = x && y && !«memcmp(x, y, a->bytes)»", "0", "common"),
+    PlanMutant("cse", CSE, "(x->use == CR_READS && «x->buffer != y->buffer»)", "false", "common"),
+    PlanMutant("cse", CSE, "if («a->program != b->program» ||", "false", "common"),
+    PlanMutant("cse", CSE, "if («memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim)»)", "0", "common"),
+    PlanMutant("cse", CSE, "x->buffer == y->buffer && «x->low < y->high»", "x->low <= y->low", "common"),
+    PlanMutant("cse", CSE, "if («cr_live_params(p, s)»)", "false", "changing_params"),
     PlanMutant(
-        "common", COMMON, "!«memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)w->ndim)»", "0", "common"
-    ),
-    PlanMutant("common", COMMON, "const bool same = x && y && !«memcmp(x, y, a->bytes)»", "0", "common"),
-    PlanMutant("common", COMMON, "(x->use == CR_READS && «x->buffer != y->buffer»)", "false", "common"),
-    PlanMutant("common", COMMON, "if («a->program != b->program» ||", "false", "common"),
-    PlanMutant(
-        "common", COMMON, "if («memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim)»)", "0", "common"
-    ),
-    PlanMutant("common", COMMON, "x->buffer == y->buffer && «x->low < y->high»", "x->low <= y->low", "common"),
-    PlanMutant("common", COMMON, "if («cr_live_params(p, s)»)", "false", "changing_params"),
-    PlanMutant(
-        "common",
-        COMMON,
+        "cse",
+        CSE,
         "= «i >= p->split && p->n_cotangents ? p->split : 0»;",
         "0",
         "test_plan_passes input_read_again_backwards",
@@ -104,57 +100,71 @@ PLAN_MUTANTS = [
     ),
     # an optimizer's update in the product that makes the gradient, or right behind the gradient
     PlanMutant(
-        "update", UPDATE, "if («cr_conflicts(walk, &p->steps[k])») at = k;", "false", "update_waits_for_readers"
+        "fuse_update",
+        FUSE_UPDATE,
+        "if («cr_conflicts(walk, &p->steps[k])») at = k;",
+        "false",
+        "update_waits_for_readers",
     ),
-    PlanMutant("update", UPDATE, "if («cr_conflicts(product, &p->steps[k])»)", "false", "update_waits_for_readers"),
     PlanMutant(
-        "update", UPDATE, "if («cr_conflicts(&own, &p->steps[k])») at = k + 1;", "false", "updates_behind_gradients"
+        "fuse_update", FUSE_UPDATE, "if («cr_conflicts(product, &p->steps[k])»)", "false", "update_waits_for_readers"
     ),
-    PlanMutant("update", UPDATE, "joint.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
-    PlanMutant("update", UPDATE, "own.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
     PlanMutant(
-        "update", UPDATE, "if (k < i || «found >= 0») return -1;", "false", "test_plan_passes gradient_read_twice"
+        "fuse_update",
+        FUSE_UPDATE,
+        "if («cr_conflicts(&own, &p->steps[k])») at = k + 1;",
+        "false",
+        "updates_behind_gradients",
+    ),
+    PlanMutant("fuse_update", FUSE_UPDATE, "joint.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
+    PlanMutant("fuse_update", FUSE_UPDATE, "own.update = «u->update»;", "-1", "test_plan_passes host_before_update"),
+    PlanMutant(
+        "fuse_update",
+        FUSE_UPDATE,
+        "if (k < i || «found >= 0») return -1;",
+        "false",
+        "test_plan_passes gradient_read_twice",
     ),
     # values computed again
-    PlanMutant("again", AGAIN, "if («overwritten(p, &s->operands[o], i + 1, to)»)", "false", "values_that_change"),
-    PlanMutant("again", AGAIN, "if («!there») return false;", "false", "values_that_change"),
-    PlanMutant("again", AGAIN, "«written_by_another(p, i, buffer)» ||", "false", "values_that_change"),
-    PlanMutant("again", AGAIN, "cr_plan_redirect(p, «at + 1», buffer, twin)", "p->n_steps", "values_again"),
-    PlanMutant("again", AGAIN, "if («k - last > CR_FAR») return k;", "false", "values_again"),
+    PlanMutant("remat", REMAT, "if («overwritten(p, &s->operands[o], i + 1, to)»)", "false", "values_that_change"),
+    PlanMutant("remat", REMAT, "if («!there») return false;", "false", "values_that_change"),
+    PlanMutant("remat", REMAT, "«written_by_another(p, i, buffer)» ||", "false", "values_that_change"),
+    PlanMutant("remat", REMAT, "cr_plan_redirect(p, «at + 1», buffer, twin)", "p->n_steps", "values_again"),
+    PlanMutant("remat", REMAT, "if («k - last > CR_FAR») return k;", "false", "values_again"),
     # elementwise chains
-    PlanMutant("chain", CHAIN, "|| «!may_write(&next, &at)») return false;", "false", "tiles"),
-    PlanMutant("chain", CHAIN, "*ok &= «!clash»;", "true", "tiles"),
-    PlanMutant("chain", CHAIN, "&& «c->total[b] == inside»;", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "|| «!may_write(&next, &at)») return false;", "false", "tiles"),
+    PlanMutant("fuse", FUSE, "*ok &= «!clash»;", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "&& «c->total[b] == inside»;", "true", "tiles"),
     PlanMutant(
-        "chain",
-        CHAIN,
+        "fuse",
+        FUSE,
         "return «c->p->buffers[b].kind == CR_BUFFER_TEMPORARY» &&",
         "c->p->buffers[b].kind != CR_BUFFER_OUTPUT",
         "test_plan_passes written_outside",
     ),
-    PlanMutant("chain", CHAIN, "if («at->dtype == c->compute») return v;", "true", "tiles"),
-    PlanMutant("chain", CHAIN, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
-    PlanMutant("chain", CHAIN, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
-    PlanMutant("chain", CHAIN, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
-    PlanMutant("chain", CHAIN, "|| «a->offset != b->offset») return false;", "false", "tiles"),
-    PlanMutant("chain", CHAIN, "w->ndim == c->ndim || «w->ndim == 1») return;", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "if («at->dtype == c->compute») return v;", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
+    PlanMutant("fuse", FUSE, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
+    PlanMutant("fuse", FUSE, "|| «a->offset != b->offset») return false;", "false", "tiles"),
+    PlanMutant("fuse", FUSE, "w->ndim == c->ndim || «w->ndim == 1») return;", "true", "tiles"),
     PlanMutant(
-        "chain",
-        CHAIN,
+        "fuse",
+        FUSE,
         "if (s->op == CR_OP_SUB && k) «a = instruction(c, CR_OP_NEG, a, NONE, NONE)»;",
         "other = instruction(c, CR_OP_NEG, other, NONE, NONE)",
         "test_cuda_plan chain",
     ),
     # loops of the system's compiler
     PlanMutant(
-        "loops",
-        LOOPS,
+        "jit",
+        JIT,
         "const float rounded = «(float)p->consts[k]»;",
         "(float)(1.5 * p->consts[k])",
         "test_plan_ops loops",
     ),
-    PlanMutant("loops", LOOPS, "const bool minus = «s->op == CR_OP_SUB»;", "false", "test_plan_ops loops"),
-    PlanMutant("loops", LOOPS, 'if («held >> k & 1») cr_out_format(t, "const vec', "0", "tiles"),
+    PlanMutant("jit", JIT, "const bool minus = «s->op == CR_OP_SUB»;", "false", "test_plan_ops loops"),
+    PlanMutant("jit", JIT, 'if («held >> k & 1») cr_out_format(t, "const vec', "0", "tiles"),
     # groups by tiles
     PlanMutant("tile", TILE, "& CR_WRITES && «!in_step(t, &c->of[m].rows, i, s, r, k)»)", "false", "tiles"),
     PlanMutant("tile", TILE, "«u[buffer].inside == u[buffer].total» &&", "true", "tiles"),
@@ -170,23 +180,23 @@ PLAN_MUTANTS = [
     # kernels launched as one
     PlanMutant("graph", GRAPH, "fresh = «now.fresh != all->before.fresh» ||", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "|| «new_in_each_run(p, s)»;", "false", "test_cuda_graph"),
-    PlanMutant("graph", GRAPH, "FRESH : «has_placed(p, s)» ?", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "FRESH : «has_movable(p, s)» ?", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "if (i > s->from && «kinds[i] == kinds[i - 1]»)", "true", "test_cuda_graph"),
-    PlanMutant("graph", GRAPH, "changed |= «now != a->place[i]»;", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "changed |= «now != a->address[i]»;", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "+ «(uint64_t)x->moved[b]»;", "0", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "|| «s->parts[i].kind == FRESH»;", "false", "test_cuda_graph"),
-    PlanMutant("graph", GRAPH, "if («status != CR_OK») forget_places(s);", "false", "test_cuda_graph"),
+    PlanMutant("graph", GRAPH, "if («status != CR_OK») forget_addresses(s);", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "|| «!was_watched(all, from, to)»)", "false", "test_cuda_graph"),
     PlanMutant("graph", GRAPH, "if («p->steps[i].begins»)", "false", "test_cuda_graph"),
     # the arena
-    PlanMutant("share", ARENA, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
-    PlanMutant("share", ARENA, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
-    PlanMutant("share", ARENA, "if («at + rounded(b) <= o->at») break;", "at <= o->at", "training"),
-    PlanMutant("share", PLAN, "b->last = «i»;", "b->first", "training"),
+    PlanMutant("arena", ARENA, "return «a->first <= b->last» &&", "a->first < b->last", "training"),
+    PlanMutant("arena", ARENA, "&& «b->first <= a->last»; }", "b->first < a->last", "training"),
+    PlanMutant("arena", ARENA, "if («at + rounded(b) <= o->at») break;", "at <= o->at", "training"),
+    PlanMutant("arena", PLAN, "b->last = «i»;", "b->first", "training"),
     PlanMutant(
-        "share",
+        "arena",
         ARENA,
-        "b->at = «share ? lowest_place(p, placed, i, b) : p->temporaries»;",
+        "b->at = «share ? lowest_offset(p, placed, i, b) : p->temporaries»;",
         "p->temporaries",
         "test_plan_passes shared_memory",
     ),

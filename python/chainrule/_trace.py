@@ -110,8 +110,8 @@ class Trace:
                 return
             frame = frame.f_back
         if frame and not self.refused:
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            self.refused = f"the step reads {what} ({place}): pass the value as an argument"
+            source = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            self.refused = f"the step reads {what} ({source}): pass the value as an argument"
 
 
 _EMPTY = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"}  # instructions between those that belong together

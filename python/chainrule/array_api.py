@@ -484,15 +484,15 @@ def concat(arrays: Sequence[Tensor], /, *, axis: _int | None = 0) -> Tensor:
 
 
 def expand_dims(x: Tensor, /, axis: _int | Sequence[_int] = 0) -> Tensor:
-    """A view with more axes of size 1, at the places that ``axis`` names in the result."""
+    """A view with more axes of size 1, at the positions that ``axis`` names in the result."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     ndim = x.ndim + len(axes)
     if outside := [a for a in axes if not -ndim <= a < ndim]:
         raise IndexError(f"[expand_dims] axis {outside[0]} is out of range: the result has {ndim} axes")
-    places = sorted(a % ndim for a in axes)
-    if len(set(places)) < len(places):
+    positions = sorted(a % ndim for a in axes)
+    if len(set(positions)) < len(positions):
         raise ValueError(f"[expand_dims] an axis is named twice: {axes}")
-    for a in places:
+    for a in positions:
         x = _cr.unsqueeze(x, a)
     return x
 

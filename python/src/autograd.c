@@ -226,9 +226,9 @@ static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both
     if (!self) { Py_DECREF(address); cr_node_release(n); return NULL; }
     self->node = n;
     self->address = address;
-    PyObject *place = PyLong_FromVoidPtr(self);
-    if (!place || PyDict_SetItem(node_objects, address, place) < 0) Py_CLEAR(self);
-    Py_XDECREF(place);
+    PyObject *pointer = PyLong_FromVoidPtr(self);
+    if (!pointer || PyDict_SetItem(node_objects, address, pointer) < 0) Py_CLEAR(self);
+    Py_XDECREF(pointer);
     return (PyObject *)self;
 }
 
@@ -501,7 +501,7 @@ PyObject *api__record_again(const arg *a) {
     return recorded(&use, a[3].o, &a[1].i);
 }
 
-PyObject *api__graft(const arg *a) { return done(cr_graft(a[0].t, a[1].t)); }
+PyObject *api__backward_through(const arg *a) { return done(cr_backward_through(a[0].t, a[1].t)); }
 
 /* ---- checks */
 static cr_tensor *call_function(int n, const cr_tensor *const *in, void *function) {

@@ -144,20 +144,20 @@ cr_tensor *api_one_hot(const arg *a) { return cr_one_hot(a[0].t, a[1].i); }
 
 /* One tensor for each axis of x; a scalar counts as a vector of one. */
 static PyObject *nonzeros(cr_tensor *x) {
-    cr_tensor *places;
+    cr_tensor *positions;
     Py_BEGIN_ALLOW_THREADS
     cr_scope_begin();
-    places = leave(cr_nonzero(cr_ndim(x) ? x : cr_reshape(x, CR_LIST(1))));
+    positions = leave(cr_nonzero(cr_ndim(x) ? x : cr_reshape(x, CR_LIST(1))));
     Py_END_ALLOW_THREADS
-    if (!places) return raise_error();
-    const int64_t n = cr_size(places, 1);
+    if (!positions) return raise_error();
+    const int64_t n = cr_size(positions, 1);
     PyObject *tuple = PyTuple_New((Py_ssize_t)n);
     for (int64_t i = 0; tuple && i < n; i++) {
-        PyObject *along = wrap(cr_select(places, 1, i));
+        PyObject *along = wrap(cr_select(positions, 1, i));
         if (along) PyTuple_SetItem(tuple, (Py_ssize_t)i, along);
         else Py_CLEAR(tuple);
     }
-    cr_release(places);
+    cr_release(positions);
     return tuple;
 }
 PyObject *api_nonzero(const arg *a) {

@@ -37,7 +37,7 @@ static bool is_ours(const char *file) {
 }
 
 /* "train.py:12": the innermost line of Python outside this package; "" where no Python runs. */
-static const char *place(void *unused) {
+static const char *source_of_call(void *unused) {
     static _Thread_local char text[256];
     (void)unused;
     text[0] = 0;
@@ -86,7 +86,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     if (!getenv("XDG_RUNTIME_DIR")) (void)setenv("NODEVICE_SELECT", "1", 0);
 #endif
     cr_set_interrupt(signals_raise, NULL);
-    cr_set_place(place, NULL);
+    cr_set_source(source_of_call, NULL);
     if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&
         make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
         return made = Py_NewRef(module);

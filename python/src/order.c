@@ -118,9 +118,9 @@ static cr_tensor *quantile(const arg *a, bool skip_nan) {
 cr_tensor *api_quantile(const arg *a) { return quantile(a, false); }
 cr_tensor *api_nanquantile(const arg *a) { return quantile(a, true); }
 
-/* ---- places in a sorted row */
-static cr_tensor *places(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter,
-                         bool narrow) {
+/* ---- positions in a sorted row */
+static cr_tensor *positions(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter,
+                            bool narrow) {
     cr_tensor *y = cr_searchsorted(sorted, v, right, sorter);
     if (!narrow || !y) return y;
     cr_tensor *small = cr_to(y, CR_I32, cr_device_of(y));
@@ -139,11 +139,11 @@ cr_tensor *api_searchsorted(const arg *a) {
         set_error(PyExc_RuntimeError, "[searchsorted] side says left, right says the opposite");
         return NULL;
     }
-    return places(a[0].t, a[1].t, right || a[3].b, a[5].t, a[2].b);
+    return positions(a[0].t, a[1].t, right || a[3].b, a[5].t, a[2].b);
 }
 /* (input, boundaries, out_int32, right) */
 cr_tensor *api_bucketize(const arg *a) {
-    if (cr_ndim(a[1].t) == 1) return places(a[1].t, a[0].t, a[3].b, CR_NONE, a[2].b);
+    if (cr_ndim(a[1].t) == 1) return positions(a[1].t, a[0].t, a[3].b, CR_NONE, a[2].b);
     set_error(PyExc_RuntimeError, "[bucketize] boundaries lie along one axis, not %d", cr_ndim(a[1].t));
     return NULL;
 }

@@ -131,7 +131,7 @@ cr_tensor *api_argmin(const arg *a) { return extreme_of("argmin", a, true, arg_r
 
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second) {
     static struct { const char *name; PyTypeObject *type; } types[24];
-    static PyStructSequence_Field places[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}},
+    static PyStructSequence_Field fields[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}},
                                   ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}},
                                   floats[] = {{"mantissa", "in [0.5, 1) by size"}, {"exponent", "int32"}, {0}};
     int i = 0;
@@ -140,7 +140,7 @@ PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second)
     PyTypeObject **type = &types[i].type;
     PyStructSequence_Desc d = {
         .name = type_name,
-        .fields = strstr(type_name, "aminmax") ? ends : strstr(type_name, "frexp") ? floats : places,
+        .fields = strstr(type_name, "aminmax") ? ends : strstr(type_name, "frexp") ? floats : fields,
         .n_in_sequence = 2};
     if (!*type) *type = PyStructSequence_NewType(&d);
     PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;

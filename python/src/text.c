@@ -448,7 +448,7 @@ PyObject *api__loader_next(const arg *a) {
     return bad ? raise_error() : Py_BuildValue("NN", wrap(x), wrap(y));
 }
 
-PyObject *api__loader_place(const arg *a) {
+PyObject *api__loader_position(const arg *a) {
     cr_loader *l = loader_of(&a[0]);
     return l ? int_tuple(2, (int64_t[]){cr_loader_cursor(l), cr_loader_batches(l)}) : NULL;
 }

@@ -69,7 +69,7 @@ static bool trainer_make(trainer *t, const step_case *c, cr_dtype low, const cr_
     cr_generator_free(g);
     t->low = low;
     if (low == CR_F16) t->scaler = cr_scaler_new(NULL);
-    return t->opt && t->x && t->y && low_copies(cr_gpt_params(t->m), t->opt, low, &t->copies) &&
+    return t->opt && t->x && t->y && half_dtype_copies(cr_gpt_params(t->m), t->opt, low, &t->copies) &&
            (low != CR_F16 || t->scaler);
 }
 
@@ -89,7 +89,7 @@ static bool train_once(trainer *t, const cr_device *dev, bool fused, double at[4
     cr_scope_begin();
     const int64_t before = cr_memory_stats(dev).current;
     const double start = cr_os_seconds();
-    cr_tensor *loss = low_loss(t->m, t->low, t->x, t->y, true);
+    cr_tensor *loss = half_dtype_loss(t->m, t->low, t->x, t->y, true);
     if (t->scaler) loss = cr_scaler_scale(t->scaler, loss);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
     t->held = cr_memory_stats(dev).current - before;
@@ -111,7 +111,7 @@ static bool train_once(trainer *t, const cr_device *dev, bool fused, double at[4
 /* The step as a recording takes it: gradients are not kept, and with clip 0 not clipped. */
 static cr_tensor *plain_step(trainer *t, double clip) {
     cr_scope_begin();
-    cr_tensor *loss = low_loss(t->m, t->low, t->x, t->y, true);
+    cr_tensor *loss = half_dtype_loss(t->m, t->low, t->x, t->y, true);
     cr_status status = loss ? cr_backward(loss, CR_NONE, NULL) : cr_error_status();
     if (status == CR_OK) status = clip > 0 ? cr_optim_step_clipped(t->opt, clip, NULL) : cr_optim_step(t->opt);
     cr_params_zero_grad(cr_gpt_params(t->m));
@@ -401,7 +401,7 @@ int cli_bench(int argc, char **argv) {
         return usage_error(&c, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
-    report r = {.json = json, .low = low_named(dtype), .plan = plan};
+    report r = {.json = json, .low = half_dtype_named(dtype), .plan = plan};
     if (json)
         printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[",
                cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());

@@ -129,11 +129,11 @@ void packing_free(packing *p);
 cr_samples packing_of(const packing *p);
 
 /* ---- precision.c: --dtype */
-cr_dtype low_named(const char *name);               /* "f32", "bf16", "f16" */
-cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train);
+cr_dtype half_dtype_named(const char *name);        /* "f32", "bf16", "f16" */
+cr_tensor *half_dtype_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train);
 /* Copies of the matrices, which autocast takes and the optimizer keeps (NULL: they are frozen); none for f32.  False:
  * library message pending. */
-bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies);
+bool half_dtype_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies);
 void low_copies_free(cr_params *copies, const cr_params *p);    /* NULL is allowed */
 
 /* ---- runlog.c: run.jsonl, one JSON object a line */

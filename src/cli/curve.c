@@ -18,14 +18,14 @@ static const char *const colours[MAX_CURVES] = {"#0072b2", "#d55e00", "#009e73",
 typedef struct axis { bool log; double low, high; int from, to; } axis;
 
 /* Can it be drawn?  Not NaN, not huge (a diverged run), not 0 on a logarithmic axis. */
-static bool has_place(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 0); }
+static bool on_axis(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 0); }
 static double scaled(const axis *a, double v) { return a->log ? log10(v) : v; }
-static double place(const axis *a, double v) {
+static double pixel(const axis *a, double v) {
     return a->from + (scaled(a, v) - a->low) / (a->high - a->low) * (a->to - a->from);
 }
 
 static void include(axis *a, double v) {
-    if (!has_place(a, v)) return;
+    if (!on_axis(a, v)) return;
     a->low = fmin(a->low, scaled(a, v));
     a->high = fmax(a->high, scaled(a, v));
 }
@@ -100,9 +100,9 @@ static void smooth(const point *p, int n, point *out) {
 static void line(FILE *f, const point *p, int n, const axis *x, const axis *y, const char *colour, const char *style) {
     bool open = false;
     for (int i = 0; i <= n; i++) {
-        const bool there = i < n && has_place(x, (double)p[i].step) && has_place(y, p[i].value);
+        const bool there = i < n && on_axis(x, (double)p[i].step) && on_axis(y, p[i].value);
         if (there && !open) fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" %s points=\"", colour, style);
-        if (there) fprintf(f, "%.1f,%.1f ", place(x, (double)p[i].step), place(y, p[i].value));
+        if (there) fprintf(f, "%.1f,%.1f ", pixel(x, (double)p[i].step), pixel(y, p[i].value));
         if (!there && open) fprintf(f, "\"/>\n");
         open = there;
     }
@@ -115,15 +115,15 @@ static void axes(FILE *f, const axis *x, const axis *y, const char *unit) {
     for (int i = 0; i < n; i++) {
         number(at[i], decimals, text);
         fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7ec\"/>\n", x->from, x->to,
-                place(y, at[i]), place(y, at[i]));
-        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", x->from - 8, place(y, at[i]) + 4, text);
+                pixel(y, at[i]), pixel(y, at[i]));
+        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", x->from - 8, pixel(y, at[i]) + 4, text);
     }
     n = ticks(x, 8, at, &decimals);
     for (int i = 0; i < n; i++) {
         number(at[i], decimals, text);
-        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", place(x, at[i]),
-                place(x, at[i]), y->from, y->from + 5);
-        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", place(x, at[i]), y->from + 19, text);
+        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", pixel(x, at[i]),
+                pixel(x, at[i]), y->from, y->from + 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", pixel(x, at[i]), y->from + 19, text);
     }
     fprintf(f, "<polyline fill=\"none\" stroke=\"#98a2b3\" points=\"%d,%d %d,%d %d,%d\"/>\n", x->from, y->to, x->from,
             y->from, x->to, y->from);
@@ -167,9 +167,9 @@ static void draw_run(FILE *f, const drawn *r, const axis *x, const axis *y, cons
     line(f, r->mean, r->n_train, x, y, colour, "stroke-width=\"2\"");
     line(f, r->val, r->n_val, x, y, val_colour, val_style);
     for (int i = 0; i < r->n_val; i++)
-        if (has_place(x, (double)r->val[i].step) && has_place(y, r->val[i].value))
-            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place(x, (double)r->val[i].step),
-                    place(y, r->val[i].value), val_colour);
+        if (on_axis(x, (double)r->val[i].step) && on_axis(y, r->val[i].value))
+            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", pixel(x, (double)r->val[i].step),
+                    pixel(y, r->val[i].value), val_colour);
 }
 
 static void draw(FILE *f, const picture *p, drawn *runs) {

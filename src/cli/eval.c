@@ -46,7 +46,7 @@ static cr_status all_losses(job *j) {
     packing batch = {0};
     cr_status status = CR_OK;
     int64_t first = 0;
-    const cr_dtype low = low_named(j->dtype);
+    const cr_dtype low = half_dtype_named(j->dtype);
     const bool grad = cr_set_grad_enabled(false);
     for (int64_t i = 0; i < j->s.n && status == CR_OK; i++) {
         if (!packing_add(&batch, &j->s, i)) status = CR_NO_MEMORY;

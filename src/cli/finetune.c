@@ -173,9 +173,9 @@ static bool make_objects(tune *t) {
     r->weights.trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
     if (!s->lora) r->weights.config = cr_lm_config(t->o.model);
     run_weights *w = &r->weights;
-    made = made && run_optimizer(r) && low_copies(w->trained, r->update.optim, w->low, &w->copies);
-    if (made && w->frozen) made = low_copies(w->frozen, NULL, w->low, &w->frozen_copies);
-    if (made && r->weights.low == CR_F16) made = (r->update.scaler = cr_scaler_new(NULL)) != NULL;
+    made = made && run_optimizer(r) && half_dtype_copies(w->trained, r->update.optim, w->half_dtype, &w->copies);
+    if (made && w->frozen) made = half_dtype_copies(w->frozen, NULL, w->half_dtype, &w->frozen_copies);
+    if (made && r->weights.half_dtype == CR_F16) made = (r->update.scaler = cr_scaler_new(NULL)) != NULL;
     return made || (cli_fail_library(), false);
 }
 
@@ -203,7 +203,7 @@ static bool estimate(const tune *t, run_memory *m, bool *known) {
     const run *r = &t->r;
     settings s = *r->s;
     tune dry = {.r = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
-                      .weights.low = r->weights.low},
+                      .weights.half_dtype = r->weights.half_dtype},
                 .train = t->train, .val = t->val, .kept = t->kept, .rows = t->rows};
     *m = (run_memory){.start = cr_memory_stats(dry.r.dev).current};
     dry.rows.s = &dry.train;
@@ -247,7 +247,7 @@ static cr_tensor *next_batch(run *r) {
 static cr_status packed_loss(const run *r, cr_lm *m, const packing *batch, double *sum, int64_t *counted) {
     const cr_samples p = packing_of(batch);
     cr_scope_begin();
-    cr_status status = cr_autocast_begin(r->dev, r->weights.low, true);
+    cr_status status = cr_autocast_begin(r->dev, r->weights.half_dtype, true);
     cr_tensor *each = status == CR_OK ? cr_lm_losses(m, &p, false) : NULL, *total = cr_sum(each, CR_ALL, false);
     if (status == CR_OK) status = cr_autocast_end();
     if (!total) status = cr_error_status();

@@ -95,7 +95,7 @@ int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
 
 /* CR_BOOL: the weights' */
 static cr_dtype cache_named(const char *name) {
-    return !name ? CR_BOOL : !strcmp(name, "int8") ? CR_I8 : low_named(name);
+    return !name ? CR_BOOL : !strcmp(name, "int8") ? CR_I8 : half_dtype_named(name);
 }
 
 bool generation_open(generation *g) {

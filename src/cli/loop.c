@@ -18,11 +18,11 @@ int run_settle(run *r) {
     if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
     r->dev = run_device(r);
     if (!r->dev) return cli_fail_library();
-    r->weights.low = low_named(s->dtype);
-    if (low_named(s->weights) != CR_F32) {
-        if (r->weights.low == CR_F16)
+    r->weights.half_dtype = half_dtype_named(s->dtype);
+    if (half_dtype_named(s->weights) != CR_F32) {
+        if (r->weights.half_dtype == CR_F16)
             return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
-        r->weights.low = CR_F32;                            /* activations have the dtype of the weights */
+        r->weights.half_dtype = CR_F32;                     /* activations have the dtype of the weights */
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_limits(r->command, s)) != CLI_OK) return code;
@@ -31,7 +31,7 @@ int run_settle(run *r) {
         return usage_error(r->command,
                            "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
                            s->clip, (long long)s->accumulate);
-    if (s->fuse_step && r->weights.low == CR_F16)
+    if (s->fuse_step && r->weights.half_dtype == CR_F16)
         return usage_error(r->command, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     return CLI_OK;
 }
@@ -205,7 +205,7 @@ static int diverged(run *r, double loss) {
     const char *name = largest(r->weights.trained, &value);
     const char *other = r->weights.frozen ? largest(r->weights.frozen, &frozen) : NULL;
     if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
-    r->ranks.together = r->ranks.parallel != NULL;
+    r->ranks.failed_on_all_ranks = r->ranks.parallel != NULL;
     if (!run_first(r)) return CLI_FAILED;
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");

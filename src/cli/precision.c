@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-cr_dtype low_named(const char *name) {
+cr_dtype half_dtype_named(const char *name) {
     return !strcmp(name, "bf16") ? CR_BF16 : !strcmp(name, "f16") ? CR_F16 : CR_F32;
 }
 
-cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train) {
+cr_tensor *half_dtype_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train) {
     if (!x || cr_autocast_begin(cr_device_of(x), low, true)) return NULL;
     cr_tensor *loss = cr_gpt_loss(m, x, y, train);
     return cr_autocast_end() == CR_OK ? loss : NULL;
@@ -25,7 +25,7 @@ static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_
     return status;
 }
 
-bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies) {
+bool half_dtype_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies) {
     if (low == CR_F32) return true;
     cr_status status = (*copies = cr_params_new()) ? CR_OK : cr_error_status();
     for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++) {

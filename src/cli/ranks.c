@@ -34,7 +34,7 @@ const cr_device *run_device(const run *r) {
 
 /* A wrong option that all ranks see alike is rank 0's to report. */
 static int refuse(run *r, const char *why, int ranks) {
-    r->ranks.together = true;
+    r->ranks.failed_on_all_ranks = true;
     return run_first(r) ? usage_error(r->command, why, ranks, ranks) : CLI_USAGE;
 }
 
@@ -56,7 +56,7 @@ int run_share(run *r) {
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
-    if (s->accumulate > 1 || s->fuse_step || r->weights.low == CR_F16)
+    if (s->accumulate > 1 || s->fuse_step || r->weights.half_dtype == CR_F16)
         return refuse(r, "--microbatches takes the place of --accumulate, and does not go with --fuse-step or --dtype "
                          "f16 (%d of %d processes)", ranks);
     return CLI_OK;
@@ -83,7 +83,7 @@ static bool compare(run *r, const int64_t *all, int n) {
     for (int i = 0; i < n; i++) {
         differing(r, all, n, i, ranks, sizeof ranks);
         if (!*ranks) continue;
-        r->ranks.together = true;
+        r->ranks.failed_on_all_ranks = true;
         if (!run_first(r)) return false;
         if (i < n - 1) cli_fail("rank 0 and rank %s were given another --%s", ranks, r->command->options[i].name);
         else cli_fail("rank 0 and rank %s read another text or another tokenizer", ranks);
@@ -178,7 +178,7 @@ bool run_interrupted(run *r) {
 
 static cr_status microbatch(run *r) {
     cr_scope_begin();
-    cr_status status = cr_autocast_begin(r->dev, r->weights.low, true);
+    cr_status status = cr_autocast_begin(r->dev, r->weights.half_dtype, true);
     cr_tensor *loss = status == CR_OK ? r->task->batch(r) : NULL;
     if (status == CR_OK) status = cr_autocast_end();
     if (status == CR_OK) status = cr_parallel_backward(r->ranks.parallel, loss);
@@ -240,7 +240,7 @@ bool run_share_log(run *r) {
 }
 
 void run_leave(run *r, int code) {
-    const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->ranks.together;
+    const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->ranks.failed_on_all_ranks;
     if (!r->ranks.world) return;
     if (!failed) {                                  /* else an exchange may wait for a rank that is gone */
         cr_parallel_free(r->ranks.parallel);

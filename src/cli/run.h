@@ -52,7 +52,7 @@ typedef struct run_weights {
     cr_gpt *model;                                  /* of train */
     cr_params *trained, *frozen;                    /* borrowed: what the optimizer updates; the rest, or NULL */
     cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
-    cr_dtype low;                                   /* of products and activations (--dtype) */
+    cr_dtype half_dtype;                            /* --dtype; CR_F32: everything is f32 */
     cr_params *copies, *frozen_copies;              /* of the matrices in it; the optimizer writes the first */
     const char *config;                             /* finetune of all weights: config.json, for the checkpoint */
 } run_weights;
@@ -73,7 +73,7 @@ typedef struct run_ranks {
     cr_parallel *parallel;
     int output;                                     /* hidden stdout of a process that is not the first */
     bool asked, stop;                               /* the last step has asked all; one was interrupted */
-    bool together;                                  /* a failure that all ranks see: none has to end the others */
+    bool failed_on_all_ranks;                       /* a failure that all ranks see: none has to end the others */
 } run_ranks;
 
 /* How far the run is, over all its parts where nothing else is said. */

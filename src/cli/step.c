@@ -25,7 +25,7 @@ static cr_status note_losses(cr_plan *p, void *ctx, const double *each, double *
 /* The loss of batch i, weighted by 1 / --accumulate. */
 static cr_tensor *loss_of(run *r, int64_t i) {
     const double share = 1 / (double)r->s->accumulate;
-    if (cr_autocast_begin(r->dev, r->weights.low, true)) return NULL;
+    if (cr_autocast_begin(r->dev, r->weights.half_dtype, true)) return NULL;
     cr_tensor **in = r->update.inputs, *l = in ? r->task->loss_of(r, in[2 * i], in[2 * i + 1]) : r->task->batch(r);
     if (cr_autocast_end()) return NULL;
     return l && share < 1 ? cr_mul_scalar(l, share) : l;

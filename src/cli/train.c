@@ -128,14 +128,15 @@ static bool make_model(run *r) {
     o.shuffle = true;
     o.device = r->dev;
     r->generator = cr_generator_new((uint64_t)s->seed);
-    r->weights.model = r->generator ? cr_gpt_new(&c, low_named(s->weights), r->dev, r->generator) : NULL;
+    r->weights.model = r->generator ? cr_gpt_new(&c, half_dtype_named(s->weights), r->dev, r->generator) : NULL;
     r->weights.trained = r->weights.model ? cr_gpt_params(r->weights.model) : NULL;
     r->data.vocabulary = c.vocabulary;
     r->data.loader = r->weights.model ? cr_loader_new(r->data.train, &o) : NULL;
     run_weights *w = &r->weights;
-    const bool made = r->data.loader && run_optimizer(r) && low_copies(w->trained, r->update.optim, w->low, &w->copies);
-    if (made && r->weights.low == CR_F16) r->update.scaler = cr_scaler_new(NULL);
-    return (made && (r->weights.low != CR_F16 || r->update.scaler)) || (cli_fail_library(), false);
+    const bool made = r->data.loader && run_optimizer(r) && half_dtype_copies(w->trained, r->update.optim,
+                                                                              w->half_dtype, &w->copies);
+    if (made && r->weights.half_dtype == CR_F16) r->update.scaler = cr_scaler_new(NULL);
+    return (made && (r->weights.half_dtype != CR_F16 || r->update.scaler)) || (cli_fail_library(), false);
 }
 
 /* ---- batches */
@@ -163,7 +164,7 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
     cr_scope_begin();
     cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev),
               *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
-    cr_tensor *loss = low_loss(r->weights.model, r->weights.low, x, y, false);
+    cr_tensor *loss = half_dtype_loss(r->weights.model, r->weights.half_dtype, x, y, false);
     *sum += cr_item(loss) * (double)(windows * T);
     cr_scope_end();
     return loss ? CR_OK : cr_error_status();
@@ -222,7 +223,7 @@ static double validation_bytes(const run *dry) {
 static bool dry_run(const run *r, int64_t layers, run_memory *m, bool *known) {
     settings s = *r->s;
     run dry = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
-               .data = r->data, .weights.low = r->weights.low};
+               .data = r->data, .weights.half_dtype = r->weights.half_dtype};
     s.layers = layers;
     if (s.accumulate > 64) s.accumulate = 64;       /* more of them hold hardly more */
     *m = (run_memory){.start = cr_memory_stats(dry.dev).current};

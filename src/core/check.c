@@ -38,8 +38,8 @@ void cr_quarantine(cr_tensor *t) {
     t->offset = t->numel = t->shape[0] = 0;
     t->strides[0] = 1;
     cr_spin_lock(&quarantine.lock);
-    cr_tensor **place = &quarantine.tensors[quarantine.released++ % TENSORS], *oldest = *place;
-    *place = t;
+    cr_tensor **slot = &quarantine.tensors[quarantine.released++ % TENSORS], *oldest = *slot;
+    *slot = t;
     cr_spin_unlock(&quarantine.lock);
     if (oldest) cr_small_give(oldest, sizeof *oldest);
 }
@@ -47,8 +47,8 @@ void cr_quarantine(cr_tensor *t) {
 void cr_retire(void *object) {
     if (!cr_checking) { free(object); return; }
     cr_spin_lock(&quarantine.lock);
-    void **place = &quarantine.objects[quarantine.freed++ % OBJECTS], *oldest = *place;
-    *place = object;
+    void **slot = &quarantine.objects[quarantine.freed++ % OBJECTS], *oldest = *slot;
+    *slot = object;
     cr_spin_unlock(&quarantine.lock);
     free(oldest);
 }

@@ -4,7 +4,7 @@
 
 #include "status.h"
 
-#define CR_PLAN_PASSES "unused,common,fold,update,again,chain,loops,tile,share,graph"   /* plan/: of CHAINRULE_PLAN */
+#define CR_PLAN_PASSES "dce,cse,fold,fuse_update,remat,fuse,jit,tile,arena,graph"       /* plan/: of CHAINRULE_PLAN */
 
 /* Each switch registers its callbacks when the library loads.  check refuses a value that is malformed
  * or comes too late (NULL: the switch was unset); changed, which may be NULL, is called after a

@@ -8,19 +8,19 @@
 static const double between_seconds = 0.02;         /* short enough for a person at a keyboard; each question may
                                                      * cost a lock */
 
-static _Atomic(cr_asked) asked;
+static _Atomic(cr_interrupt_fn) asked;
 static _Atomic(void *) asked_ctx;
 atomic_int cr_threads_cut;
 static _Thread_local struct { double next; bool cut, asking; } me;
 
-void cr_set_interrupt(cr_asked fn, void *ctx) {
+void cr_set_interrupt(cr_interrupt_fn fn, void *ctx) {
     atomic_store(&asked, NULL);
     atomic_store(&asked_ctx, ctx);
     atomic_store(&asked, fn);
 }
 
 bool cr_stop_asked(void) {
-    cr_asked fn = atomic_load_explicit(&asked, memory_order_relaxed);
+    cr_interrupt_fn fn = atomic_load_explicit(&asked, memory_order_relaxed);
     if (!fn) return false;
     if (me.cut || me.asking) return me.cut;
     if (cr_os_seconds() < me.next) return false;

@@ -10,7 +10,7 @@ int       cr_axes_by_step(int ndim, const int64_t *shape, const int64_t *strides
 /* Merges neighbouring axes that each of n operands steps over as over one axis, and drops axes of size
  * 1.  strides[k]: of operand k. Returns the number of axes left. */
 int       cr_merge_axes(int ndim, int64_t *shape, int n, int64_t *const *strides);
-/* May two positions of this shape lie at one place?  Never false where they do; true for some exotic
+/* May two positions of this shape have one offset?  Never false where they do; true for some exotic
  * strides where they do not. */
 bool      cr_shape_overlaps(int ndim, const int64_t *shape, const int64_t *strides);
 /* m with its axes by step, all of them forwards.  Axis i of the result is axis axes[i] of m; bit i of

@@ -35,15 +35,15 @@ static void *open_in_pythons(const char *folder, const char *below, const char *
     return NULL;
 }
 
-void *cr_library_search(const char *const *names, const char *const *places, const char *more) {
+void *cr_library_search(const char *const *names, const char *const *folders, const char *more) {
     char self[PATH_ROOM];
     const bool known = cr_os_directory_of(NULL, self, sizeof self) > 0;
     const char *environment = getenv("VIRTUAL_ENV");
     void *library = NULL;
-    for (; *places && !library; places++) {
-        const bool ours = !strncmp(*places, "self", 4);
+    for (; *folders && !library; folders++) {
+        const bool ours = !strncmp(*folders, "self", 4);
         const char *folder = ours ? (known ? self : NULL) : environment;
-        if (folder) library = open_in_pythons(folder, *places + (ours ? 4 : 3), names);
+        if (folder) library = open_in_pythons(folder, *folders + (ours ? 4 : 3), names);
     }
     if (!library && more) library = open_in(more, "", names);
     for (; *names && !library; names++) library = cr_os_open_library(*names);

@@ -342,7 +342,7 @@ static bool is_own(const char *name) {
 
 /* Where a path leads: `name` in `folder`.  A folder of the user's may be a link.  From the first name of the library's
  * own on nothing is followed, since a link there was not made by a save. */
-typedef struct place { int folder; const char *name; bool own; } place;
+typedef struct location { int folder; const char *name; bool own; } location;
 
 static int open_folder(int at, const char *from, const char *to, int flags) {
     char part[PATH_MAX];
@@ -352,8 +352,8 @@ static int open_folder(int at, const char *from, const char *to, int flags) {
 }
 
 /* False: errno says why. */
-static bool place_of(const char *path, place *p) {
-    *p = (place){AT_FDCWD, path, false};
+static bool locate(const char *path, location *p) {
+    *p = (location){AT_FDCWD, path, false};
     for (const char *from = path, *to; *from; from = to + (*to == '/')) {
         char name[NAME_MAX + 1];
         to = from + strcspn(from, "/");
@@ -361,18 +361,18 @@ static bool place_of(const char *path, place *p) {
         snprintf(name, sizeof name, "%.*s", (int)(to - from), from);
         if (!p->own && !is_own(name)) continue;
         if (!p->own && (p->folder = open_folder(AT_FDCWD, path, from, 0)) < 0) return false;
-        *p = (place){p->folder, from, true};
+        *p = (location){p->folder, from, true};
         if (!*to) return true;
         const int inner = open_folder(p->folder, from, to, O_NOFOLLOW), code = errno;
         close(p->folder);
         if (inner < 0) return errno = code, false;
-        *p = (place){inner, ".", true};             /* the path may end in a slash */
+        *p = (location){inner, ".", true};             /* the path may end in a slash */
     }
     return true;
 }
 
-/* Closes the place; keeps errno. */
-static int leave(place *p, int result) {
+/* Closes the location; keeps errno. */
+static int leave(location *p, int result) {
     const int code = errno;
     if (p->folder >= 0) close(p->folder);
     errno = code;
@@ -380,15 +380,15 @@ static int leave(place *p, int result) {
 }
 
 static int open_at(const char *path, int flags) {
-    place p;
-    if (!place_of(path, &p)) return -1;
+    location p;
+    if (!locate(path, &p)) return -1;
     if (!p.own) return open(path, flags | O_CLOEXEC);
     return leave(&p, openat(p.folder, p.name, flags | O_CLOEXEC | O_NOFOLLOW));
 }
 
 static bool stat_at(const char *path, struct stat *st) {
-    place p;
-    return place_of(path, &p) && !leave(&p, fstatat(p.folder, p.name, st, p.own ? AT_SYMLINK_NOFOLLOW : 0));
+    location p;
+    return locate(path, &p) && !leave(&p, fstatat(p.folder, p.name, st, p.own ? AT_SYMLINK_NOFOLLOW : 0));
 }
 
 static cr_file_id id_of(const struct stat *st) { return (cr_file_id){(uint64_t)st->st_dev, (uint64_t)st->st_ino}; }
@@ -472,7 +472,7 @@ static void take_mode(int fd, const struct stat *old) {
 FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     static atomic_uint counter;
     struct stat st;
-    place p;
+    location p;
     if (!*path || path[strlen(path) - 1] == '/') return failed(EISDIR), NULL;
     const bool old = stat_at(path, &st);
     /* a rename would replace a device by a file */
@@ -482,7 +482,7 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
         int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(),
                          atomic_fetch_add(&counter, 1));
         if (n < 0 || (size_t)n >= room) return failed(ENAMETOOLONG), NULL;
-        if (!place_of(temporary, &p)) return failed(errno), NULL;
+        if (!locate(temporary, &p)) return failed(errno), NULL;
         if (!tries) remove_stale(p.folder);
         int fd = leave(&p, create_locked(p.folder, p.name, old ? 0600 : 0666));
         if (fd < 0 && errno == EEXIST) continue;
@@ -510,9 +510,9 @@ static void sync_folder(const char *path) {
 }
 
 static bool move(const char *from, const char *to) {
-    place a, b;
-    if (!place_of(from, &a)) return false;
-    if (!place_of(to, &b)) return leave(&a, false);
+    location a, b;
+    if (!locate(from, &a)) return false;
+    if (!locate(to, &b)) return leave(&a, false);
     const bool moved = !renameat(a.folder, a.name, b.folder, b.name);
     return leave(&a, leave(&b, moved));
 }
@@ -541,8 +541,8 @@ bool cr_os_is_directory(const char *path) {
 
 static mode_t own_kind(const char *path) {          /* not of what a link leads to; 0: not there */
     struct stat st;
-    place p;
-    const bool there = place_of(path, &p) && !leave(&p, fstatat(p.folder, p.name, &st, AT_SYMLINK_NOFOLLOW));
+    location p;
+    const bool there = locate(path, &p) && !leave(&p, fstatat(p.folder, p.name, &st, AT_SYMLINK_NOFOLLOW));
     return there ? st.st_mode & S_IFMT : 0;
 }
 
@@ -563,8 +563,8 @@ bool cr_os_make_directory(const char *path) {
     for (size_t i = 1; i <= n; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        place p;
-        if (!place_of(part, &p)) return failed(errno);
+        location p;
+        if (!locate(part, &p)) return failed(errno);
         int code = mkdirat(p.folder, p.name, p.own ? 0700 : 0777) ? errno : 0;
         (void)leave(&p, 0);
         if (!code) sync_folder(part);
@@ -575,8 +575,8 @@ bool cr_os_make_directory(const char *path) {
 }
 
 bool cr_os_remove(const char *path) {
-    place p;
-    if (!place_of(path, &p)) return failed(errno);
+    location p;
+    if (!locate(path, &p)) return failed(errno);
     int code = unlinkat(p.folder, p.name, 0) ? errno : 0;
     if (code == EISDIR || code == EPERM) code = unlinkat(p.folder, p.name, AT_REMOVEDIR) ? errno : 0;
     (void)leave(&p, 0);
@@ -586,8 +586,8 @@ bool cr_os_remove(const char *path) {
 /* A file that replaces another one gets its mode. */
 static void keep_mode(const char *from, const char *to) {
     struct stat st, old;
-    place p;
-    if (!place_of(to, &p) || leave(&p, fstatat(p.folder, p.name, &old, AT_SYMLINK_NOFOLLOW)) || !S_ISREG(old.st_mode))
+    location p;
+    if (!locate(to, &p) || leave(&p, fstatat(p.folder, p.name, &old, AT_SYMLINK_NOFOLLOW)) || !S_ISREG(old.st_mode))
         return;
     const int fd = open_at(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return;
@@ -604,9 +604,9 @@ bool cr_os_rename(const char *from, const char *to) {
 }
 
 bool cr_os_share(const char *from, const char *to) {
-    place a, b;
-    if (!place_of(from, &a)) return failed(errno);
-    if (!place_of(to, &b)) return leave(&a, failed(errno));
+    location a, b;
+    if (!locate(from, &a)) return failed(errno);
+    if (!locate(to, &b)) return leave(&a, failed(errno));
     const bool linked = !linkat(a.folder, a.name, b.folder, b.name, a.own ? 0 : AT_SYMLINK_FOLLOW);
     if (!leave(&a, leave(&b, linked))) return cr_os_copy(from, to);
     sync_folder(to);

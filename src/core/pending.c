@@ -20,13 +20,13 @@ static void change(void) {
 void cr_pending_begin(cr_storage *s) {
     atomic_store(&s->pending, PENDING);
     atomic_fetch_add(&pending, 1);
-    atomic_fetch_add(&cr_unusual, 1);
+    atomic_fetch_add(&cr_slow_path, 1);
 }
 
 void cr_pending_end(cr_storage *s) {
     unsigned char was = PENDING;
     if (!atomic_compare_exchange_strong(&s->pending, &was, 0)) return;
-    atomic_fetch_sub(&cr_unusual, 1);
+    atomic_fetch_sub(&cr_slow_path, 1);
     atomic_fetch_sub(&pending, 1);
     change();
 }
@@ -44,7 +44,7 @@ void cr_pending_clear(cr_storage *s) {
     cr_pending_end(s);
     unsigned char was = FAILED;
     if (!atomic_compare_exchange_strong(&s->pending, &was, 0)) return;
-    atomic_fetch_sub(&cr_unusual, 1);
+    atomic_fetch_sub(&cr_slow_path, 1);
     atomic_fetch_sub(&failed, 1);
 }
 

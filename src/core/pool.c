@@ -285,7 +285,7 @@ static void finish(void) {
     }
 }
 
-static void run(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
+static void run_job(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
     if (chunks <= 0 || cr_is_cut()) return;
     /* nested: the number of the chunk around */
     if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }
@@ -309,8 +309,8 @@ static void run(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chu
 }
 
 void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
-    run(chunks, false, fn, ctx);
+    run_job(chunks, false, fn, ctx);
 }
 void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
-    run(chunks, true, fn, ctx);
+    run_job(chunks, true, fn, ctx);
 }

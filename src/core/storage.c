@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 cr_watch cr_watch_table;
-atomic_int cr_unusual;
+atomic_int cr_slow_path;
 
 static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *),
                          bool inside) {

@@ -32,9 +32,9 @@ typedef struct cr_watch {
 extern cr_watch cr_watch_table;
 
 /* Threads that record now, and storages that are pending (pending.h): else a call pays one load for both. */
-extern atomic_int cr_unusual;
+extern atomic_int cr_slow_path;
 static inline bool cr_is_unusual(void) {
-    return __builtin_expect(atomic_load_explicit(&cr_unusual, memory_order_acquire) != 0, 0);
+    return __builtin_expect(atomic_load_explicit(&cr_slow_path, memory_order_acquire) != 0, 0);
 }
 
 /* NULL: this thread records nothing. */

@@ -98,7 +98,7 @@ cr_status cr_recurrent_bwd_part(const cr_recurrent_bwd_args *args, const cr_kern
 /* A program over matrices of one shape: its results, then its inputs. */
 cr_status cr_run_matrices(const cr_kernels *kernels, const cr_program *p, const cr_array *x);
 
-/* ---- the cpu's loops of programs that plan/chain.c made, by the system's C compiler (cpu/compile.c) */
+/* ---- the cpu's loops of programs that plan/fuse.c made, by the system's C compiler (cpu/compile.c) */
 uint32_t cr_cpu_held(const cr_walk *w);             /* bit k: a loop may read one value of input k for a whole row */
 /* loop.held of each is set; for the instruction set in use.  free(); NULL: out of memory */
 char *cr_cpu_loops_text(int n, cr_program *const *programs);

@@ -142,15 +142,15 @@ typedef struct cr_kernels {
 #define KERNEL(name, ...) cr_##name##_kernel *name;
 #include "kernels.def"
     bool (*attention_takes)(const cr_array *q, const cr_array *k);         /* NULL: attention supports all shapes */
-    bool chains;                                    /* a result of a program does not depend on what else it computes:
+    bool can_fuse;                                  /* a result of a program does not depend on what else it computes:
                                                      * plans join programs */
-    bool links_apart;                               /* the compiler may contract and reorder: a joined program keeps
+    bool fuse_behind_barrier;                       /* the compiler may contract and reorder: a joined program keeps
                                                      * the instructions of different kernels apart */
     int chain_buffers;                              /* storages of a joined program; 0: any number */
     bool f32_only;                                  /* f64 is stored and moved, but no kernel computes in it */
     /* Has update_by_product the bits of this product, then the update?  NULL: never. */
     bool (*update_keeps_bits)(const cr_matmul_args *args);
-    cr_kernel_run unwatched[CR_KERNEL_COUNT];       /* the kernels without the watch, for plans; NULL: absent */
+    cr_kernel_run raw[CR_KERNEL_COUNT];             /* the kernels without the watch, for plans; NULL: absent */
 } cr_kernels;
 
 /* A device lists kernels.def with these, each in CR_IF_1: its prototypes, the functions of its table, which a recording
@@ -163,6 +163,6 @@ typedef struct cr_kernels {
         const cr_watch *watch = cr_watching();                                                                       \
         return watch ? watch->kernel(CR_KERNEL_##name, run_##name, args) : prefix##name(args);                       \
     }
-#define CR_ENTRY(name) .name = watched_##name, .unwatched[CR_KERNEL_##name] = run_##name,
+#define CR_ENTRY(name) .name = watched_##name, .raw[CR_KERNEL_##name] = run_##name,
 
 #endif

@@ -34,7 +34,7 @@ typedef struct cr_gradient {                        /* the gradient of one input
                                                      * result, n_in+1 the cotangent */
 } cr_gradient;
 
-/* A loop of a plan's program, made while the program runs (plan/loops.c).  As the compiled loops: results first, n a
+/* A loop of a plan's program, made while the program runs (plan/jit.c).  As the compiled loops: results first, n a
  * multiple of the lanes. */
 typedef void (*cr_loop)(float *const *out, const float *const *in, const float *params, int64_t n);
 typedef struct cr_made_loop {
@@ -55,7 +55,7 @@ struct cr_program {
     _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: not derived yet (cr_program_gradient) */
     const cr_gradient *fast;                        /* of a row: the same for f32 and below; NULL: grad */
     atomic_int refs;                                /* -1: a static program */
-    struct cr_chain_parts {                         /* NULL: no program of plan/chain.c */
+    struct cr_chain_parts {                         /* NULL: no program of plan/fuse.c */
         cr_made_loop loop;
         int n_links; const uint8_t *links;              /* of each instruction, the kernel that it comes from */
         const cr_program *rows[];                   /* of each instruction that is a compiled loop, its program */

@@ -38,7 +38,7 @@ cr_status cr_run_matrices(const cr_kernels *kernels, const cr_program *p, const 
     if (!w.ndim) w.ndim = 1, w.shape[0] = 1;
     return kernels->elementwise(&(cr_elementwise_args){&w, 1});
 }
-static cr_status run(const part *p, const cr_array *x) { return cr_run_matrices(p->kernels, p->s->program, x); }
+static cr_status run_program(const part *p, const cr_array *x) { return cr_run_matrices(p->kernels, p->s->program, x); }
 
 /* c = [c +] a b */
 static cr_status multiply(const part *p, cr_array c, cr_array a, cr_array b, int how) {
@@ -73,15 +73,15 @@ static cr_status multiply_state(const part *p, const cr_array *w, const cr_array
 static cr_status step_rnn(const part *p, const cr_recurrent_args *a) {
     const cr_array y = of_step(p, &a->y), h = of_state(p, &a->h);
     const cr_status status = multiply_state(p, &a->w, &y, &h);
-    return status == CR_OK ? run(p, (const cr_array[]){y, h, y}) : status;
+    return status == CR_OK ? run_program(p, (const cr_array[]){y, h, y}) : status;
 }
 
 static cr_status step_gru(const part *p, const cr_recurrent_args *a) {
     const cr_array y = of_step(p, &a->y), h = of_state(p, &a->h), x = of_step(p, &a->gates), s = of_step(p, &a->before);
     const cr_status status = multiply_state(p, &a->w, &s, &h);
     if (status != CR_OK) return status;
-    return run(p, (const cr_array[]){y, h, gate(p, &x, 0), gate(p, &x, 1), gate(p, &x, 2), gate(p, &s, 0),
-                                     gate(p, &s, 1), gate(p, &s, 2), h});
+    return run_program(p, (const cr_array[]){y, h, gate(p, &x, 0), gate(p, &x, 1), gate(p, &x, 2), gate(p, &s, 0),
+                                             gate(p, &s, 1), gate(p, &s, 2), h});
 }
 
 static cr_status step_lstm(const part *p, const cr_recurrent_args *a) {
@@ -91,8 +91,8 @@ static cr_status step_lstm(const part *p, const cr_recurrent_args *a) {
     const cr_array hidden = projected ? of_state(p, &a->hidden) : y, twin = projected ? of_state(p, &a->twin) : h;
     cr_status status = multiply_state(p, &a->w, &gates, &h);
     if (status == CR_OK)
-        status = run(p, (const cr_array[]){before, c, hidden, twin, gate(p, &gates, 0), gate(p, &gates, 1),
-                                           gate(p, &gates, 2), gate(p, &gates, 3), c});
+        status = run_program(p, (const cr_array[]){before, c, hidden, twin, gate(p, &gates, 0), gate(p, &gates, 1),
+                                                   gate(p, &gates, 2), gate(p, &gates, 3), c});
     if (status == CR_OK && projected) status = multiply(p, y, hidden, cr_array_transposed(&a->w_hr), 0);
     return status == CR_OK && projected ? p->kernels->copy(&(cr_copy_args){h, y}) : status;
 }
@@ -121,7 +121,7 @@ static cr_status multiply_back(const part *p, const cr_array *w, cr_array dh, co
 
 static cr_status back_rnn(const part *p, const cr_recurrent_bwd_args *b) {
     const cr_array d = of_step(p, &b->d), dh = of_state(p, &b->dh);
-    const cr_status status = run(p, (const cr_array[]){d, of_step(p, &b->y), of_step(p, &b->g), dh});
+    const cr_status status = run_program(p, (const cr_array[]){d, of_step(p, &b->y), of_step(p, &b->g), dh});
     return status == CR_OK ? multiply_back(p, &b->w, dh, &d, 0) : status;
 }
 
@@ -129,9 +129,10 @@ static cr_status back_gru(const part *p, const cr_recurrent_bwd_args *b) {
     const cr_array x = of_step(p, &b->gates), s = of_step(p, &b->before), d = of_step(p, &b->d),
                    ds = of_step(p, &b->d_state), dh = of_state(p, &b->dh);
     const cr_status status =
-        run(p, (const cr_array[]){gate(p, &ds, 0), gate(p, &ds, 1), gate(p, &d, 2), gate(p, &ds, 2), dh, gate(p, &x, 0),
-                                  gate(p, &x, 1), gate(p, &x, 2), gate(p, &s, 0), gate(p, &s, 1), gate(p, &s, 2),
-                                  of_step(p, &b->states), of_step(p, &b->g), dh});
+        run_program(p, (const cr_array[]){gate(p, &ds, 0), gate(p, &ds, 1), gate(p, &d, 2), gate(p, &ds, 2), dh,
+                                          gate(p, &x, 0),
+                                          gate(p, &x, 1), gate(p, &x, 2), gate(p, &s, 0), gate(p, &s, 1),
+                                          gate(p, &s, 2), of_step(p, &b->states), of_step(p, &b->g), dh});
     return status == CR_OK ? multiply_back(p, &b->w, dh, &ds, CR_MATMUL_ADD) : status;
 }
 
@@ -154,9 +155,9 @@ static cr_status back_lstm(const part *p, const cr_recurrent_bwd_args *b) {
         u = cr_array_strided(&b->zero, 2, g.shape, (int64_t[]){0, 0}, b->zero.offset);
     }
     if (status == CR_OK)
-        status = run(p, (const cr_array[]){gate(p, &d, 0), gate(p, &d, 1), gate(p, &d, 2), gate(p, &d, 3), dc,
-                                           gate(p, &gates, 0), gate(p, &gates, 1), gate(p, &gates, 2),
-                                           gate(p, &gates, 3), of_step(p, &b->before), g, u, dc});
+        status = run_program(p, (const cr_array[]){gate(p, &d, 0), gate(p, &d, 1), gate(p, &d, 2), gate(p, &d, 3), dc,
+                                                   gate(p, &gates, 0), gate(p, &gates, 1), gate(p, &gates, 2),
+                                                   gate(p, &gates, 3), of_step(p, &b->before), g, u, dc});
     return status == CR_OK ? multiply_back(p, &b->w, dh, &d, 0) : status;
 }
 

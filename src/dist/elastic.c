@@ -154,7 +154,7 @@ typedef struct gathered {
 
 enum { BEFORE, STEPS, LAID_OUT, ORDER };
 
-static cr_status gather_places(cr_parallel *p, const char *op, gathered *g) {
+static cr_status gather_positions(cr_parallel *p, const char *op, gathered *g) {
     const int64_t n = ORDER + p->opt->count;
     int64_t *mine = calloc((size_t)n, sizeof *mine);
     free(g->all);
@@ -246,7 +246,7 @@ cr_status cr_parallel_recover(cr_parallel *p, bool *reload) {
         status = shrink_world(p->w, op, &whole);
         if (status != CR_OK && (p->w->stuck || whole || !atomic_load(&p->w->mpi.lost))) break;
         if (status == CR_OK && p->w->size > 1 && !p->dev->host) status = cr_link_start(p->w, op, p->dev, NULL);
-        if (status == CR_OK) status = gather_places(p, op, &g);
+        if (status == CR_OK) status = gather_positions(p, op, &g);
         if (status == CR_OK) status = gather_moments(p, op, &g);
         status = cr_elastic_agree(p->w, op, status);
     } while (status != CR_OK);

@@ -146,7 +146,7 @@ int cr_exchange_gather(cr_world *w, const cr_array *x, const int64_t *cut) {
 }
 
 /* Messages with a buffer of their own gather in the room for sending, which nothing reads any more. */
-static int run(cr_world *w, cr_exchange *e) {
+static int run_exchange(cr_world *w, cr_exchange *e) {
     cr_array packed;
     cr_status status = pack(w, e, &packed);
     int code = status == CR_OK ? all_to_all(w, e, &packed) : cr_carried(w, status);
@@ -182,7 +182,7 @@ static int run_engine(cr_world *w, cr_exchange *e) {
 int cr_exchange_run(cr_world *w, void *exchange) {
     cr_exchange *e = exchange;
     const double begun = cr_os_seconds();
-    const int code = e->engine ? run_engine(w, e) : run(w, e);
+    const int code = e->engine ? run_engine(w, e) : run_exchange(w, e);
     e->seconds += cr_os_seconds() - begun;
     return code;
 }

@@ -20,10 +20,10 @@ cr_tensor *cr_flat_new(const cr_device *dev, cr_dtype dt, int64_t n) {
     return held;
 }
 
-static void place_all(cr_parallel *p) {
+static void assign_ranges(cr_parallel *p) {
     p->total = 0;
     for (int64_t k = 0; k < p->opt->count; k++) {
-        cr_place *x = &p->places[p->order[k]];
+        cr_flat_range *x = &p->ranges[p->order[k]];
         x->at = p->total;
         x->n = cr_numel(p->opt->slots[p->order[k]].p);
         p->total += x->n;
@@ -49,12 +49,12 @@ static bool even_buckets(cr_parallel *p) {
 /* ---- buckets and shards of whole units */
 static bool make_units(cr_parallel *p) {
     int64_t count = 0;
-    for (int64_t i = 0; i < p->opt->count; i++) count += p->places[i].n / CR_NORM_BLOCK + 1;
+    for (int64_t i = 0; i < p->opt->count; i++) count += p->ranges[i].n / CR_NORM_BLOCK + 1;
     p->units = calloc((size_t)count + 1, sizeof *p->units);
     if (!p->units) return false;
     p->n_units = 0;
     for (int64_t k = 0; k < p->opt->count; k++) {
-        const int64_t i = p->order[k], all = p->places[i].n, most = cr_layout_whole(p, i) ? all : CR_NORM_BLOCK;
+        const int64_t i = p->order[k], all = p->ranges[i].n, most = cr_layout_whole(p, i) ? all : CR_NORM_BLOCK;
         for (int64_t from = 0; from < all; from += most)
             p->units[p->n_units++] = (cr_unit){i, from, all - from < most ? all - from : most, 0};
     }
@@ -143,7 +143,7 @@ static bool make_exchanges(cr_parallel *p) {
 }
 
 bool cr_layout_make(cr_parallel *p) {
-    place_all(p);
+    assign_ranges(p);
     if (p->w->size == 1) return true;
     bool good = p->o.shard ? unit_buckets(p) : even_buckets(p);
     if (good) good = make_exchanges(p);

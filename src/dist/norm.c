@@ -20,7 +20,7 @@ double cr_block_sum(const float *g, int64_t n) {
 static int64_t pieces_of(int64_t n) { return (n + CR_SQUARES_PIECE - 1) / CR_SQUARES_PIECE; }
 
 /* A GPU adds up pieces, all in one call; a block has four. */
-static cr_status sums_on_gpu(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums) {
+static cr_status sums_on_gpu(const cr_tensor *flat, const cr_flat_range *range, int64_t count, double *sums) {
     enum { EACH = CR_NORM_BLOCK / CR_SQUARES_PIECE };
     int64_t all = 0;
     cr_array *x = calloc((size_t)count + 1, sizeof *x);
@@ -54,7 +54,7 @@ static cr_status sums_on_gpu(const cr_tensor *flat, const cr_place *range, int64
 }
 
 /* Block by block; `wide` takes the blocks of what is not f32. */
-static cr_status sums_on_cpu(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums,
+static cr_status sums_on_cpu(const cr_tensor *flat, const cr_flat_range *range, int64_t count, double *sums,
                              const cr_tensor *wide) {
     for (int64_t i = 0; i < count; i++)
         for (int64_t at = 0; at < range[i].n; at += CR_NORM_BLOCK) {
@@ -71,7 +71,7 @@ static cr_status sums_on_cpu(const cr_tensor *flat, const cr_place *range, int64
     return CR_OK;
 }
 
-cr_status cr_range_sums(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums) {
+cr_status cr_range_sums(const cr_tensor *flat, const cr_flat_range *range, int64_t count, double *sums) {
     if (!flat->dev->host) return sums_on_gpu(flat, range, count, sums);
     if (cr_dtype_of(flat) == CR_F32) return sums_on_cpu(flat, range, count, sums, NULL);
     cr_tensor *wide = cr_flat_new(flat->dev, CR_F32, CR_NORM_BLOCK);
@@ -81,12 +81,12 @@ cr_status cr_range_sums(const cr_tensor *flat, const cr_place *range, int64_t co
 }
 
 cr_status cr_parallel_norm(const cr_parallel *p, const cr_tensor *flat, double *norm) {
-    cr_place *range = calloc((size_t)p->opt->count + 1, sizeof *range);
+    cr_flat_range *range = calloc((size_t)p->opt->count + 1, sizeof *range);
     int64_t count = 0, blocks = 0;
     for (int64_t i = 0; range && i < p->opt->count; i++) {
-        if (!p->places[i].arrived) continue;
-        range[count++] = p->places[i];
-        blocks += cr_blocks_of(p->places[i].n);
+        if (!p->ranges[i].arrived) continue;
+        range[count++] = p->ranges[i];
+        blocks += cr_blocks_of(p->ranges[i].n);
     }
     double *sums = calloc((size_t)blocks + 1, sizeof *sums), total = 0;
     cr_status status = range && sums ? cr_range_sums(flat, range, count, sums)
@@ -104,6 +104,6 @@ cr_status cr_block_squares(const cr_tensor *x, double *sums) {
     if (!sums) return cr_fail_null(name, "the sums");
     if (cr_is_none(x) || cr_dtype_of(x) != CR_F32 || !cr_data(x) || !cr_is_contiguous(x))
         return cr_fail(CR_BAD_TYPE, name, "x must be contiguous float32 on cpu");
-    const cr_place all = {.n = cr_numel(x)};
+    const cr_flat_range all = {.n = cr_numel(x)};
     return cr_range_sums(x, &all, 1, sums);
 }

@@ -186,14 +186,14 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     if (w->size == 1) p->o.shard = false;
     cr_parallel_share(p);
     const size_t n = (size_t)(1 + o->microbatches + opt->count);
-    p->places = calloc((size_t)opt->count + 1, sizeof *p->places);
+    p->ranges = calloc((size_t)opt->count + 1, sizeof *p->ranges);
     p->mine = calloc(n, sizeof *p->mine);
     p->all = calloc(n * (size_t)w->size, sizeof *p->all);
     p->order = calloc((size_t)opt->count + 1, sizeof *p->order);
     for (int64_t i = 0; p->order && i < opt->count; i++) p->order[i] = opt->count - 1 - i;
     p->same = cr_program_new("gradient", "g", "", "g");
     p->laid_out = w->size == 1;                     /* one process has no buckets */
-    if (!p->places || !p->mine || !p->all || !p->order || !p->same)
+    if (!p->ranges || !p->mine || !p->all || !p->order || !p->same)
         cr_fail(CR_NO_MEMORY, op, "no memory for %lld parameters", (long long)opt->count);
     else if (cr_layout_make(p) && share_weights(p) == CR_OK && (!p->o.shard || cr_shard_begin(p) == CR_OK)) return p;
     cr_parallel_free(p);
@@ -215,7 +215,7 @@ void cr_parallel_free(cr_parallel *p) {
     cr_shard_free(p);
     cr_layout_free(p);
     cr_program_free(p->same);
-    free(p->places);
+    free(p->ranges);
     free(p->order);
     free(p->mine);
     free(p->all);
@@ -283,7 +283,7 @@ static bool free_buffer(cr_parallel *p, int *found) {
 }
 
 /* Parameter i's part of a buffer, in its shape; it belongs to the caller's scope. */
-static cr_tensor *part_of(const cr_parallel *p, const cr_tensor *buffer, const cr_place *x, int64_t i) {
+static cr_tensor *part_of(const cr_parallel *p, const cr_tensor *buffer, const cr_flat_range *x, int64_t i) {
     const cr_tensor *t = p->opt->slots[i].p, *part = cr_slice(buffer, 0, x->at, x->at + x->n, 1);
     return part ? cr_view(part, cr_ndim(t), cr_shape(t)) : NULL;
 }
@@ -315,7 +315,7 @@ static void complete(cr_parallel *p, int64_t at, int64_t n) {
 
 /* The gradient of parameter i is in its buffer: adds the siblings' and says that it is there. */
 static cr_status add_siblings(cr_parallel *p, int64_t i) {
-    cr_place *x = &p->places[i];
+    cr_flat_range *x = &p->ranges[i];
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = CR_OK;
     cr_scope_begin();
@@ -337,18 +337,18 @@ static int64_t index_of(const cr_parallel *p, const cr_tensor *leaf) {
     return -1;
 }
 
-/* The gradient of parameter i was written into its place. */
+/* The gradient of parameter i was written into its range. */
 static cr_status received(cr_parallel *p, int64_t i) {
     p->mine[1 + p->o.microbatches + i] = 1;
     if (!p->laid_out && p->at == p->first) p->order[p->n_order++] = i;
     return add_siblings(p, i);
 }
 
-/* Parameter i's place in the buffer of this pass = g, or 0 where g is NULL. */
+/* Parameter i's range of the buffer of this pass = g, or 0 where g is NULL. */
 static cr_status store(const cr_parallel *p, int64_t i, const cr_tensor *g) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    cr_tensor *to = part_of(p, p->buffer[p->into], &p->places[i], i);
+    cr_tensor *to = part_of(p, p->buffer[p->into], &p->ranges[i], i);
     const cr_status status = to && (g ? cr_copy_(to, g) : cr_fill_(to, 0)) ? CR_OK : cr_error_status();
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -363,20 +363,20 @@ static cr_status on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
         return cr_fail(CR_BAD_VALUE, op,
                        "a tensor of %lld elements collects a gradient, but the optimizer does not have it",
                        (long long)cr_numel(leaf));
-    if (p->places[i].arrived)
+    if (p->ranges[i].arrived)
         return cr_fail(CR_RUNTIME, op, "'%s' got a second gradient in one pass: a checkpoint's function reads other "
                        "tensors when it runs again", p->opt->slots[i].name);
     const cr_status status = store(p, i, g);
     return status == CR_OK ? received(p, i) : status;
 }
 
-/* A gradient that is the product a b: written into its place piece by piece, never as a tensor of its own. */
+/* A gradient that is the product a b: written into its range piece by piece, never as a tensor of its own. */
 static cr_status on_product(cr_tensor *leaf, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken) {
     cr_parallel *p = ctx;
     const int64_t i = index_of(p, leaf);
-    if (i < 0 || p->places[i].arrived) return CR_OK;            /* on_grad says it */
+    if (i < 0 || p->ranges[i].arrived) return CR_OK;            /* on_grad says it */
     cr_scope_begin();
-    cr_tensor *to = part_of(p, p->buffer[p->into], &p->places[i], i);
+    cr_tensor *to = part_of(p, p->buffer[p->into], &p->ranges[i], i);
     cr_status status = to ? cr_program_update_product(p->same, &to, (const cr_tensor *[]){leaf}, NULL, 0, a, b, taken)
                           : cr_error_status();
     cr_scope_end();
@@ -403,7 +403,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     if (!free_buffer(p, &p->into))
         return cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
     p->merges = cr_tree_push(&p->tree, (cr_tree_node){0, leaf}, p->into, p->merge);
-    for (int64_t i = 0; i < p->opt->count; i++) p->places[i].arrived = false;
+    for (int64_t i = 0; i < p->opt->count; i++) p->ranges[i].arrived = false;
     cr_scope_begin();
     const cr_tensor *share = p->o.microbatches > 1 ? cr_mul_scalar(loss, 1 / (double)p->o.microbatches) : loss;
     const cr_backward_options options = {.on_grad = on_grad, .on_product = on_product, .ctx = p};
@@ -412,7 +412,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     if (status != CR_OK) return status;
     if (p->at == p->last - 1) count_early(p);
     for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-        if (p->places[i].arrived) continue;         /* else without a gradient in this microbatch */
+        if (p->ranges[i].arrived) continue;         /* else without a gradient in this microbatch */
         status = store(p, i, NULL);
         if (status == CR_OK) status = add_siblings(p, i);
     }
@@ -425,14 +425,14 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
 
 /* ---- the step */
 /* Sums in the old order become sums in the new one. */
-static cr_status move_sums(cr_parallel *p, const cr_place *from) {
+static cr_status move_sums(cr_parallel *p, const cr_flat_range *from) {
     cr_status status = CR_OK;
     for (int k = 0; k < p->tree.n && status == CR_OK; k++) {
         cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, p->dtype, p->total);
         if (!new) return cr_error_status();
         cr_scope_begin();
         for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-            cr_tensor *to = part_of(p, new, &p->places[i], i), *old = part_of(p, *at, &from[i], i);
+            cr_tensor *to = part_of(p, new, &p->ranges[i], i), *old = part_of(p, *at, &from[i], i);
             status = to && old && cr_copy_(to, old) ? CR_OK : cr_error_status();
         }
         cr_scope_end();
@@ -445,7 +445,7 @@ static cr_status move_sums(cr_parallel *p, const cr_place *from) {
 /* The first step ends: flat memory gets the order in which rank 0's gradients came; those that did not come last. */
 static cr_status lay_out_again(cr_parallel *p) {
     const int64_t n = p->opt->count;
-    cr_place *from = malloc((size_t)(n + 1) * sizeof *from);
+    cr_flat_range *from = malloc((size_t)(n + 1) * sizeof *from);
     int64_t *all = malloc((size_t)((n + 1) * p->w->size + 1) * sizeof *all);
     cr_status status = from && all ? CR_OK : cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for the order");
     if (status == CR_OK) {
@@ -454,7 +454,7 @@ static cr_status lay_out_again(cr_parallel *p) {
             for (int64_t k = 0; k < p->n_order && !there; k++) there = p->order[k] == i;
             if (!there) p->order[p->n_order++] = i;
         }
-        memcpy(from, p->places, (size_t)n * sizeof *from);
+        memcpy(from, p->ranges, (size_t)n * sizeof *from);
         status = cr_world_gather(p->w, "parallel_step", p->order, n * (int64_t)sizeof *all, all);
     }
     if (status == CR_OK) {
@@ -506,8 +506,8 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
         *loss += one / (double)M;
     }
     for (int64_t i = 0; i < p->opt->count; i++) {
-        p->places[i].arrived = false;
-        for (int r = 0; r < p->w->size; r++) p->places[i].arrived |= p->all[r * n + 1 + M + i] > 0;
+        p->ranges[i].arrived = false;
+        for (int r = 0; r < p->w->size; r++) p->ranges[i].arrived |= p->all[r * n + 1 + M + i] > 0;
     }
     return CR_OK;
 }
@@ -517,8 +517,8 @@ static cr_status update(cr_parallel *p, const cr_tensor *flat, double scale) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-        if (!p->places[i].arrived) continue;
-        const cr_tensor *g = part_of(p, flat, &p->places[i], i);
+        if (!p->ranges[i].arrived) continue;
+        const cr_tensor *g = part_of(p, flat, &p->ranges[i], i);
         status = g ? cr_set_grad(p->opt->slots[i].p, g) : cr_error_status();
     }
     p->opt->scale = scale;

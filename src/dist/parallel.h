@@ -11,7 +11,7 @@
 #include "../core/tree.h"
 #include "world.h"
 
-typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; elements */
+typedef struct cr_flat_range { int64_t at, n; bool arrived; } cr_flat_range; /* a parameter's, in elements */
 typedef struct cr_unit { int64_t param, from, n; int owner; } cr_unit;      /* [from, from + n) of a parameter */
 /* Weights that come from another rank: from flat memory into a parameter. */
 typedef struct cr_landing {
@@ -41,7 +41,7 @@ struct cr_parallel {
     const cr_device *dev;
     cr_dtype dtype;                                 /* of parameters and flat memory: f32 or bf16 */
     int64_t width;                                  /* of an element: bytes */
-    cr_place *places;                               /* of the optimizer's parameters, in its order */
+    cr_flat_range *ranges;                          /* of the optimizer's parameters, in its order */
     int64_t *order;                                 /* the parameters as they lie in flat memory */
     int64_t n_order;                                /* known of it: in the first pass, those that have come */
     bool laid_out;                                  /* the order is final */
@@ -95,7 +95,7 @@ void cr_parallel_drain(cr_parallel *p);             /* waits for buckets of a st
 double    cr_block_sum(const float *g, int64_t n);  /* of one block on the cpu */
 static inline int64_t cr_blocks_of(int64_t n) { return (n + CR_NORM_BLOCK - 1) / CR_NORM_BLOCK; }
 /* sums: of the blocks of each range of flat memory, one range after the other */
-cr_status cr_range_sums(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums);
+cr_status cr_range_sums(const cr_tensor *flat, const cr_flat_range *range, int64_t count, double *sums);
 cr_status cr_parallel_norm(const cr_parallel *p, const cr_tensor *flat, double *norm);     /* of what has arrived */
 
 /* layout.c.  Order, buckets and cuts; false: no memory, or a bucket that is too large, with a message. */

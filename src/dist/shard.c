@@ -174,10 +174,10 @@ void cr_shard_forget(cr_parallel *p, bool moments) {
 /* ---- the norm: each rank's blocks, added by all in the order of the optimizer's parameters */
 static cr_status own_sums(const cr_parallel *p, const cr_tensor *flat) {
     int64_t n = 0, at = 0;
-    cr_place *range = calloc((size_t)p->n_units + 1, sizeof *range);
+    cr_flat_range *range = calloc((size_t)p->n_units + 1, sizeof *range);
     if (!range) return cr_fail(CR_NO_MEMORY, op, "no memory for the norm");
     for (int64_t u = 0; u < p->n_units; at += p->units[u++].n)
-        if (p->units[u].owner == p->w->rank) range[n++] = (cr_place){.at = at, .n = p->units[u].n};
+        if (p->units[u].owner == p->w->rank) range[n++] = (cr_flat_range){.at = at, .n = p->units[u].n};
     const cr_status status = cr_range_sums(flat, range, n, p->sums);
     free(range);
     return status;
@@ -192,7 +192,7 @@ cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm) {
             blocks = 0;
     for (int64_t i = 0; first && i < p->opt->count; i++) {
         first[i] = blocks;
-        blocks += cr_blocks_of(p->places[i].n);
+        blocks += cr_blocks_of(p->ranges[i].n);
     }
     double *sum = calloc((size_t)blocks + 1, sizeof *sum), total = 0;
     if (next && first && sum) {
@@ -203,7 +203,7 @@ cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm) {
                 sum[first[x->param] + x->from / CR_NORM_BLOCK + k] = of[next[x->owner]++];
         }
         for (int64_t i = 0; i < p->opt->count; i++)
-            for (int64_t k = 0; k < cr_blocks_of(p->places[i].n) && p->places[i].arrived; k++)
+            for (int64_t k = 0; k < cr_blocks_of(p->ranges[i].n) && p->ranges[i].arrived; k++)
                 total += sum[first[i] + k];
         *norm = sqrt(total);
     } else status = cr_fail(CR_NO_MEMORY, op, "no memory for the norm");
@@ -305,7 +305,7 @@ static int send_right(cr_world *w, void *ctx) {
 static cr_status point(cr_parallel *p, int64_t i, const cr_tensor *flat) {
     const cr_unit *x = &p->piece[i];
     cr_slot *s = &p->pieces->slots[i];
-    const cr_place *place = &p->places[x->param];
+    const cr_flat_range *range = &p->ranges[x->param];
     cr_tensor *t = weights_of(p, x);
     if (!t) return cr_error_status();
     if (t->array.storage != s->p->array.storage || t->array.offset != s->p->array.offset) {
@@ -313,8 +313,8 @@ static cr_status point(cr_parallel *p, int64_t i, const cr_tensor *flat) {
         s->p = cr_hold(t);
     }
     s->steps = p->opt->slots[x->param].steps;
-    if (!place->arrived) return cr_set_grad(s->p, CR_NONE);
-    const cr_tensor *g = view_of(p, x, flat, place->at);
+    if (!range->arrived) return cr_set_grad(s->p, CR_NONE);
+    const cr_tensor *g = view_of(p, x, flat, range->at);
     return g ? cr_set_grad(s->p, g) : cr_error_status();
 }
 
@@ -333,7 +333,7 @@ static cr_status step_pieces(cr_parallel *p, const cr_tensor *flat, double scale
     for (int64_t i = 0; i < n; i++) {               /* the gradients are done with: new weights take their place */
         const cr_tensor *weights = p->pieces->slots[i].p;
         (void)cr_set_grad(p->pieces->slots[i].p, CR_NONE);
-        cr_tensor *to = view_of(p, &p->piece[i], flat, p->places[p->piece[i].param].at);
+        cr_tensor *to = view_of(p, &p->piece[i], flat, p->ranges[p->piece[i].param].at);
         if (status == CR_OK && !(to && cr_copy_(to, weights))) status = cr_error_status();
     }
     return status;
@@ -366,7 +366,7 @@ static cr_status find_landings(cr_parallel *p, const cr_tensor *all, int own) {
     for (int64_t u = 0; u < p->n_units; at += p->units[u++].n) {
         const cr_unit *x = &p->units[u];
         if (at == b->at + b->n) (++b)->landing = p->landings + p->n_landings;
-        if (x->owner == own || !p->places[x->param].arrived) continue;
+        if (x->owner == own || !p->ranges[x->param].arrived) continue;
         cr_landing *l = b->landings ? &b->landing[b->landings - 1] : NULL;
         if (l && l->unit.param == x->param && l->unit.from + l->unit.n == x->from) l->unit.n += x->n;
         else {
@@ -376,7 +376,7 @@ static cr_status find_landings(cr_parallel *p, const cr_tensor *all, int own) {
             p->n_landings++;
         }
         l->to = part_of(p, &l->unit);
-        l->from = cr_array_range(&all->array, p->places[x->param].at + l->unit.from, l->unit.n);
+        l->from = cr_array_range(&all->array, p->ranges[x->param].at + l->unit.from, l->unit.n);
     }
     return CR_OK;
 }
@@ -487,7 +487,7 @@ cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     const cr_status status = p->o.elastic ? take_weights(p, all) : CR_OK;
-    for (int64_t i = 0; i < p->opt->count; i++) p->opt->slots[i].steps += p->places[i].arrived;
+    for (int64_t i = 0; i < p->opt->count; i++) p->opt->slots[i].steps += p->ranges[i].arrived;
     p->opt->steps += status == CR_OK;
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -503,7 +503,7 @@ cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
 static cr_status add_piece(const cr_parallel *p, cr_params *out, int64_t i) {
     const cr_unit *x = &p->piece[i];
     const cr_slot *piece = &p->pieces->slots[i], *whole = &p->opt->slots[x->param];
-    const bool all = x->n == p->places[x->param].n;
+    const bool all = x->n == p->ranges[x->param].n;
     cr_status status = CR_OK;
     for (int k = 0; k < CR_KEPT && status == CR_OK; k++) {
         cr_tensor *m = piece->kept[k];

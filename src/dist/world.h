@@ -9,7 +9,7 @@
 
 /* One piece of work for the world's thread.  It must stay where it is until it is done. */
 typedef struct cr_job {
-    int (*run)(cr_world *w, void *ctx);             /* an error code of MPI or of carry.c, 0: none */
+    int (*run)(cr_world *w, void *ctx);             /* an error code of MPI or of transport.c, 0: none */
     void *ctx;
     int code;
     cr_saved_error error;                           /* of CR_CARRY_FAILED */
@@ -31,7 +31,7 @@ struct cr_world {
     cr_link *link;
     cr_program *sum;                                /* a b -> a + b, on the GPU */
     int *counts;                                    /* 4 x size, of its thread: counts and positions of an exchange */
-    cr_range *ranges;                               /* 4 x size, of its thread: the first half of carry.c */
+    cr_range *ranges;                               /* 4 x size, of its thread: the first half of transport.c */
     bool ours;                                      /* we have called MPI_Init_thread */
     cr_thread *thread;
     cr_mutex *mutex;                                /* guards the list of jobs */
@@ -78,7 +78,7 @@ int       cr_elastic_lose(cr_world *w, int code);                  /* of MPI, in
 /* CR_OK where every rank says so, the same answer on all; else status, or a message.  A world of 1: status. */
 cr_status cr_elastic_agree(cr_world *w, const char *op, cr_status status);
 
-/* ---- carry.c: bytes between ranks, in a job.  MPI carries memory of the cpu, the link that of GPUs; without MPI,
+/* ---- transport.c: bytes between ranks, in a job.  MPI carries memory of the cpu, the link that of GPUs; without MPI,
  * memory of the cpu passes through the GPU.  Each returns an error code. */
 enum { CR_CARRY_FAILED = -26 };                     /* the message of this thread says why */
 int cr_carry_meet(cr_world *w);

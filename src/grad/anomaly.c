@@ -36,7 +36,7 @@ cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, c
     if (walked) {
         cr_call made = {.op = walked->op, .params = walked->params};
         snprintf(origin, sizeof origin, "; in the gradient of %s%s%s", cr_call_name(&made),
-                 walked->place ? ", made at " : "", walked->place ? walked->place : "");
+                 walked->source ? ", made at " : "", walked->source ? walked->source : "");
     }
     return cr_fail(CR_RUNTIME, op, "anomaly: %s made %g at position %lld of %s%s%s%s", where,
                    isnan(value) ? NAN : value, (long long)at, cr_shape_text(t->ndim, t->shape).s, inputs,

@@ -247,8 +247,8 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
 static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) {
     bool have = true;
     for (int j = 0; j < n + 1 + c->op->n_aux; j++) {
-        const cr_tensor **place = j < n ? &in[j] : j == n ? &c->out : &c->aux[j - n - 1];
-        if (p[j] && have) have = (*place = cr_packed_open(p[j], *place));
+        const cr_tensor **t = j < n ? &in[j] : j == n ? &c->out : &c->aux[j - n - 1];
+        if (p[j] && have) have = (*t = cr_packed_open(p[j], *t));
         cr_packed_release(p[j]);
     }
     return have;
@@ -280,7 +280,7 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
-    const bool placed = graph || n->op->grafts;
+    const bool placed = graph || n->op->recompute_forward;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !cr_saved_has_data(&n->in[i]);
         in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, placed ? n->edges[i] : NULL);
@@ -373,7 +373,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
                  .needs = needs,
                  .differentiable = graph,
                  .product = product,
-                 .graft = cr_walk_graft};
+                 .backward_through = cr_walk_through};
     cr_status status = unpack_saved(w, n, &c, in);
     if (status != CR_OK) return status;
     for (int i = 0; i < n->n; i++) {
@@ -454,7 +454,7 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     return status != CR_OK || ends || !leads_on(w, n) ? status : differentiate(w, n, g);
 }
 
-static cr_status run(walk *w) {
+static cr_status run_walk(walk *w) {
     cr_status status = CR_OK;
     w->outer = current;
     current = w;
@@ -505,7 +505,7 @@ static cr_status call_behind(cr_status status) {
 
 static cr_status survey(walk *w, cr_node *const *roots, int64_t n);
 
-cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
+cr_status cr_walk_through(const cr_tensor *y, const cr_tensor *cotangent) {
     if (!cr_in_graph(y)) return CR_OK;
     cr_status status = current->counted ? survey(current, &y->node, 1) : CR_OK;
     return status == CR_OK ? deliver(current, y->node, cotangent) : status;
@@ -513,11 +513,11 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
 
 bool cr_walk_frees(void) { return !current->o.create_graph && !current->o.retain_graph; }
 
-cr_status cr_graft(const cr_tensor *y, const cr_tensor *g) {
-    static const char op[] = "graft";
+cr_status cr_backward_through(const cr_tensor *y, const cr_tensor *g) {
+    static const char op[] = "backward_through";
     if (cr_missing(op, "the result", y) || cr_missing(op, "the cotangent", g)) return cr_error_status();
     if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread");
-    if (cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) && y->dtype == g->dtype) return cr_walk_graft(y, g);
+    if (cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) && y->dtype == g->dtype) return cr_walk_through(y, g);
     return cr_fail(CR_RUNTIME, op, "the result is %s %s, the cotangent %s %s: was it %s the first time?",
                    cr_dtype_name(y->dtype), cr_shape_text(y->ndim, y->shape).s, cr_dtype_name(g->dtype),
                    cr_shape_text(g->ndim, g->shape).s, cr_shape_text(g->ndim, g->shape).s);
@@ -576,7 +576,7 @@ static cr_status push_root(walk *w, const char *op, const char *argument, const 
 
 /* Runs the walk if status is CR_OK, and frees it. */
 static cr_status finish(walk *w, cr_status status) {
-    if (status == CR_OK) status = run(w);
+    if (status == CR_OK) status = run_walk(w);
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
         if (w->waiting.at[i].key) cr_drop((cr_tensor *)(uintptr_t)w->waiting.at[i].value);
     while (w->n) cr_node_release(w->heap[--w->n]);

@@ -64,7 +64,7 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
                 cr_shape_text(g->ndim, g->shape).s, cr_shape_text(y->ndim, y->shape).s);
         y = NULL;
     }
-    if (!y || cr_walk_graft(y, g) != CR_OK) dx[wanted] = NULL;
+    if (!y || cr_walk_through(y, g) != CR_OK) dx[wanted] = NULL;
 }
 
 static void hold(const void *params, bool on) {
@@ -72,7 +72,7 @@ static void hold(const void *params, bool on) {
 }
 
 static const cr_op op_checkpoint = {
-    .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .grafts = true,
+    .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .recompute_forward = true,
     .grad = checkpoint_grad, .hold = hold,
 };
 

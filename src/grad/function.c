@@ -112,7 +112,7 @@ static const cr_op op_function = {
     .name_of = name_of,
     .arity = -1,
     .params_bytes = sizeof(function_params),
-    .grafts = true,
+    .recompute_forward = true,
     .grad = function_grad,
     .hold = hold,
 };

@@ -112,7 +112,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     return cr_gradients(1, &out, &cotangent, m, wanted, grads, NULL);
 }
 
-static cr_status run(check *k) {
+static cr_status compare_gradients(check *k) {
     cr_tensor *grads[CR_MAX_INPUTS + CR_MAX_DIMS];
     int which[CR_MAX_INPUTS + CR_MAX_DIMS], m = 0;
     for (int i = 0; i < k->n; i++) m += cr_in_graph(k->in[i]);
@@ -127,7 +127,7 @@ cr_status cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *
     cr_status status = verify_inputs("gradcheck", f, n, in);
     if (status != CR_OK) return status;
     check k = {.f = f, .ctx = ctx, .n = n, .in = in, .name = "gradcheck", .o = o ? *o : cr_gradcheck_defaults()};
-    return run(&k);
+    return compare_gradients(&k);
 }
 
 /* ---- second order: h_k(x, v) = d <f(x), v> / d x_k is a function like any other; its gradients
@@ -169,7 +169,7 @@ cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *con
         if (!cr_in_graph(in[i])) continue;
         second s = {.f = f, .ctx = ctx, .n = n, .k = i};
         check k = {.f = gradient_of_input, .ctx = &s, .n = n + 1, .in = all, .name = "gradgradcheck", .o = options};
-        status = run(&k);
+        status = compare_gradients(&k);
     }
     cr_scope_end();
     return status;

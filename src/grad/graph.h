@@ -64,7 +64,7 @@ struct cr_node {
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
-    char *place;                                    /* the user's line that made it, inside the allocation; NULL
+    char *source;                                   /* the user's line that made it, inside the allocation; NULL
                                                      * outside anomaly mode */
 };
 
@@ -121,7 +121,7 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
 
 /* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent
  * in y's graph. */
-cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
+cr_status cr_walk_through(const cr_tensor *y, const cr_tensor *cotangent);
 bool      cr_walk_frees(void);                      /* does the walk free what nodes saved? */
 
 /* The nodes with seq < since that n roots depend on, and that younger ones lead to: borrowed, in an owned list. */

@@ -139,10 +139,10 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
     size_t at_params = at_in + rounded(sizeof(cr_saved) * ((size_t)n + n_aux));
-    const char *place = op && cr_modes.anomaly ? cr_place_now() : "";
-    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims,
-           length = strlen(place);
-    size_t total = at_place + (length ? length + 1 : 0);
+    const char *source = op && cr_modes.anomaly ? cr_source_now() : "";
+    size_t at_dims = at_params + rounded(params), at_source = at_dims + sizeof(int64_t) * (size_t)n_dims,
+           length = strlen(source);
+    size_t total = at_source + (length ? length + 1 : 0);
     char *memory = total <= UINT32_MAX ? cr_small_take(total) : NULL;
     if (!memory) return cr_fail(CR_NO_MEMORY, op ? op->name : "requires_grad", "out of memory for the graph"), NULL;
     cr_node *node = (cr_node *)(void *)memory;
@@ -154,7 +154,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     node->aux = node->in + n;
     node->params = memory + at_params;
     *dims = (int64_t *)(void *)(memory + at_dims);
-    if (length) node->place = memcpy(memory + at_place, place, length + 1);
+    if (length) node->source = memcpy(memory + at_source, source, length + 1);
     return node;
 }
 

@@ -1,6 +1,6 @@
 /* gguf.c - weights as llama.cpp keeps them (github.com/ggml-org/ggml, docs/gguf.md), versions 2 and 3:
  *   "GGUF" | u32 version | u64 tensors | u64 entries | entries: key, u32 type, value | tensors: name,
- *   u32 axes, u64 sizes (the contiguous one first), u32 type, u64 place | padding | data
+ *   u32 axes, u64 sizes (the contiguous one first), u32 type, u64 offset | padding | data
  * Strings are u64 bytes and the bytes.  The reader trusts nothing: every length is checked against
  * the bytes that are left before anything is allocated for it, and tensors together have at most the
  * bytes of the data.  f32, f16 and bf16 lie over the mapping; quantized blocks become f32. */
@@ -229,7 +229,7 @@ static cr_status read_shape(reader *r, cr_gguf_tensor *t) {
     return r->failed ? cr_error_status() : CR_OK;
 }
 
-static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *place) {
+static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
     const text name = string(r);
     if (r->failed) return cr_error_status();
     if (!name.n || memchr(name.s, 0, name.n) || cr_utf8_valid(name.s, name.n) != name.n)
@@ -240,7 +240,7 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *place) {
     t->name[name.n] = 0;
     if (read_shape(r, t)) return cr_error_status();
     t->type = (uint32_t)number(r, 4);
-    *place = number(r, 8);
+    *offset = number(r, 8);
     if (r->failed) return cr_error_status();
     const struct ggml *type = type_of(t->type);
     if (!type)
@@ -265,32 +265,32 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *place) {
 
 static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, uint64_t n, uint64_t align) {
     cr_status status = CR_OK;
-    uint64_t *place = NULL;
+    uint64_t *offset = NULL;
     if (n > left(r) / HEADER) return fail(r, "it says more tensors than it has bytes for"), cr_error_status();
     g->tensors = calloc((size_t)n + 1, sizeof *g->tensors);
-    place = calloc((size_t)n + 1, sizeof *place);
-    if (!g->tensors || !place) status = cr_fail(CR_NO_MEMORY, r->op, "no memory for the header of '%s'", r->path);
+    offset = calloc((size_t)n + 1, sizeof *offset);
+    if (!g->tensors || !offset) status = cr_fail(CR_NO_MEMORY, r->op, "no memory for the header of '%s'", r->path);
     for (uint64_t i = 0; i < n && status == CR_OK; i++) {
         g->count++;
-        status = read_tensor(r, &g->tensors[i], &place[i]);
+        status = read_tensor(r, &g->tensors[i], &offset[i]);
     }
     const size_t all = (size_t)(r->end - file), aligned = ((size_t)(r->p - file) + align - 1) & ~(size_t)(align - 1),
                  start = aligned < all ? aligned : all, room = all - start;
     size_t total = 0;
     for (int64_t i = 0; i < g->count && status == CR_OK; i++) {
         cr_gguf_tensor *t = &g->tensors[i];
-        const bool inside = place[i] <= room && t->bytes <= room - place[i];
+        const bool inside = offset[i] <= room && t->bytes <= room - offset[i];
         total = inside && t->bytes <= room - total ? total + t->bytes : room + 1;
-        if (place[i] % align)
+        if (offset[i] % align)
             status = cr_fail(CR_IO, r->op, "'%s': '%s' is at %llu, no multiple of %llu", r->path, t->name,
-                             (unsigned long long)place[i], (unsigned long long)align);
+                             (unsigned long long)offset[i], (unsigned long long)align);
         else if (total > room)
             status = cr_fail(CR_IO, r->op, "'%s': '%s' has %zu bytes at %llu, %s (is the file cut short?)", r->path,
-                             t->name, t->bytes, (unsigned long long)place[i],
+                             t->name, t->bytes, (unsigned long long)offset[i],
                              inside ? "and the tensors together more than the data" : "behind its end");
-        else t->data = file + start + place[i];
+        else t->data = file + start + offset[i];
     }
-    free(place);
+    free(offset);
     return status;
 }
 

@@ -95,7 +95,7 @@ static cr_status read_tensor(const char *op, const char *path, const cr_json *v,
     return status != CR_OK ? status : read_offsets(op, path, cr_json_get(v, "data_offsets"), t, room, bytes);
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const cr_st_tensor *x = *(cr_st_tensor *const *)a, *y = *(cr_st_tensor *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->end < y->end ? -1 : x->end > y->end;
@@ -106,7 +106,7 @@ static cr_status check_cover(const char *op, const char *path, const cr_st_heade
     cr_st_tensor **sorted = malloc(((size_t)h->count + 1) * sizeof *sorted);
     if (!sorted) return cr_fail(CR_NO_MEMORY, op, "no memory for the header of '%s'", path);
     for (int64_t i = 0; i < h->count; i++) sorted[i] = &h->tensors[i];
-    qsort(sorted, (size_t)h->count, sizeof *sorted, by_place);
+    qsort(sorted, (size_t)h->count, sizeof *sorted, by_offset);
     cr_status status = CR_OK;
     for (int64_t i = 0; i < h->count; i++) {
         if (status != CR_OK) break;
@@ -277,24 +277,24 @@ char *cr_load_metadata(const char *path, const char *key) {
 void cr_free(void *memory) { free(memory); }
 
 /* ---- saving ---- */
-typedef struct place { size_t begin, bytes; } place;
+typedef struct extent { size_t begin, bytes; } extent;
 
 /* Computes each tensor's offset: by element size, largest first; equal sizes in the set's order. */
-static cr_status lay_out(const char *op, const char *path, const cr_params *p, place *places) {
+static cr_status lay_out(const char *op, const char *path, const cr_params *p, extent *extents) {
     const int64_t n = cr_params_count(p);
     size_t at = 0;
     for (size_t size = 8; size; size /= 2)
         for (int64_t i = 0; i < n; i++) {
             const cr_tensor *t = cr_params_at(p, i);
             if (cr_dtype_size(cr_dtype_of(t)) != size) continue;
-            places[i] = (place){at, (size_t)cr_numel(t) * size};
-            if (__builtin_add_overflow(at, places[i].bytes, &at))
+            extents[i] = (extent){at, (size_t)cr_numel(t) * size};
+            if (__builtin_add_overflow(at, extents[i].bytes, &at))
                 return cr_fail(CR_BAD_VALUE, op, "'%s' would be longer than a file can be", path);
         }
     return CR_OK;
 }
 
-static void put_tensor(cr_out *o, const char *name, const cr_tensor *t, const place *where) {
+static void put_tensor(cr_out *o, const char *name, const cr_tensor *t, const extent *where) {
     int k = 0;
     while (k < KNOWN - 1 && dtypes[k].dtype != cr_dtype_of(t)) k++;
     cr_out_string(o, name, strlen(name));
@@ -325,7 +325,7 @@ static cr_status put_metadata(const char *op, const char *path, cr_out *o, const
 
 /* The length and the JSON, padded so that the data starts at a multiple of ALIGN. */
 static cr_status put_header(const char *op, const char *path, const cr_params *p, const char *metadata,
-                            const place *places, cr_out *o) {
+                            const extent *extents, cr_out *o) {
     const int64_t n = cr_params_count(p);
     cr_out_put(o, (const char[PREFIX]){0}, PREFIX);
     cr_out_put(o, "{", 1);
@@ -334,7 +334,7 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
         if (!strcmp(cr_params_name(p, i), "__metadata__"))
             return cr_fail(CR_BAD_VALUE, op, "a tensor of a safetensors file cannot be named '__metadata__'");
         if (i || metadata) cr_out_put(o, ",", 1);
-        put_tensor(o, cr_params_name(p, i), cr_params_at(p, i), &places[i]);
+        put_tensor(o, cr_params_name(p, i), cr_params_at(p, i), &extents[i]);
     }
     cr_out_put(o, "}", 1);
     while (o->bytes % ALIGN && !o->failed) cr_out_put(o, " ", 1);
@@ -378,13 +378,13 @@ cr_status cr_save(const char *path, const cr_params *tensors, const char *metada
     if (!tensors) return cr_fail_null(op, "the tensors");
     cr_status status = check_machine(op);
     if (status != CR_OK) return status;
-    place *places = calloc((size_t)cr_params_count(tensors) + 1, sizeof *places);
-    if (!places) return cr_fail(CR_NO_MEMORY, op, "no memory for the header of '%s'", path);
+    extent *extents = calloc((size_t)cr_params_count(tensors) + 1, sizeof *extents);
+    if (!extents) return cr_fail(CR_NO_MEMORY, op, "no memory for the header of '%s'", path);
     cr_out header = {0};
-    status = lay_out(op, path, tensors, places);
-    if (status == CR_OK) status = put_header(op, path, tensors, metadata, places, &header);
+    status = lay_out(op, path, tensors, extents);
+    if (status == CR_OK) status = put_header(op, path, tensors, metadata, extents, &header);
     if (status == CR_OK) status = write_all(op, path, tensors, &header);
     cr_out_free(&header);
-    free(places);
+    free(extents);
     return status;
 }

@@ -59,9 +59,9 @@ static void complete(search *s, const beam *b, uint32_t id, double sum) {
     const double score = sum / pow((double)(b->n + 1), s->j->o->length_penalty);
     if (s->complete == s->W && score <= s->done[s->W - 1].score) return;
     int64_t at = s->complete < s->W ? s->complete++ : s->W - 1;
-    const beam place = s->done[at];
+    const beam swapped = s->done[at];
     for (; at > 0 && s->done[at - 1].score < score; at--) s->done[at] = s->done[at - 1];
-    s->done[at] = place;
+    s->done[at] = swapped;
     beam_copy(s, &s->done[at], b, score);
     s->done[at].ids[s->t->n + s->done[at].n++] = id;
 }

@@ -130,8 +130,9 @@ static cr_tensor *attend_at(const cr_caches *c, int64_t layer, const cr_tensor *
                             const cr_tensor *v, const cr_attention_options *o) {
     const cr_cache *row = c->row[0];
     const cr_kv *kv = &row->layer[layer];
-    const cr_tensor *places = cr_arange(0, (double)row->room, 1, CR_I64, row->d.dev), *seen = cr_le(places, c->at);
-    if (o->window) seen = cr_logical_and(seen, cr_gt(places, cr_sub(c->at, cr_scalar_int(o->window))));
+    const cr_tensor *positions = cr_arange(0, (double)row->room, 1, CR_I64, row->d.dev);
+    const cr_tensor *seen = cr_le(positions, c->at);
+    if (o->window) seen = cr_logical_and(seen, cr_gt(positions, cr_sub(c->at, cr_scalar_int(o->window))));
     if (!cr_index_copy_(kv->k, 2, c->at, k) || !cr_index_copy_(kv->v, 2, c->at, v)) return NULL;
     return cr_attention(q, kv->k, kv->v, &(cr_attention_options){.scale = o->scale, .mask = seen});
 }

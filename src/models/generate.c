@@ -165,8 +165,8 @@ static cr_status job_run(cr_job *j) {
     return status;
 }
 
-static cr_status run(const char *op, const cr_decoder *d, int64_t n, const cr_prompt *p, const cr_generate_options *o,
-                     cr_on_row on_token, void *ctx) {
+static cr_status run_job(const char *op, const cr_decoder *d, int64_t n, const cr_prompt *p,
+                         const cr_generate_options *o, cr_on_row on_token, void *ctx) {
     cr_status status = check_options(op, d, o);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
         status = check_prompt(op, d, &p[i]);
@@ -205,7 +205,7 @@ cr_status cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *promp
     if (!on_token) return cr_fail_null(op, "on_token");
     if (n < 1 || n > 65536) return cr_fail(CR_BAD_VALUE, op, "takes 1 to 65536 prompts, not %lld", (long long)n);
     if (o->draft && cr_lacks(op, "draft", o->draft)) return cr_error_status();
-    return run(op, cr_lm_decoder(m), n, prompts, o, on_token, ctx);
+    return run_job(op, cr_lm_decoder(m), n, prompts, o, on_token, ctx);
 }
 
 typedef struct single { cr_on_token on_token; void *ctx; } single;
@@ -220,8 +220,8 @@ cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt,
                     const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx) {
     if (!on_token) return cr_fail_null(op, "on_token");
     single one = {on_token, ctx};
-    return run(op, d, 1, &(cr_prompt){.ids = prompt, .n = n_prompt, .generator = g},
-               &(cr_generate_options){.tokens = n_new, .sampling = s}, on_row, &one);
+    return run_job(op, d, 1, &(cr_prompt){.ids = prompt, .n = n_prompt, .generator = g},
+                   &(cr_generate_options){.tokens = n_new, .sampling = s}, on_row, &one);
 }
 
 cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,

@@ -95,8 +95,8 @@ static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *c
 /* tokens (B, T) -> the residual stream after the last norm (B, T, C). */
 static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, const cr_caches *caches, const cr_segments *s,
                          bool train) {
-    const cr_tensor *places = positions(m, cr_size(tokens, 1), caches, s);
-    cr_tensor *x = cr_add(cr_affine_rows(&m->wte, tokens, m->dtype), places);
+    const cr_tensor *embedded = positions(m, cr_size(tokens, 1), caches, s);
+    cr_tensor *x = cr_add(cr_affine_rows(&m->wte, tokens, m->dtype), embedded);
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
     for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, caches, s, train);
     return norm(x, &m->ln_f);

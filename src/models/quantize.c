@@ -145,7 +145,7 @@ static char *config_for(const job *j) {
     return NULL;
 }
 
-static cr_status run(job *j) {
+static cr_status quantize_model(job *j) {
     cr_status status = check(j);
     for (int64_t first = 0, n; first < j->n && status == CR_OK; first += n) status = quantize_some(j, first, &n);
     if (status == CR_OK) status = add_rest(j);
@@ -166,7 +166,7 @@ cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *toke
     if (m->gpt) cr_gpt_matrices(m->gpt, collect, &j);
     else cr_llama_matrices(m->llama, collect, &j);
     j.into = j.failed ? NULL : cr_params_new();
-    const cr_status status = j.into ? run(&j) : cr_error_status();
+    const cr_status status = j.into ? quantize_model(&j) : cr_error_status();
     cr_set_grad_enabled(recording);
     cr_params_free(j.into);
     free(j.list);

@@ -26,8 +26,8 @@ static cr_tensor *draw(const cr_tensor *t, bool gaussian, cr_generator *g) {
 }
 
 /* out = program(in...), written in place without a gradient. */
-static cr_status run(const char *name, const char *inputs, const char *params, const char *body,
-                     cr_tensor *const *out, const cr_tensor *const *in, const double *values) {
+static cr_status write_values(const char *name, const char *inputs, const char *params, const char *body,
+                              cr_tensor *const *out, const cr_tensor *const *in, const double *values) {
     cr_program *p = cr_program_new(name, inputs, params, body);
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = p ? cr_program_update(p, 1, out, in, values) : cr_error_status();
@@ -83,8 +83,8 @@ static cr_status redraw_outside(cr_tensor *y, double mean, double std, double lo
         const bool inside = least >= low && most <= high;
         const cr_tensor *u = inside ? NULL : draw(y, true, g);
         if (u)
-            status = run("init_trunc_normal", "y u", "mean std low high", body, &y, (const cr_tensor *[]){y, u},
-                         (double[]){mean, std, low, high});
+            status = write_values("init_trunc_normal", "y u", "mean std low high", body, &y,
+                                  (const cr_tensor *[]){y, u}, (double[]){mean, std, low, high});
         else if (!inside) status = cr_error_status();
         cr_scope_end();
         if (inside || status) return status;
@@ -113,8 +113,10 @@ static cr_status accept_uniform(cr_tensor *y, double mean, double std, double lo
         cr_scope_begin();
         const cr_tensor *a = draw(y, false, g), *b = draw(y, false, g);
         status = a && b
-                     ? run("init_trunc_normal", "y w a b", "nearest std low width z", body, (cr_tensor *[]){y, waiting},
-                           (const cr_tensor *[]){y, waiting, a, b}, (double[]){nearest, std, low, high - low, z})
+                     ? write_values("init_trunc_normal", "y w a b", "nearest std low width z", body,
+                                    (cr_tensor *[]){y, waiting},
+                                    (const cr_tensor *[]){y, waiting, a, b},
+                                    (double[]){nearest, std, low, high - low, z})
                      : cr_error_status();
         if (status == CR_OK) left = cr_item(cr_max(waiting, CR_ALL, false));
         cr_scope_end();

@@ -28,18 +28,18 @@ void cr_note(int n, const cr_tensor *const *in) {
     if (r && cr_modes.noting) r->note(n, in);
 }
 
-static _Atomic(cr_locate) place;
-static _Atomic(void *) place_ctx;
+static _Atomic(cr_source_fn) source;
+static _Atomic(void *) source_ctx;
 
-void cr_set_place(cr_locate fn, void *ctx) {
-    place = (cr_locate)0;
-    place_ctx = ctx;
-    place = fn;
+void cr_set_source(cr_source_fn fn, void *ctx) {
+    source = (cr_source_fn)0;
+    source_ctx = ctx;
+    source = fn;
 }
 
-const char *cr_place_now(void) {
-    cr_locate fn = place;
-    const char *text = fn ? fn(place_ctx) : NULL;
+const char *cr_source_now(void) {
+    cr_source_fn fn = source;
+    const char *text = fn ? fn(source_ctx) : NULL;
     return text ? text : "";
 }
 
@@ -200,7 +200,7 @@ static bool lacks_kernel(const cr_call *c) {
     void (*kernel)(void);
     if (!c->op->needs_kernel) return false;
     memcpy(&kernel, (const char *)c->dev->kernels + c->op->needs_kernel, sizeof kernel);
-    return !kernel || (c->op->beyond_kernel && c->op->beyond_kernel(c));
+    return !kernel || (c->op->kernel_supports && !c->op->kernel_supports(c));
 }
 
 static cr_tensor *run_composite(const cr_call *c) {
@@ -272,7 +272,7 @@ static cr_status execute_contiguous(const cr_call *c, cr_tensor *out, cr_tensor 
 }
 
 /* The call once its inputs are checked and on one device.  kept: for the auxiliary results, or NULL. */
-static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
+static cr_tensor *run_call(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
     start_meta(&m);
@@ -298,7 +298,7 @@ static cr_tensor *run_autocast(cr_call *c, inputs *s, cr_tensor *kept[]) {
     inputs_scope(s);
     const cr_cast_state casts = cr_casts_off();
     cr_status status = cr_autocast_inputs(c->op->name, c->dev, c->n, s->list);
-    cr_tensor *out = status == CR_OK ? run(c, kept) : NULL;
+    cr_tensor *out = status == CR_OK ? run_call(c, kept) : NULL;
     cr_set_casts(casts);
     return out;
 }
@@ -309,7 +309,7 @@ cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, cons
     cr_tensor *out = NULL;
     for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
     if (check_inputs(&c) != CR_OK || !inputs_copy(&given, &c)) return NULL;
-    if (choose_device(&c, &given) == CR_OK) out = cr_modes.casting ? run_autocast(&c, &given, aux) : run(&c, aux);
+    if (choose_device(&c, &given) == CR_OK) out = cr_modes.casting ? run_autocast(&c, &given, aux) : run_call(&c, aux);
     if (out && given.scope) {
         cr_keep(out);
         for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);

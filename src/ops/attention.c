@@ -124,9 +124,9 @@ static cr_status kernel_inputs(const attention_inputs *i, cr_array *q, cr_array 
     return status;
 }
 
-static bool beyond_kernel(const cr_call *c) {
+static bool kernel_supports(const cr_call *c) {
     const cr_kernels *k = c->dev->kernels;
-    return k->attention_takes && !k->attention_takes(&c->in[0]->array, &c->in[1]->array);
+    return !k->attention_takes || k->attention_takes(&c->in[0]->array, &c->in[1]->array);
 }
 
 static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -235,7 +235,7 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd || beyond_kernel(c))
+    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd || !kernel_supports(c))
         composed_grad(c, g, dx);
     else fused_grad(c, g, dx);
 }
@@ -246,7 +246,7 @@ const cr_op cr_op_attention = {
     .optional = 1u << 3,
     .params_bytes = sizeof(attention_params),
     .needs_kernel = offsetof(cr_kernels, attention),
-    .beyond_kernel = beyond_kernel,
+    .kernel_supports = kernel_supports,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_IN(3) | CR_SAVE_OUT | CR_SAVE_AUX,
     .n_aux = 1,
     .infer = attention_infer,
@@ -284,10 +284,10 @@ static cr_status packed_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-static bool packed_beyond_kernel(const cr_call *c) {
+static bool packed_kernel_supports(const cr_call *c) {
     const cr_kernels *k = c->dev->kernels;
     const cr_array q = third(c->in[0], 0);
-    return !k->attention_bwd || (k->attention_takes && !k->attention_takes(&q, &q));
+    return k->attention_bwd && (!k->attention_takes || k->attention_takes(&q, &q));
 }
 
 static cr_status packed_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -310,7 +310,7 @@ static void packed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     if (c->differentiable) {
         const cr_tensor *y = packed_composite(c);
-        if (!y || c->graft(y, g) != CR_OK) dx[0] = NULL;
+        if (!y || c->backward_through(y, g) != CR_OK) dx[0] = NULL;
         return;
     }
     cr_tensor *d = dx[0] = cr_fused(x);
@@ -326,9 +326,9 @@ const cr_op cr_op_attention_packed = {
     .arity = 1,
     .params_bytes = sizeof(attention_params),
     .contiguous = true,
-    .grafts = true,
+    .recompute_forward = true,
     .needs_kernel = offsetof(cr_kernels, attention),
-    .beyond_kernel = packed_beyond_kernel,
+    .kernel_supports = packed_kernel_supports,
     .saves = CR_SAVE_IN(0) | CR_SAVE_OUT | CR_SAVE_AUX,
     .n_aux = 1,
     .infer = packed_infer,

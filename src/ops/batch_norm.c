@@ -171,7 +171,7 @@ static void with_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     if (c->differentiable) {
         const cr_tensor *y = with_composite(c);
-        if ((y ? c->graft(y, g) : cr_error_status()) != CR_OK)
+        if ((y ? c->backward_through(y, g) : cr_error_status()) != CR_OK)
             for (int k = 0; k < 3; k++) if (c->needs[input[k]]) dx[input[k]] = NULL;
         return;
     }
@@ -201,7 +201,7 @@ const cr_op cr_op_batch_norm_with = {
     .optional = 1u << 3 | 1u << 4,
     .params_bytes = sizeof(batch_norm_params),
     .contiguous = true,
-    .grafts = true,
+    .recompute_forward = true,
     .needs_kernel = offsetof(cr_kernels, channel_scale),
     .saves = CR_SAVE_INS,
     .infer = with_infer,

@@ -105,19 +105,19 @@ static void mark(const cr_build *b, const cr_build_result *r, bool *live) {
     }
 }
 
-/* Numbers the inputs of the program: place[i] is the number of builder input i, or -1.  Returns how
+/* Numbers the inputs of the program: input_number[i] is the number of builder input i, or -1.  Returns how
  * many there are. */
-static int place_inputs(const cr_build *b, const cr_build_result *r, const bool *live, int *place) {
+static int number_inputs(const cr_build *b, const cr_build_result *r, const bool *live, int *input_number) {
     int n = 0;
     bool read[CR_MAX_INPUTS + 2] = {false};
     for (int i = 0; i < b->n; i++)
         if (live[i] && b->values[i].op == INPUT) read[b->values[i].a] = true;
     if (!r->used) {
-        for (int i = 0; i < r->n_in; i++) place[i] = i;
+        for (int i = 0; i < r->n_in; i++) input_number[i] = i;
         return r->n_in;
     }
     for (int i = 0; i < r->n_in; i++) {
-        place[i] = read[i] ? n : -1;
+        input_number[i] = read[i] ? n : -1;
         if (read[i]) r->used[n++] = (uint8_t)i;
     }
     if (n == 0) r->used[n++] = (uint8_t)r->fallback;
@@ -166,15 +166,15 @@ static cr_program *pack(const cr_build_result *r, int n_in, int n_const, int n_i
 }
 
 /* Numbers the live values and writes constants and instructions into p.  number: room for b->n. */
-static void write(const cr_build *b, const cr_build_result *r, cr_program *p, const bool *live, const int *place,
-                  int16_t *number) {
+static void write_program(const cr_build *b, const cr_build_result *r, cr_program *p, const bool *live,
+                          const int *input_number, int16_t *number) {
     double *consts = (double *)(p + 1);
     cr_instr *instr = (cr_instr *)(consts + p->n_const);
     int k = 0, s = 0, first = p->n_in + p->n_param;
     for (int i = 0; i < b->n; i++) {
         const cr_build_value *v = &b->values[i];
         if (!live[i]) continue;
-        if (v->op == INPUT) number[i] = (int16_t)place[v->a];
+        if (v->op == INPUT) number[i] = (int16_t)input_number[v->a];
         else if (v->op == PARAM) number[i] = (int16_t)(p->n_in + v->a);
         else if (v->op == CONSTANT) { number[i] = (int16_t)(first + k); consts[k++] = v->k; }
         else {
@@ -194,7 +194,7 @@ cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r) {
     cr_program *p = NULL;
     if (b->failed || !live || !number) goto done;
     mark(b, r, live);
-    int place[CR_MAX_INPUTS + 2], n_in = place_inputs(b, r, live, place), n_const = 0, n_instr = 0;
+    int input_number[CR_MAX_INPUTS + 2], n_in = number_inputs(b, r, live, input_number), n_const = 0, n_instr = 0;
     for (int i = 0; i < b->n; i++) {
         n_const += live[i] && b->values[i].op == CONSTANT;
         n_instr += live[i] && b->values[i].op >= 0;
@@ -208,7 +208,7 @@ cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r) {
     }
     from = malloc((size_t)n_values);
     if (from && (p = pack(r, n_in, n_const, n_instr))) {
-        write(b, r, p, live, place, number);
+        write_program(b, r, p, live, input_number, number);
         p->differentiable = differentiable(p, from);
     }
 done:

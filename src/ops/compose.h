@@ -13,7 +13,7 @@ bool      cr_given(const char *op, const char *what, const cr_tensor *t);
 cr_status cr_want_float(const char *op, const cr_tensor *t);
 cr_status cr_want_index(const char *op, const cr_tensor *t);                      /* i32 or i64 */
 cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b);
-/* what every maker is given (make.c); m: what to make */
+/* what every maker is given (creation.c); m: what to make */
 cr_status cr_made_meta(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m);
 /* v as one element of dt; refused where it does not fit */
 cr_status cr_element(const char *op, double v, cr_dtype dt, void *element);
@@ -67,7 +67,7 @@ cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
 /* y, a new handle with the elements of x in another dtype, becomes the cast of x (copy.c) */
 cr_status  cr_cast_recorded(const cr_tensor *x, cr_tensor *y);
-/* of n results only `made` exist: releases them (part.c) */
+/* of n results only `made` exist: releases them (strided_view.c) */
 cr_status  cr_all_or_none(int made, int n, cr_tensor **out);
 
 /* of take's result, put's source (take.c) */
@@ -78,8 +78,8 @@ cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, co
                   const cr_tensor *src);
 /* value, cast to x's dtype, where mask; to as above (masked.c) */
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);
-/* positions of the true elements of a bool mask, in order: (K) (at.c) */
-cr_tensor *cr_places(const cr_tensor *mask);
+/* positions of the true elements of a bool mask, in order: (K) (advanced_index.c) */
+cr_tensor *cr_mask_positions(const cr_tensor *mask);
 
 /* ---- elements picked along an axis, and their positions: the op's auxiliary result (shared.c) */
 /* index NULL: not wanted */

@@ -169,7 +169,7 @@ static void head_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_tensor *dl = NULL;
     if (c->differentiable) {
         const cr_tensor *y = head_composite(c);
-        status = y ? c->graft(y, g) : cr_error_status();
+        status = y ? c->backward_through(y, g) : cr_error_status();
     } else {
         cr_tensor *wide = cr_fused_over(c, c->aux[1]);
         status = wide ? write_grad(c, g, logits_in(c, wide), logits_in(c, c->aux[1])) : cr_error_status();
@@ -189,7 +189,7 @@ const cr_op cr_op_linear_cross_entropy = {
     .arity = 3,
     .params_bytes = sizeof(ce_params),
     .contiguous = true,
-    .grafts = true,
+    .recompute_forward = true,
     .needs_kernel = offsetof(cr_kernels, cross_entropy_bwd),
     .saves = CR_SAVE_INS | CR_SAVE_AUX,
     .n_aux = 2,

@@ -39,7 +39,7 @@ static labels joined(const labels *a, const labels *b) {
     return l;
 }
 
-static int place(const labels *l, int label) {      /* -1: nowhere */
+static int axis_of(const labels *l, int label) {    /* -1: nowhere */
     for (int i = 0; i < l->n; i++) if (l->at[i] == label) return i;
     return -1;
 }
@@ -51,7 +51,7 @@ static const cr_tensor *permuted(const term *x, const labels *order) {
     int64_t axes[CR_MAX_DIMS];
     bool moved = false;
     for (int i = 0; i < order->n; i++) {
-        axes[i] = place(&x->is, order->at[i]);
+        axes[i] = axis_of(&x->is, order->at[i]);
         moved |= axes[i] != i;
     }
     return moved ? cr_permute(x->t, order->n, axes) : x->t;
@@ -119,7 +119,7 @@ static term contract(term a, term b, uint64_t stay, const labels *wanted) {
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < is.n; i++) {
         const term *from = has(a.set, is.at[i]) ? &a : &b;
-        shape[i] = from->t->shape[place(&from->is, is.at[i])];
+        shape[i] = from->t->shape[axis_of(&from->is, is.at[i])];
     }
     const cr_tensor *x = as_matrices(&a, &batch, &rows, &inner), *y = as_matrices(&b, &batch, &inner, &columns),
                     *z = x && y ? cr_matmul(x, y) : NULL;
@@ -265,7 +265,7 @@ static bool name_axes(equation *e, int i, const cr_tensor *x, labels *is) {
 /* The term of an operand: diagonals where a label stands twice, axes of size 1 left out. */
 static term term_of(const cr_tensor *x, labels is) {
     for (int k = 1; k < is.n; k++) {
-        const int label = is.at[k], i = place(&is, label);
+        const int label = is.at[k], i = axis_of(&is, label);
         if (i == k) continue;
         x = cr_diagonal(x, 0, i, k);
         for (int from = 0, to = 0; from < is.n; from++) if (from != i && from != k) is.at[to++] = is.at[from];
@@ -286,7 +286,7 @@ static bool name_result(const equation *e, labels *out) {
     const labels *written = &e->out.is;
     const int dots = e->explicit_out ? e->out.dots : 0;
     for (int k = 0; e->explicit_out && k < written->n; k++)
-        if (!times[written->at[k]] || place(written, written->at[k]) < k)
+        if (!times[written->at[k]] || axis_of(written, written->at[k]) < k)
             return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(written->at[k]).s,
                            times[written->at[k]] ? "stands there twice" : "is in no operand"),
                    false;

@@ -132,7 +132,7 @@ static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
     return status == CR_OK ? scatter_into(c, out) : status;
 }
 
-/* y = scatter(x, index, src):      dx = g with 0 at index,  dsrc = gather(g, index), of places named
+/* y = scatter(x, index, src):      dx = g with 0 at index,  dsrc = gather(g, index), of positions named
  * twice too, as in PyTorch y = scatter_add(x, index, src):  dx = g,                  dsrc = gather(g,
  * index) */
 static void scatter_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -194,7 +194,7 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;                                   /* cr_scatter_reduce has checked */
 }
 
-/* For devices without the kernel: scatter keeps the last element for a place.  In order of value that
+/* For devices without the kernel: scatter keeps the last element for a position.  In order of value that
  * is the largest, NaN above all. For the least, floats are negated and integers sorted the other way. */
 static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     const extreme_params *p = c->params;
@@ -247,7 +247,7 @@ const cr_op cr_op_scatter_extreme = {
 /* ---- composites */
 
 /* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of
- * each place has all. */
+ * each position has all. */
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
     static const char op[] = "scatter_multiply";
     if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
@@ -278,7 +278,7 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     return cr_leave(mul(x, cr_where(cr_gt(count, none), all, one)));
 }
 
-/* x with src added, in the scope of the caller; not with x itself: its places are 0 first. */
+/* x with src added, in the scope of the caller; not with x itself: its positions are 0 first. */
 static cr_tensor *added_up(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
     return cr_scatter_add(self ? x : cr_scatter(x, axis, index, cr_zeros(CR_ALL, x->dtype, x->dev)), axis, index, src);
 }

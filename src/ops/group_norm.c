@@ -42,8 +42,8 @@ static cr_status group_norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[])
     return status;
 }
 
-static bool has_short_planes(const cr_call *c) {
-    return c->in[0]->numel < LEAST_PLANE * c->in[0]->shape[0] * c->in[0]->shape[1];
+static bool has_long_planes(const cr_call *c) {
+    return c->in[0]->numel >= LEAST_PLANE * c->in[0]->shape[0] * c->in[0]->shape[1];
 }
 
 static cr_status group_norm_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -129,7 +129,7 @@ const cr_op cr_op_group_norm = {
     .params_bytes = sizeof(group_norm_params),
     .contiguous = true,
     .needs_kernel = offsetof(cr_kernels, group_norm),
-    .beyond_kernel = has_short_planes,
+    .kernel_supports = has_long_planes,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX,
     .n_aux = 2,
     .infer = group_norm_infer,

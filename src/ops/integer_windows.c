@@ -81,13 +81,13 @@ static cr_tensor *positions(const cr_tensor *x, int n) {
 
 /* The first largest element of each window, and its position: -1 stands for padding. */
 cr_tensor *cr_integer_max_pool(const cr_tensor *x, const cr_windows *w, cr_tensor **index) {
-    cr_tensor *from = padded(x, w, 0), *places = padded(positions(x, w->n), w, -1);
-    cr_tensor *y = element(from, w, 0), *at = cr_expand(element(places, w, 0), y ? y->ndim : 0, y ? y->shape : NULL);
+    cr_tensor *from = padded(x, w, 0), *all = padded(positions(x, w->n), w, -1);
+    cr_tensor *y = element(from, w, 0), *at = cr_expand(element(all, w, 0), y ? y->ndim : 0, y ? y->shape : NULL);
     for (int64_t t = 1; t < elements(w) && y && at; t++) {
-        cr_tensor *value = element(from, w, t), *place = element(places, w, t), *none = cr_scalar_int(0);
-        cr_tensor *better = cr_logical_and(cr_ge(place, none), cr_logical_or(cr_lt(at, none), cr_gt(value, y)));
+        cr_tensor *value = element(from, w, t), *position = element(all, w, t), *none = cr_scalar_int(0);
+        cr_tensor *better = cr_logical_and(cr_ge(position, none), cr_logical_or(cr_lt(at, none), cr_gt(value, y)));
         y = cr_where(better, value, y);
-        at = cr_where(better, place, at);
+        at = cr_where(better, position, at);
     }
     if (index) *index = cr_contiguous(at);
     return cr_contiguous(y);

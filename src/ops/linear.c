@@ -141,9 +141,9 @@ static cr_status linear_gelu_infer(const cr_call *c, cr_meta *out, cr_meta aux[]
 }
 
 /* Saves x for the second gradient, which computes h again: too much where the weight needs no gradient. */
-static bool beyond_kernel(const cr_call *c) {
+static bool kernel_supports(const cr_call *c) {
     const linear_inputs i = inputs(c);
-    return !wants_grad(i.w) && (wants_grad(i.x) || wants_grad(i.b));
+    return wants_grad(i.w) || !(wants_grad(i.x) || wants_grad(i.b));
 }
 
 static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -183,7 +183,7 @@ const cr_op cr_op_linear_gelu = {
     .arity = 3,
     .optional = 1u << 2,
     .needs_kernel = offsetof(cr_kernels, matmul_epilogue),
-    .beyond_kernel = beyond_kernel,
+    .kernel_supports = kernel_supports,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX,
     .n_aux = 1,
     .infer = linear_gelu_infer,

@@ -35,7 +35,7 @@ cr_tensor *cr_masked_select(const cr_tensor *x, const cr_tensor *mask) {
     if (!cr_given("masked_select", "x", x) || !is_mask("masked_select", mask)) return NULL;
     if (cr_broadcast("masked_select", x->ndim, x->shape, mask->ndim, mask->shape, &n, shape) != CR_OK) return NULL;
     cr_scope_begin();
-    const cr_tensor *in[] = {cr_expand(x, n, shape), cr_places(cr_expand(mask, n, shape))};
+    const cr_tensor *in[] = {cr_expand(x, n, shape), cr_mask_positions(cr_expand(mask, n, shape))};
     return cr_leave(cr_apply(&cr_op_take, 2, in, &(cr_take_params){.name = "masked_select", .count = n}));
 }
 
@@ -44,9 +44,9 @@ static cr_tensor *masked_scatter(const char *op, cr_tensor *to, const cr_tensor 
     if (!cr_given(op, "x", x) || !is_mask(op, mask) || !cr_given(op, "the source", src)) return NULL;
     const cr_status before = cr_error_status();
     cr_scope_begin();
-    cr_tensor *at = cr_places(cr_expand(mask, x->ndim, x->shape)), *y = NULL;
+    cr_tensor *at = cr_mask_positions(cr_expand(mask, x->ndim, x->shape)), *y = NULL;
     if (at && src->numel < at->numel)
-        cr_fail(CR_BAD_VALUE, op, "%lld elements for a mask that is true in %lld places", (long long)src->numel,
+        cr_fail(CR_BAD_VALUE, op, "%lld elements for a mask that is true in %lld positions", (long long)src->numel,
                 (long long)at->numel);
     else if (at)
         y = cr_put(&(cr_take_params){.name = op, .count = x->ndim}, to, x, at,

@@ -206,7 +206,7 @@ cr_status cr_check_sizes(const char *op, const cr_tensor *x, int n, const int64_
 }
 
 /* The elements of the S windows of an axis, each filled up to the longest with its last element: (S, *length). */
-static cr_tensor *window_places(const cr_tensor *x, int64_t S, int64_t R, int64_t *length) {
+static cr_tensor *window_positions(const cr_tensor *x, int64_t S, int64_t R, int64_t *length) {
     *length = 1;
     for (int64_t s = 0; s < S; s++) *length = cr_imax(*length, cr_adaptive_end(s, S, R) - cr_adaptive_first(s, S, R));
     int64_t *at = malloc(sizeof *at * (size_t)(S * *length + 1));
@@ -221,15 +221,15 @@ static cr_tensor *window_places(const cr_tensor *x, int64_t S, int64_t R, int64_
 }
 
 /* Positions in the gathered windows, flattened, as positions in the spatial axes of x. */
-static cr_tensor *places_in_x(const cr_tensor *x, int n, const cr_tensor *inner, cr_tensor *const *places) {
+static cr_tensor *positions_in_x(const cr_tensor *x, int n, const cr_tensor *inner, cr_tensor *const *positions) {
     cr_tensor *flat = NULL;
     int64_t below = 1;
-    for (int i = 0; i < n; i++) below *= places[i]->numel;
+    for (int i = 0; i < n; i++) below *= positions[i]->numel;
     for (int i = 0; i < n; i++) {
-        const int64_t size = places[i]->numel;
+        const int64_t size = positions[i]->numel;
         below /= size;
         cr_tensor *p = cr_floor_divide(inner, cr_scalar_int(below));
-        cr_tensor *at = cr_take(places[i], cr_remainder(p, cr_scalar_int(size)));
+        cr_tensor *at = cr_take(positions[i], cr_remainder(p, cr_scalar_int(size)));
         flat = i ? add(cr_mul(flat, cr_scalar_int(x->shape[x->ndim - n + i])), at) : at;
     }
     return flat;
@@ -237,16 +237,16 @@ static cr_tensor *places_in_x(const cr_tensor *x, int n, const cr_tensor *inner,
 
 static cr_tensor *max_of_windows(const cr_tensor *x, int n, const int64_t *size, cr_tensor **index) {
     cr_pool_options o = cr_pool_defaults(n, 1);
-    cr_tensor *places[3];
+    cr_tensor *positions[3];
     const cr_tensor *gathered = x;
     for (int i = 0; i < n && gathered; i++) {
         const int axis = x->ndim - n + i;
-        places[i] = window_places(x, size[i], x->shape[axis], &o.kernel[i]);
+        positions[i] = window_positions(x, size[i], x->shape[axis], &o.kernel[i]);
         o.stride[i] = o.kernel[i];
-        gathered = cr_index_select(gathered, axis, places[i]);
+        gathered = cr_index_select(gathered, axis, positions[i]);
     }
     cr_tensor *y = cr_max_pool(gathered, &o, index);
-    if (index && y && y->numel) *index = places_in_x(x, n, *index, places);
+    if (index && y && y->numel) *index = positions_in_x(x, n, *index, positions);
     return y;
 }
 

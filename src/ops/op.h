@@ -40,7 +40,7 @@ struct cr_call {
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);
     /* gradients with differentiable, in place of dx: y, computed from in[] once more by other ops, has the
      * cotangent g */
-    cr_status (*graft)(const cr_tensor *y, const cr_tensor *g);
+    cr_status (*backward_through)(const cr_tensor *y, const cr_tensor *g);
 };
 
 struct cr_op {
@@ -53,12 +53,12 @@ struct cr_op {
     const cr_device *(*result_device)(const void *params);    /* where the result is made; NULL: where the inputs are */
     bool contiguous;                                /* inputs are made contiguous before forward */
     bool only_saved;                                /* gradients read only what was saved; the rest is CR_NONE */
-    bool grafts;                                    /* gradients run the forward again: inputs and the result keep
+    bool recompute_forward;                         /* gradients run the forward again: inputs and the result keep
                                                      * their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs;
                                                      * 0: always forward */
-    bool (*beyond_kernel)(const cr_call *c);        /* does the kernel not support this call, so that the composite
-                                                     * runs?  NULL: it supports every call */
+    bool (*kernel_supports)(const cr_call *c);      /* does the kernel support this call?  else the composite runs.
+                                                     * NULL: it supports every call */
     uint32_t saves;                                 /* CR_SAVE_... */
     uint32_t (*saves_for)(const cr_call *c);        /* instead of saves: what the gradients in c->needs read */
     int n_aux;
@@ -134,7 +134,7 @@ static inline bool cr_in_graph(const cr_tensor *t) {
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
-/* A part of a tensor (part.c): its elements lie `strides` apart, from `offset` on, among the tensor's
+/* A part of a tensor (strided_view.c): its elements lie `strides` apart, from `offset` on, among the tensor's
  * elements in row-major order. */
 typedef struct cr_part_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_part_params;
 /* ndim, shape: of the result */
@@ -143,7 +143,7 @@ typedef struct cr_embed_params { cr_part_params part; int ndim; int64_t shape[CR
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p);
 
 extern const cr_op cr_op_cast, cr_op_part, cr_op_embed_part, cr_op_replace_part;
-/* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
+/* Positions that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
 typedef struct cr_take_params {
     const char *name;                               /* of this use; a static string */
     int axis, count;
@@ -172,7 +172,7 @@ typedef struct cr_recorder {
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
 void cr_note(int n, const cr_tensor *const *in);    /* an op reads these, or tensors made from them */
-const char *cr_place_now(void);                     /* never NULL */
+const char *cr_source_now(void);                    /* never NULL */
 
 /* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0)
  * cr_profile_event(start, ...) */

@@ -241,7 +241,7 @@ const cr_op cr_op_search = {
     .contiguous = true,
     .infer = search_infer,
     .forward = search_forward,
-    .no_grad = "places are integers",
+    .no_grad = "positions are integers",
 };
 
 cr_dtype cr_compared(const cr_tensor *x, const cr_tensor *v) {

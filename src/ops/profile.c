@@ -13,7 +13,7 @@ enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of address space, u
 
 typedef struct operand { cr_dtype dtype; int ndim; bool none; int64_t shape[CR_MAX_DIMS]; } operand;
 typedef struct event {
-    char name[64], place[64];
+    char name[64], source[64];
     const char *kind;
     const cr_device *dev;
     double start, end;                              /* seconds since the profile began */
@@ -67,7 +67,7 @@ static void fill(event *e, double start, double end, const char *kind, const cha
     const bool backward = !strcmp(kind, "backward");
     copy_text(e->name, sizeof e->name - sizeof " backward", name);
     if (backward) strcat(e->name, " backward");
-    copy_text(e->place, sizeof e->place, cr_place_now());
+    copy_text(e->source, sizeof e->source, cr_source_now());
     for (int i = 0; i < n; i++) e->bytes += describe(i < OPERANDS - 1 ? &e->in[i] : NULL, in[i]);
     for (int i = 0; i < n_out; i++) e->bytes += describe(i ? NULL : &e->out, out[i]);
     e->dev = n_out ? out[0]->dev : n ? in[0]->dev : NULL;
@@ -122,7 +122,7 @@ static void put_event(FILE *f, const event *e) {
     if (e->has_out) { fputs(",\"result\":", f); put_operand(f, &e->out); }
     fprintf(f, ",\"bytes\":%lld", (long long)e->bytes);
     if (e->dev) { fputs(",\"device\":", f); put_string(f, e->dev->name); }
-    if (e->place[0]) { fputs(",\"place\":", f); put_string(f, e->place); }
+    if (e->source[0]) { fputs(",\"place\":", f); put_string(f, e->source); }
     fputs("}}", f);
 }
 

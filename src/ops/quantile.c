@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Axis `from` taken to place `to`; the others keep their order. */
+/* Axis `from` moved to position `to`; the others keep their order. */
 static cr_tensor *moved(const cr_tensor *x, int from, int to) {
     int64_t order[CR_MAX_DIMS];
     if (!x) return NULL;

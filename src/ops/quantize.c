@@ -215,7 +215,7 @@ static cr_status check(const cr_tensor *w, int bits, int64_t group, const cr_ten
     return CR_OK;
 }
 
-static cr_status run(job *j) {
+static cr_status quantize_rows(job *j) {
     atomic_init(&j->bad, -1);
     const int64_t chunks = cr_pieces(j->N, LANES);
     if (chunks) cr_run_chunks(chunks, j->feedback ? balanced_chunk : nearest_chunk, j);
@@ -247,7 +247,7 @@ static cr_status quantize(const cr_tensor *w, int bits, int64_t group, const cr_
         status = feedback && weight ? put_feedback(moments, K, feedback, weight)
                                     : cr_fail(CR_NO_MEMORY, "quantize", "no memory for moments of %lld", (long long)K);
     }
-    if (status == CR_OK) status = run(&j);
+    if (status == CR_OK) status = quantize_rows(&j);
     free(feedback);
     free(weight);
     if (status != CR_OK) return status;

@@ -143,7 +143,7 @@ static cr_array gate(const layer *l, const cr_array *a, int64_t k) { return cr_a
 /* the rows of step t */
 static int64_t step_rows(const layer *l, int64_t t) { return l->steps->at[t + 1] - l->steps->at[t]; }
 
-static cr_status run(const layer *l, const cr_program *p, const cr_array *x) {
+static cr_status run_program(const layer *l, const cr_program *p, const cr_array *x) {
     return cr_run_matrices(l->kernels, p, x);
 }
 
@@ -179,8 +179,8 @@ static cr_status sum_biases(const layer *l, cr_array *bias) {
     cr_array sum;
     cr_status status = new_matrix(l, 1, shape[1], &sum, NULL);
     if (status == CR_OK)
-        status = run(l, cr_program_find("add"),
-                     (const cr_array[]){sum, cr_array_as(&of_x, 2, shape), cr_array_as(&of_h, 2, shape)});
+        status = run_program(l, cr_program_find("add"),
+                             (const cr_array[]){sum, cr_array_as(&of_x, 2, shape), cr_array_as(&of_h, 2, shape)});
     *bias = cr_array_as(&sum, 1, shape + 1);
     return status;
 }
@@ -328,9 +328,9 @@ static cr_tensor *projection_grad(const layer *l, const cr_recurrent_bwd_args *b
     cr_tensor *made;
     cr_status status = new_matrix(l, l->N, l->H, &hidden, &made);
     if (status == CR_OK)
-        status = run(l, cr_program_find("lstm_hidden"),
-                     (const cr_array[]){hidden, gate(l, &b->gates, 0), gate(l, &b->gates, 1), gate(l, &b->gates, 2),
-                                        gate(l, &b->gates, 3), b->before});
+        status = run_program(l, cr_program_find("lstm_hidden"),
+                             (const cr_array[]){hidden, gate(l, &b->gates, 0), gate(l, &b->gates, 1),
+                                                gate(l, &b->gates, 2), gate(l, &b->gates, 3), b->before});
     return status == CR_OK ? l->call->product(W_HR, transposed(t->d_out), made) : NULL;
 }
 
@@ -361,7 +361,7 @@ static void recurrent_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
     if (!l.B) return;                               /* no gradient: none of the inputs is read */
     if (c->differentiable) {
         const cr_tensor *y = recurrent_composite(c);
-        status = y ? c->graft(y, g) : cr_error_status();
+        status = y ? c->backward_through(y, g) : cr_error_status();
     } else {
         const cr_tensor *dense = cr_contiguous(g);
         status = dense ? new_parts(&l, &b, &t) : cr_error_status();

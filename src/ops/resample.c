@@ -105,7 +105,7 @@ cr_tensor *cr_adaptive_avg_pool(const cr_tensor *x, int n, const int64_t *size) 
     return resampled(x, n, adaptive_band, size);
 }
 
-/* ---- interpolation: element s of S takes place `at` of an axis of R, and the elements around it */
+/* ---- interpolation: element s of S lies at position `at` of an axis of R, and the elements around it */
 typedef struct interpolation { const int64_t *size; const cr_interpolate_options *o; } interpolation;
 
 /* elements of x per element of y */
@@ -119,7 +119,7 @@ static bool is_nearest(const cr_interpolate_options *o) {
     return o->mode == CR_RESAMPLE_NEAREST || o->mode == CR_RESAMPLE_NEAREST_EXACT;
 }
 
-/* In f32, as PyTorch: elsewhere the same place could be rounded to another element. */
+/* In f32, as PyTorch: elsewhere the same position could be rounded to another element. */
 static int64_t nearest(const interpolation *p, int axis, int64_t R, int64_t s) {
     const int64_t S = p->size[axis];
     const double scale = p->o->scale[axis];

@@ -12,7 +12,7 @@ typedef struct layout {
     int n; group g[CR_MAX_DIMS + 1];                /* from the largest stride to the smallest; without axes of size
                                                      * 1 */
     /* the axes that stay, in that order: sizes, and strides in the result */
-    int kept; int64_t shape[CR_MAX_DIMS], places[CR_MAX_DIMS];
+    int kept; int64_t shape[CR_MAX_DIMS], strides_to[CR_MAX_DIMS];
     bool in_order;                                  /* that is the result's own order */
 } layout;
 
@@ -33,10 +33,10 @@ static void merge(layout *l) {
 
 static layout layout_of(const cr_tensor *x, uint32_t mask) {
     layout l = {.in_order = true};
-    int64_t place[CR_MAX_DIMS], step = 1, last = INT64_MAX;
+    int64_t step_of[CR_MAX_DIMS], step = 1, last = INT64_MAX;
     int axes[CR_MAX_DIMS];
     for (int i = x->ndim - 1; i >= 0; i--) {
-        place[i] = step;
+        step_of[i] = step;
         if (!(mask >> i & 1)) step *= x->shape[i];
     }
     const int n = cr_axes_by_step(x->ndim, x->shape, x->strides, axes);
@@ -45,9 +45,9 @@ static layout layout_of(const cr_tensor *x, uint32_t mask) {
         bool reduced = mask >> i & 1;
         l.g[l.n++] = (group){reduced, x->shape[i], x->strides[i]};
         if (reduced) continue;
-        if (place[i] > last) l.in_order = false;
-        last = place[i];
-        l.places[l.kept] = place[i];
+        if (step_of[i] > last) l.in_order = false;
+        last = step_of[i];
+        l.strides_to[l.kept] = step_of[i];
         l.shape[l.kept++] = x->shape[i];
     }
     merge(&l);
@@ -106,7 +106,7 @@ static cr_tensor *packed(const cr_array *x, layout *l, bool apart) {
 
 /* Results in the order of x's memory into y, which is in the order of its axes. */
 static cr_status put_in_order(cr_tensor *y, const cr_tensor *results, const layout *l) {
-    const cr_array to = cr_array_strided(&y->array, l->kept, l->shape, l->places, y->offset);
+    const cr_array to = cr_array_strided(&y->array, l->kept, l->shape, l->strides_to, y->offset);
     const cr_array from = cr_array_as(&results->array, l->kept, l->shape);
     return cr_copy_array(&to, &from);
 }
@@ -131,7 +131,7 @@ static bool plain(const cr_tensor *x, uint32_t mask, cr_slab *at) {
 typedef struct job { const cr_reduce_how *how; bool max; } job;      /* how NULL: an arg-reduction */
 
 /* at: contiguous where strides is NULL. */
-static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at, const int64_t *strides) {
+static cr_status reduce_slab(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at, const int64_t *strides) {
     const cr_kernels *k = x->dev->kernels;
     const int64_t shape[] = {at->M, at->R, at->N};
     cr_reduce_args args;
@@ -164,7 +164,7 @@ static cr_status reduce_group(const job *j, cr_tensor *y, source *from, layout *
     const bool last = groups == 1, direct = last && l->in_order;
     const cr_meta m = {.dtype = last ? y->dtype : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
     cr_tensor *to = direct ? y : cr_new_like(&m, y->dev);
-    cr_status status = to ? run(j, to, &from->x, &at, at.strides) : cr_error_status();
+    cr_status status = to ? reduce_slab(j, to, &from->x, &at, at.strides) : cr_error_status();
     if (status == CR_OK && last && !direct) status = put_in_order(y, to, l);
     replace(from, direct ? NULL : to);
     memmove(&l->g[k], &l->g[k + 1], sizeof(group) * (size_t)(l->n - 1 - k));
@@ -177,8 +177,8 @@ static cr_status reduce_any(const job *j, cr_tensor *y, const cr_tensor *x, uint
     cr_slab at;
     int k;
     if (!y->numel) return CR_OK;
-    if (plain(x, mask, &at)) return run(j, y, &x->array, &at, NULL);
-    if (!x->numel) return run(j, y, &x->array, &(cr_slab){y->numel, 0, 1, {0, 0, 0}}, NULL);
+    if (plain(x, mask, &at)) return reduce_slab(j, y, &x->array, &at, NULL);
+    if (!x->numel) return reduce_slab(j, y, &x->array, &(cr_slab){y->numel, 0, 1, {0, 0, 0}}, NULL);
     layout l = layout_of(x, mask);
     if (!reduced_groups(&l, &k)) l.g[l.n++] = (group){true, 1, 1};
     source from = {.x = x->array};

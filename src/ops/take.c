@@ -1,9 +1,9 @@
-/* take.c - take and put: elements read from, or written to, the places of x that one index names.
+/* take.c - take and put: elements read from, or written to, the positions of x that one index names.
  *
- * Neighbouring axes of x are seen as one of R places, so that x is (pre, R, post), and the index (I) says which:
+ * Neighbouring axes of x are seen as one of R positions, so that x is (pre, R, post), and the index (I) says which:
  *     take   y (pre, I, post):  y[:, i, :] = x[:, index[i], :]
  *     put    y = x, or zeros, then y[:, index[i], :] = src[:, i, :], or += it, in order of i
- *     embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; at.c
+ *     embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; advanced_index.c
  *     brings keys of several tensors to this form. */
 #include "compose.h"
 
@@ -48,7 +48,7 @@ static cr_status in_line(const cr_tensor *index, cr_array *a) {
     return status;
 }
 
-/* ---- take: y = the elements of x at the given places */
+/* ---- take: y = the elements of x at the given positions */
 static cr_status take_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     out->dtype = c->in[0]->dtype;
@@ -111,7 +111,7 @@ const cr_op cr_op_take = {
     .infer = take_infer, .forward = take_forward, .grad = take_grad,
 };
 
-/* ---- put: y = x, or zeros, with the source written or added at the given places */
+/* ---- put: y = x, or zeros, with the source written or added at the given positions */
 static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_take_params *p = params(c);
@@ -128,7 +128,7 @@ static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     }
     cr_status status = taken(name, p, out->ndim, out->shape, c->in[1], &room);
     if (status != CR_OK || (cr_shape_equal(room.ndim, room.shape, src->ndim, src->shape))) return status;
-    return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for places of shape %s",
+    return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for positions of shape %s",
                    cr_shape_text(src->ndim, src->shape).s, cr_shape_text(room.ndim, room.shape).s);
 }
 
@@ -138,7 +138,7 @@ static cr_status put_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     return status == CR_OK ? put_into(c, out) : status;
 }
 
-/* y = x with src at index:      dx = g with 0 at index,  dsrc = take(g, index), of places named twice
+/* y = x with src at index:      dx = g with 0 at index,  dsrc = take(g, index), of positions named twice
  * too, as in PyTorch y = x with src added there:   dx = g,                  dsrc = take(g, index) */
 static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *index = c->in[1], *src = c->in[2];
@@ -236,7 +236,7 @@ cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const 
     return put_along("index_copy_", x, x, axis, index, src, false);
 }
 
-/* One value at the places, as a choice between it and x: its gradient then counts places named twice once. */
+/* One value at the positions, as a choice between it and x: its gradient then counts positions named twice once. */
 static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_params *p, const cr_tensor *line,
                               const cr_tensor *value) {
     int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};

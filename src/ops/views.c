@@ -1,6 +1,6 @@
 /* views.c - the same storage under other sizes and strides: no op here has a forward pass, infer
  * places the view. view (reshape, flatten, unflatten, squeeze, unsqueeze), permute (transpose,
- * movedim), expand (meshgrid), alias.  Views of a part of a tensor: part.c. */
+ * movedim), expand (meshgrid), alias.  Views of a part of a tensor: strided_view.c. */
 #include "compose.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* arena.c - places temporaries in one block of memory: where lives overlap, places do not.  The largest first. */
+/* arena.c - puts temporaries into one block of memory: where lives overlap, offsets do not.  The largest first. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static int larger_first(const void *a, const void *b) {
 
 static bool both_live(const cr_buffer *a, const cr_buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* The lowest free place for b among those placed already, which are in order of their places. */
-static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const cr_buffer *b) {
+/* The lowest free offset for b among those placed already, which are in order of their offsets. */
+static size_t lowest_offset(const cr_plan *p, const by_size *placed, int n, const cr_buffer *b) {
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         const cr_buffer *o = &p->buffers[placed[i].buffer];
@@ -31,7 +31,7 @@ static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const
 }
 
 cr_status cr_pass_arena(cr_plan *p) {
-    const bool share = cr_pass_on("share");
+    const bool share = cr_pass_on("arena");
     const size_t room = sizeof(by_size) * (size_t)(p->n_buffers + 1);
     by_size *list = malloc(room), *placed = malloc(room);
     int n = 0;
@@ -48,7 +48,7 @@ cr_status cr_pass_arena(cr_plan *p) {
     p->arena = p->temporaries = 0;
     for (int i = 0; i < n; i++) {
         cr_buffer *b = &p->buffers[list[i].buffer];
-        b->at = share ? lowest_place(p, placed, i, b) : p->temporaries;
+        b->at = share ? lowest_offset(p, placed, i, b) : p->temporaries;
         p->temporaries += rounded(b);
         if (b->at + rounded(b) > p->arena) p->arena = b->at + rounded(b);
         int k = i;

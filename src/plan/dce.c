@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A step is needed if it writes what outlives the plan, or what a needed step reads later, or if it may fail. */
-cr_status cr_pass_unused(cr_plan *p) {
+cr_status cr_pass_dce(cr_plan *p) {
     bool *needed = calloc((size_t)p->n_buffers + 1, sizeof *needed);
     if (!needed) return cr_no_memory("plan");
     for (int i = 0; i < p->n_buffers; i++) needed[i] = p->buffers[i].kind != CR_BUFFER_TEMPORARY;

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 enum { LEAST = 2 };                                 /* steps of a graph */
-typedef enum kind { UNSEEN, SAME, PLACED, FRESH, APART } kind;
+typedef enum kind { UNSEEN, SAME, MOVABLE, FRESH, APART } kind;
 
 typedef struct part {
     int from, to;
     kind kind;
-    int n_placed, *placed;                          /* buffers of inputs and results, and where they were */
-    uint64_t *place;
+    int n_movable, *movable;                        /* buffers of inputs and results, and where they were */
+    uint64_t *address;
 } part;
 typedef struct stretch {
     int from, to, n; part *parts;
@@ -58,7 +58,7 @@ cr_status cr_stretches_new(const cr_plan *p, struct cr_stretches **out) {
 
 static void stretch_clear(stretch *s) {
     if (s->graph) s->dev->graphing->free(s->graph);
-    for (int i = 0; s->parts && i < s->n; i++) { free(s->parts[i].placed); free(s->parts[i].place); }
+    for (int i = 0; s->parts && i < s->n; i++) { free(s->parts[i].movable); free(s->parts[i].address); }
     free(s->parts);
     free(s->again);
 }
@@ -75,10 +75,10 @@ static bool new_in_each_run(const cr_plan *p, const cr_step *s) {
     return (s->draw >= 0 && p->draws[s->draw].g) || cr_live_params(p, s);
 }
 
-static bool is_placed(const cr_buffer *b) { return b->kind == CR_BUFFER_INPUT || b->kind == CR_BUFFER_OUTPUT; }
+static bool is_movable(const cr_buffer *b) { return b->kind == CR_BUFFER_INPUT || b->kind == CR_BUFFER_OUTPUT; }
 
-static bool has_placed(const cr_plan *p, const cr_step *s) {
-    for (int i = 0; i < s->n_operands; i++) if (is_placed(&p->buffers[s->operands[i].buffer])) return true;
+static bool has_movable(const cr_plan *p, const cr_step *s) {
+    for (int i = 0; i < s->n_operands; i++) if (is_movable(&p->buffers[s->operands[i].buffer])) return true;
     return false;
 }
 
@@ -93,22 +93,22 @@ void cr_stretch_watch(const cr_plan *p, struct cr_stretches *all, int step, bool
     const cr_graph_marks now = dev->graphing->marks(dev);
     if (after) {
         const bool fresh = now.fresh != all->before.fresh || new_in_each_run(p, s);
-        all->kinds[step] = now.apart != all->before.apart ? APART : fresh ? FRESH : has_placed(p, s) ? PLACED : SAME;
+        all->kinds[step] = now.apart != all->before.apart ? APART : fresh ? FRESH : has_movable(p, s) ? MOVABLE : SAME;
     }
     all->before = now;
 }
 
 /* ---- division */
-static cr_status find_placed(const cr_plan *p, part *a) {
+static cr_status find_movable(const cr_plan *p, part *a) {
     int n = 0;
     for (int i = a->from; i < a->to; i++) n += p->steps[i].n_operands;
-    a->placed = malloc(sizeof *a->placed * (size_t)(n + 1));
-    a->place = calloc((size_t)n + 1, sizeof *a->place);
-    if (!a->placed || !a->place) return cr_no_memory("plan_run");
-    for (int i = a->from; i < a->to && a->kind == PLACED; i++)
+    a->movable = malloc(sizeof *a->movable * (size_t)(n + 1));
+    a->address = calloc((size_t)n + 1, sizeof *a->address);
+    if (!a->movable || !a->address) return cr_no_memory("plan_run");
+    for (int i = a->from; i < a->to && a->kind == MOVABLE; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++) {
             const int buffer = p->steps[i].operands[k].buffer;
-            if (is_placed(&p->buffers[buffer])) a->placed[a->n_placed++] = buffer;
+            if (is_movable(&p->buffers[buffer])) a->movable[a->n_movable++] = buffer;
         }
     return CR_OK;
 }
@@ -122,7 +122,7 @@ static cr_status divide_stretch(const cr_plan *p, const kind *kinds, stretch *s)
         if (i > s->from && kinds[i] == kinds[i - 1]) { s->parts[s->n - 1].to = i + 1; continue; }
         s->parts[s->n++] = (part){.from = i, .to = i + 1, .kind = kinds[i]};
     }
-    for (int i = 0; i < s->n && status == CR_OK; i++) status = find_placed(p, &s->parts[i]);
+    for (int i = 0; i < s->n && status == CR_OK; i++) status = find_movable(p, &s->parts[i]);
     if (status == CR_OK && !(s->graph = s->dev->graphing->make(s->dev, s->n))) status = cr_error_status();
     return status;
 }
@@ -165,11 +165,11 @@ static cr_storage *storage_of(const cr_plan *p, const cr_instance *x, int buffer
 /* Where the inputs and results of a part are now.  True: elsewhere than when it was noted. */
 static bool moved(const cr_plan *p, const cr_instance *x, const stretch *s, part *a) {
     bool changed = false;
-    for (int i = 0; i < a->n_placed; i++) {
-        const int b = a->placed[i];
+    for (int i = 0; i < a->n_movable; i++) {
+        const int b = a->movable[i];
         const uint64_t now = s->dev->graphing->address(storage_of(p, x, b)) + (uint64_t)x->moved[b];
-        changed |= now != a->place[i];
-        a->place[i] = now;
+        changed |= now != a->address[i];
+        a->address[i] = now;
     }
     return changed;
 }
@@ -187,19 +187,19 @@ static int list_used(const cr_plan *p, const cr_instance *x, const cr_device *de
     return n;
 }
 
-/* After a failure: the graph may still have the places of an earlier run. */
-static void forget_places(stretch *s) {
+/* After a failure: the graph may still have the addresses of an earlier run. */
+static void forget_addresses(stretch *s) {
     for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->parts[i].n_placed; k++) s->parts[i].place[k] = 0;
+        for (int k = 0; k < s->parts[i].n_movable; k++) s->parts[i].address[k] = 0;
 }
 
-static cr_status run(const cr_plan *p, cr_instance *x, stretch *s) {
+static cr_status run_stretch(const cr_plan *p, cr_instance *x, stretch *s) {
     noting n = {p, x, s};
     cr_graph_run r = {.again = s->again, .part = note_part, .ctx = &n, .used = x->stretches->used};
     for (int i = 0; i < s->n; i++) s->again[i] = moved(p, x, s, &s->parts[i]) || s->parts[i].kind == FRESH;
     r.n_used = list_used(p, x, s->dev);
     const cr_status status = s->dev->graphing->run(s->graph, &r);
-    if (status != CR_OK) forget_places(s);
+    if (status != CR_OK) forget_addresses(s);
     if (status == CR_OK || !r.refused) return status;
     cr_error_clear();                               /* the steps one by one, from now on */
     s->dev->graphing->free(s->graph);
@@ -222,6 +222,6 @@ int cr_stretch_run(cr_plan *p, cr_instance *x, int at, int end, cr_status *statu
     if (!s || !s->graph || s->to > end) return at;
     for (int i = s->from; i < s->to && *status == CR_OK; i++)
         if (p->steps[i].begins) *status = cr_begin_buffers(p, x, i);
-    if (*status == CR_OK) *status = run(p, x, s);
+    if (*status == CR_OK) *status = run_stretch(p, x, s);
     return *status != CR_OK || s->graph ? s->to : at;
 }

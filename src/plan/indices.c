@@ -96,7 +96,7 @@ static bool is_constant(const cr_plan *p, const cr_array *index, int end) {
 static bool add_check(cr_plan *p, const index_of *x) {
     for (int i = 0; i < p->n_checks; i++) {
         const cr_index_check *c = &p->checks[i];
-        if (cr_same_place(&c->index, &x->array) && c->size == x->size && c->low == (x->wrap ? -x->size : 0) &&
+        if (cr_same_memory(&c->index, &x->array) && c->size == x->size && c->low == (x->wrap ? -x->size : 0) &&
             c->ignores == x->ignores && c->ignore == x->ignore)
             return true;
     }

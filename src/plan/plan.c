@@ -8,7 +8,7 @@
 #include "../core/config.h"
 #include "../core/out.h"
 
-/* ---- switches: CHAINRULE_PLAN lists passes to leave out, "tile,update"; "none" leaves out all */
+/* ---- switches: CHAINRULE_PLAN lists passes to leave out, "tile,fuse_update"; "none" leaves out all */
 /* Is the name, of n bytes, one of a list with commas? */
 static bool listed(const char *text, const char *name, size_t n) {
     for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL)
@@ -118,12 +118,12 @@ cr_status cr_plan_prepare(cr_plan *p) {
     if (p->split == 0 && !p->n_cotangents) p->split = p->n_steps;
     p->recorded = p->n_steps;
     if ((status = cr_plan_find_indices(p)) != CR_OK) return status;
-    if (cr_pass_on("unused")) status = cr_pass_unused(p);
-    if (status == CR_OK && cr_pass_on("common")) status = cr_pass_common(p);
+    if (cr_pass_on("dce")) status = cr_pass_dce(p);
+    if (status == CR_OK && cr_pass_on("cse")) status = cr_pass_cse(p);
     if (status == CR_OK && cr_pass_on("fold")) status = cr_pass_fold(p);
-    if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
-    if (status == CR_OK && cr_pass_on("again")) status = cr_pass_again(p);
-    if (status == CR_OK && cr_pass_on("chain")) status = cr_pass_chain(p);
+    if (status == CR_OK && cr_pass_on("fuse_update")) status = cr_pass_fuse_update(p);
+    if (status == CR_OK && cr_pass_on("remat")) status = cr_pass_remat(p);
+    if (status == CR_OK && cr_pass_on("fuse")) status = cr_pass_fuse(p);
     if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);
     if (status == CR_OK) status = cr_pass_arena(p);
     return status == CR_OK ? cr_plan_finish(p) : status;

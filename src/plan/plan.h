@@ -133,7 +133,7 @@ typedef struct cr_index_check {
     int64_t low, size, ignore; bool ignores;
 } cr_index_check;
 
-typedef struct cr_loop_job cr_loop_job;             /* loops.c */
+typedef struct cr_loop_job cr_loop_job;             /* jit.c */
 /* Arguments and memory of one run at a time. */
 typedef struct cr_instance {
     struct cr_instance *next;
@@ -146,7 +146,7 @@ typedef struct cr_instance {
     struct cr_stretches *stretches;                 /* graph.c; NULL: no device of the plan has graphs */
 } cr_instance;
 /* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
-typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
+typedef struct cr_array_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_array_ref;
 typedef struct cr_draw_ref { size_t at; int draw; } cr_draw_ref;
 enum { CR_PLAN_DEVICES = 8 };
 
@@ -174,7 +174,7 @@ struct cr_plan {
     size_t arena, temporaries;                      /* bytes: of the arenas, and of all temporaries */
     /* what replays need (run.c) */
     size_t pool, *args_at;                          /* bytes of all arguments, and where those of each step begin */
-    int *ref_start; cr_place_ref *refs_of;          /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
+    int *ref_start; cr_array_ref *refs_of;          /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
     int n_draw_refs; cr_draw_ref *draw_refs;
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
@@ -191,7 +191,7 @@ static inline bool cr_takes_gradient(const cr_plan *p, int input) {
 }
 
 bool      cr_same_layout(const cr_array *a, const cr_array *b);
-bool      cr_same_place(const cr_array *a, const cr_array *b);         /* and the same memory */
+bool      cr_same_memory(const cr_array *a, const cr_array *b);        /* and the same memory */
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */
@@ -240,15 +240,15 @@ void cr_plan_remove(cr_plan *p, int i);             /* step i */
 cr_status cr_plan_insert(cr_plan *p, int i, const cr_step *s);         /* before step i; takes s where it succeeds */
 void cr_operand_redirect(cr_step *s, cr_operand *o, int buffer);       /* to another buffer */
 void cr_plan_redirect(cr_plan *p, int from, int old, int new);         /* steps from `from` on, buffer old to new */
-cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
-cr_status cr_pass_common(cr_plan *p);               /* kernels that compute again what another has */
+cr_status cr_pass_dce(cr_plan *p);                  /* steps whose results nothing reads */
+cr_status cr_pass_cse(cr_plan *p);                  /* kernels that compute again what another has */
 cr_status cr_pass_fold(cr_plan *p);                 /* steps that give the same in each run: run once, here */
-cr_status cr_pass_update(cr_plan *p);               /* updates inside or right behind what makes the gradient */
-cr_status cr_pass_again(cr_plan *p);                /* cheap values anew instead of kept for long */
-cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels as one program */
+cr_status cr_pass_fuse_update(cr_plan *p);          /* updates inside or right behind what makes the gradient */
+cr_status cr_pass_remat(cr_plan *p);                /* cheap values anew instead of kept for long */
+cr_status cr_pass_fuse(cr_plan *p);                 /* elementwise kernels as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
-cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
-bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,update" leaves out two, "none" all */
+cr_status cr_pass_arena(cr_plan *p);                /* an offset for each temporary */
+bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,fuse_update" leaves out two, "none" all */
 
 /* ---- run.c
  * All inputs of a run: the n_given, then what is in the slots now.  Slots are retained: another thread may set a
@@ -266,7 +266,7 @@ void      cr_plan_let_go(cr_plan_inputs *g);
 cr_status cr_plan_find_indices(cr_plan *p);
 cr_status cr_indices_hold(const cr_plan *p, const cr_tensor *const *in);       /* all inputs, which fit */
 
-/* ---- loops.c */
+/* ---- jit.c */
 void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */
 void      cr_loop_job_release(cr_loop_job *j);
 bool      cr_runs_as_loop(const cr_step *s);        /* of the system's C compiler */

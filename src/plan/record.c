@@ -37,17 +37,17 @@ static volatile int all_lock;
 static atomic_uint next_id = 1;
 
 static cr_status refuse(const char *op, const char *what, const char *instead) {
-    const char *place = cr_place_now();
+    const char *source = cr_source_now();
     mine->failed = true;
     if (mine->lenient && !mine->tries_backward) {
         if (*mine->why) return CR_OK;
         snprintf(mine->why_op, sizeof mine->why_op, "%s", op);
-        snprintf(mine->why, sizeof mine->why, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
-                 *place ? ")" : "", instead);
+        snprintf(mine->why, sizeof mine->why, "%s while a step is recorded%s%s%s: %s", what,
+                 *source ? " (" : "", source, *source ? ")" : "", instead);
         return CR_OK;
     }
-    return cr_fail(CR_RUNTIME, op, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
-                   *place ? ")" : "", instead);
+    return cr_fail(CR_RUNTIME, op, "%s while a step is recorded%s%s%s: %s", what, *source ? " (" : "", source,
+                   *source ? ")" : "", instead);
 }
 
 cr_status cr_record_refuse(const char *op, const char *why) {
@@ -83,13 +83,14 @@ static void forget(recording *r, const cr_storage *s) {
 static unsigned elsewhere(void) { return mine ? 0 : CR_ELSEWHERE + atomic_load(&next_id); }
 
 static void mixes(unsigned id, const char *op) {
-    const char *place = cr_place_now();
+    const char *source = cr_source_now();
     cr_word_lock(&all_lock);
     for (recording *r = all; r; r = r->next) {
         if (r->id != id || *r->threads) continue;
         snprintf(r->threads_op, sizeof r->threads_op, "%s", op);
         snprintf(r->threads, sizeof r->threads, "another thread takes part in a step that is recorded%s%s%s: compute "
-                 "everything on one thread, or move it out of the step", *place ? " (" : "", place, *place ? ")" : "");
+                 "everything on one thread, or move it out of the step",
+                 *source ? " (" : "", source, *source ? ")" : "");
     }
     cr_word_unlock(&all_lock);
 }
@@ -462,7 +463,7 @@ __attribute__((constructor)) static void own_table(void) {
 /* ---- forks: the child has no thread but one, whose recording another may just have been changing */
 static void in_child(void) {
     for (recording *r = all; r; r = r->next)
-        if (r != mine) atomic_fetch_sub(&cr_unusual, 1);
+        if (r != mine) atomic_fetch_sub(&cr_slow_path, 1);
     all = mine;
     if (mine) {
         mine->next = NULL;
@@ -476,7 +477,7 @@ __attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child
 /* ---- begin */
 static void stop(recording *r) {
     cr_modes.recording = 0;
-    atomic_fetch_sub(&cr_unusual, 1);
+    atomic_fetch_sub(&cr_slow_path, 1);
     cr_word_lock(&all_lock);
     recording **at = &all;
     while (*at != r) at = &(*at)->next;
@@ -496,7 +497,7 @@ static void discard(recording *r) {
 }
 
 /* The layout of t, with its buffer. */
-static bool place_result(recording *r, const cr_tensor *t, int use, cr_result *to) {
+static bool describe_result(recording *r, const cr_tensor *t, int use, cr_result *to) {
     *to = (cr_result){.buffer = -1, .absent = true};
     if (t == CR_NONE) return true;
     const int i = number(r, t->storage, use);
@@ -571,7 +572,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     all = r;
     cr_word_unlock(&all_lock);
     mine = r;
-    atomic_fetch_add(&cr_unusual, 1);
+    atomic_fetch_add(&cr_slow_path, 1);
     cr_modes.recording = r->id;
     return CR_OK;
 }
@@ -755,7 +756,7 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
         const bool absent = i < n_in && !cr_takes_gradient(p, i);
-        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i]))
+        if (!describe_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i]))
             status = cr_no_memory("record");
     }
     free(of);
@@ -788,7 +789,7 @@ static cr_status place_outputs(recording *r, int n, const cr_tensor *const *outp
     cr_plan *p = r->plan;
     if (!(p->outputs = results(n))) return cr_no_memory("record");
     for (int i = 0; i < n; i++, p->n_outputs++)
-        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return cr_no_memory("record");
+        if (!describe_result(r, outputs[i], CR_READS, &p->outputs[i])) return cr_no_memory("record");
     return CR_OK;
 }
 
@@ -799,7 +800,7 @@ static cr_status place_leaves(recording *r) {
         cr_result at;
         cr_leaf *leaf = &p->leaves[i];
         const cr_tensor *g = cr_grad_now(leaf->tensor);
-        if (!place_result(r, g, CR_READS, &at)) return cr_no_memory("record");
+        if (!describe_result(r, g, CR_READS, &at)) return cr_no_memory("record");
         leaf->buffer = at.buffer;
         leaf->keeps = !leaf->sets && g == (leaf->slot < 0 ? CR_NONE : r->in[leaf->slot]);
         p->leaves[i].grad = at.array;

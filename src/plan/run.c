@@ -44,7 +44,7 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
         const cr_arg *arg = o->walk ? cr_step_arg(s, o) : NULL;
         const cr_array *array = o->walk ? NULL : cr_step_array(s, o);
         p->refs_of[next[o->buffer]++] =
-            (cr_place_ref){.at = at + o->at, .walk = o->walk,
+            (cr_array_ref){.at = at + o->at, .walk = o->walk,
                            .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
                            .offset = arg ? arg->offset : array->offset};
     }
@@ -88,7 +88,7 @@ cr_status cr_plan_index(cr_plan *p) {
 /* ---- instances */
 static void bind(const cr_plan *p, cr_instance *x, int buffer, cr_storage *s, int64_t moved) {
     for (int i = p->ref_start[buffer]; i < p->ref_start[buffer + 1]; i++) {
-        const cr_place_ref *ref = &p->refs_of[i];
+        const cr_array_ref *ref = &p->refs_of[i];
         char *at = x->pool + ref->at;
         const int64_t offset = ref->offset + moved / ref->size;
         if (!ref->walk) {
@@ -207,7 +207,7 @@ bool cr_same_layout(const cr_array *a, const cr_array *b) {
     return true;
 }
 
-bool cr_same_place(const cr_array *a, const cr_array *b) {
+bool cr_same_memory(const cr_array *a, const cr_array *b) {
     return a->storage == b->storage && a->offset == b->offset && cr_same_layout(a, b);
 }
 
@@ -652,7 +652,7 @@ static cr_status run_instance(cr_plan *p, cr_instance *x, const cr_tensor *const
     return status;
 }
 
-static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+static cr_status run_plan(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     const cr_callback *c = p->callbacks;
     cr_status status = CR_OK;
     int n = 0;
@@ -678,7 +678,7 @@ cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out
     if (!(*fit = fits(p, g.in))) status = CR_OK;
     else if (p->n_checks && (status = cr_indices_hold(p, g.in)) != CR_OK) *fit = false;
     else if (cr_is_unusual()) status = cr_pending_wait_all("plan_run");
-    if (status == CR_OK && *fit) status = run(p, g.in, out);
+    if (status == CR_OK && *fit) status = run_plan(p, g.in, out);
     cr_plan_let_go(&g);
     return status;
 }

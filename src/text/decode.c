@@ -35,9 +35,9 @@ static void put_first(const cr_pipeline *p, uint32_t id, cr_out *out) {
     if (!name) { cr_out_put(out, d->blob.text + d->at[id], d->at[id + 1] - d->at[id]); return; }
     const size_t bytes = strlen(d->metaspace);
     for (size_t at = 0; at < n;) {
-        const size_t place = cr_literal_find(d->metaspace, bytes, name, n, at);
-        cr_out_put(out, name + at, place - at);
-        at = place < n ? place + bytes : n;
+        const size_t found = cr_literal_find(d->metaspace, bytes, name, n, at);
+        cr_out_put(out, name + at, found - at);
+        at = found < n ? found + bytes : n;
     }
 }
 

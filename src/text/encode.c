@@ -1,8 +1,8 @@
 /* encode.c - from text to ids: added tokens, normalizers, splits, model.
  *
  * A long text is cut for several threads at any character.  The next piece depends only on the place where it begins,
- * so each thread divides its part from the cut on and notes its first places.  Then the thread before goes on into that
- * part until it comes to a place that is among them: from there on both would find the same pieces. */
+ * so each thread divides its part from the cut on and notes where its first pieces begin.  Then the thread before goes
+ * on into that part until it comes to a place that is among them: from there on both would find the same pieces. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "../core/utf8.h"
 #include "pipeline.h"
 
-enum { PART = 1 << 18, PLACES = 1 << 12, MOST_THREADS = 64 };
+enum { PART = 1 << 18, STARTS = 1 << 12, MOST_THREADS = 64 };
 
 /* ---- workspaces ---- */
 void cr_workspace_free(cr_workspace *w) {
@@ -196,7 +196,7 @@ typedef struct part {
     bool first;
     size_t from, until, stop;
     /* where pieces start, and their ids in ids */
-    int64_t places; size_t place[PLACES]; int64_t index[PLACES];
+    int64_t n_starts; size_t start[STARTS]; int64_t index[STARTS];
 } part;
 
 static bool encode_part(part *x) {
@@ -204,9 +204,9 @@ static bool encode_part(part *x) {
     range r;
     bool ok = true;
     while (ok && (x->stop = c.at) < x->until) {
-        if (x->places < PLACES) {
-            x->place[x->places] = c.at;
-            x->index[x->places++] = x->ids.n;
+        if (x->n_starts < STARTS) {
+            x->start[x->n_starts] = c.at;
+            x->index[x->n_starts++] = x->ids.n;
         }
         if (!next_piece(&x->j.p->step[x->step], &x->j, x->s, x->n, &c, &r)) break;
         ok = goes_on(&x->j) &&
@@ -217,29 +217,29 @@ static bool encode_part(part *x) {
 
 static void run_part(void *arg) { encode_part(arg); }
 
-static int64_t find_place(const part *x, size_t at) {                      /* -1: none */
-    int64_t low = 0, high = x->places;
+static int64_t find_start(const part *x, size_t at) {                      /* -1: none */
+    int64_t low = 0, high = x->n_starts;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (x->place[middle] < at) low = middle + 1;
+        if (x->start[middle] < at) low = middle + 1;
         else high = middle;
     }
-    return low < x->places && x->place[low] == at ? low : -1;
+    return low < x->n_starts && x->start[low] == at ? low : -1;
 }
 
-/* Appends the ids of a part to those that end at *at, from the first common place on. */
+/* Appends the ids of a part to those that end at *at, from the first common start on. */
 static bool join(job *j, part *x, size_t *at) {
     cursor c = {.at = *at};
     range r;
-    int64_t place = -1;
-    while (c.at < x->until && (place = find_place(x, c.at)) < 0) {
+    int64_t common = -1;
+    while (c.at < x->until && (common = find_start(x, c.at)) < 0) {
         if (!next_piece(&j->p->step[x->step], j, x->s, x->n, &c, &r)) break;
         if (!goes_on(j) || !encode_from(j, x->step + 1, x->s + r.start, r.end - r.start, false)) return false;
     }
     *at = c.at;
     if (j->w->wrong) return false;
-    if (place < 0) return true;
-    const int64_t skipped = x->index[place];
+    if (common < 0) return true;
+    const int64_t skipped = x->index[common];
     if (x->ids.n > skipped) j->last = j->out->n + (x->j.last - skipped);
     *at = x->stop;
     return cr_ids_append(j->out, x->ids.at + skipped, x->ids.n - skipped) || wrong(j, "no memory");

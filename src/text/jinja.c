@@ -14,7 +14,7 @@ typedef enum function { F_RANGE, F_DICT, F_NAMESPACE, F_RAISE, F_NOW } function;
 static const char *const functions[] = {"range", "dict", "namespace", "raise_exception", "strftime_now"};
 
 static jvalue eval(jinja *j, const jnode *n, jscope *s);
-static flow run(jinja *j, const jnodes *body, jscope *s, jout *o);
+static flow run_nodes(jinja *j, const jnodes *body, jscope *s, jout *o);
 
 /* ---- names */
 static jvalue *lookup(jscope *s, const jtext *name) {
@@ -136,7 +136,7 @@ static jvalue call_macro(jinja *j, const jmacro *m, const jargs *a) {
     if (n->kwargs) define_as(j, s, "kwargs", more);
     if (n->varargs) define_as(j, s, "varargs", extra);
     jout o = {0};
-    run(j, &n->kids, s, &o);
+    run_nodes(j, &n->kids, s, &o);
     return cr_j_out(j, &o);
 }
 
@@ -345,7 +345,7 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
         items = kept;
     }
     if (!items->n) {
-        run(j, &n->orelse, inner(j, s, n->orelse_frame), o);
+        run_nodes(j, &n->orelse, inner(j, s, n->orelse_frame), o);
         return;
     }
     jloop *l = cr_j_take(j, sizeof *l);
@@ -354,7 +354,7 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
         jscope *one = inner(j, s, n->frame);
         define_as(j, one, "loop", (jvalue){.kind = J_LOOP, .loop = l});
         assign(j, one, n->a, items->at[l->index]);
-        if (run(j, &n->kids, one, o) == BROKEN) break;
+        if (run_nodes(j, &n->kids, one, o) == BROKEN) break;
     }
 }
 
@@ -379,7 +379,7 @@ static void mark(jinja *j, int64_t at) {
 
 static void generation(jinja *j, const jnode *n, jscope *s, jout *o) {
     jout text = {0};
-    run(j, &n->kids, inner(j, s, n->frame), &text);
+    run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
     mark(j, (int64_t)j->root->bytes);
     mark(j, (int64_t)(j->root->bytes + text.bytes));
     cr_j_put(j, o, text.s, text.bytes);
@@ -392,17 +392,17 @@ static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
         case N_DATA: cr_j_put(j, o, n->text->s, n->text->bytes); break;
         case N_PRINT: cr_j_put_value(j, o, eval(j, n->a, s)); break;
         case N_FOR: loop_over(j, n, eval(j, n->b, s), s, o, 0); break;
-        case N_IF: return run(j, cr_j_true(eval(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
+        case N_IF: return run_nodes(j, cr_j_true(eval(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
         case N_SET: assign(j, s, n->a, eval(j, n->b, s)); break;
         case N_SET_BLOCK:
-            run(j, &n->kids, inner(j, s, n->frame), &text);
+            run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
             v = cr_j_out(j, &text);
             assign(j, s, n->a, n->b ? filtered(j, n->b, s, v) : v);
             break;
         case N_MACRO: define(j, s, n->text, macro_of(j, n, s)); break;
         case N_CALL_BLOCK: call_block(j, n, s, o); break;
         case N_FILTER_BLOCK:
-            run(j, &n->kids, inner(j, s, n->frame), &text);
+            run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
             v = filtered(j, n->b, s, cr_j_out(j, &text));
             if (v.kind != J_TEXT) cr_j_fail(j, "a filtered block must be str, not %s", cr_j_type(v));
             cr_j_put_value(j, o, v);
@@ -411,7 +411,7 @@ static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
             jscope *one = inner(j, s, n->frame);
             for (int i = 0; i < n->parameters.n; i++)
                 assign(j, one, n->parameters.at[i]->a, eval(j, n->parameters.at[i]->b, s));
-            return run(j, &n->kids, one, o);
+            return run_nodes(j, &n->kids, one, o);
         }
         case N_GENERATION: generation(j, n, s, o); break;
         case N_BREAK: return BROKEN;
@@ -421,7 +421,7 @@ static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
     return ON;
 }
 
-static flow run(jinja *j, const jnodes *body, jscope *s, jout *o) {
+static flow run_nodes(jinja *j, const jnodes *body, jscope *s, jout *o) {
     flow f = ON;
     if (++j->depth > J_DEPTH) cr_j_fail(j, "the template calls itself too deeply");
     for (int i = 0; i < body->n && f == ON; i++) {
@@ -461,7 +461,7 @@ static void render(jinja *j, const cr_template *t, int n, const cr_json *const v
         for (const cr_json *v = variables[i]->first; v; v = v->next)
             define(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
     j->root = o;
-    run(j, &t->body, inner(j, given, t->frame), o);
+    run_nodes(j, &t->body, inner(j, given, t->frame), o);
 }
 
 /* The text and its marks, owned; NULL: no memory. */

@@ -55,7 +55,7 @@ typedef struct jlist {
     bool used_up; const char *why;                  /* of an iterator; why: the error of whoever goes through it */
 } jlist;
 typedef struct jentry { jvalue key, value; } jentry;
-typedef struct jdict { jentry *at; int64_t n, room; uint32_t *places; int64_t n_places; } jdict;
+typedef struct jdict { jentry *at; int64_t n, room; uint32_t *slots; int64_t n_slots; } jdict;
 typedef struct jbound { jvalue self; const struct jmethod *method; } jbound;
 typedef struct jnamed { const jtext *name; jvalue value; } jnamed;
 typedef struct jargs { int n, n_named; jvalue *at; jnamed *named; } jargs;

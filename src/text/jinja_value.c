@@ -398,16 +398,16 @@ static uint32_t hash(jinja *j, jvalue key) {
     return h;
 }
 
-/* Where the key is in the table, or the empty place where it belongs. */
-static int64_t place(jinja *j, const jdict *d, jvalue key) {
-    int64_t i = hash(j, key) & (d->n_places - 1);
-    while (d->places[i] && !cr_j_equal(j, d->at[d->places[i] - 1].key, key)) i = (i + 1) & (d->n_places - 1);
+/* Where the key is in the table, or the empty slot where it belongs. */
+static int64_t slot_of(jinja *j, const jdict *d, jvalue key) {
+    int64_t i = hash(j, key) & (d->n_slots - 1);
+    while (d->slots[i] && !cr_j_equal(j, d->at[d->slots[i] - 1].key, key)) i = (i + 1) & (d->n_slots - 1);
     return i;
 }
 
 jvalue *cr_j_find(jinja *j, const jdict *d, jvalue key) {
-    if (d->n_places) {
-        const uint32_t at = d->places[place(j, d, key)];
+    if (d->n_slots) {
+        const uint32_t at = d->slots[slot_of(j, d, key)];
         return at ? &d->at[at - 1].value : NULL;
     }
     hash(j, key);
@@ -421,11 +421,11 @@ void cr_j_set(jinja *j, jdict *d, jvalue key, jvalue value) {
     if (d->n == d->room) d->at = cr_j_grow(j, d->at, d->n, &d->room, sizeof *d->at);
     d->at[d->n++] = (jentry){key, value};
     if (d->n <= J_HASHED) return;
-    if (d->n * 2 > d->n_places) {
-        d->n_places = d->n_places ? d->n_places * 2 : J_HASHED * 4;
-        d->places = cr_j_take(j, (size_t)d->n_places * sizeof *d->places);
-        for (int64_t i = 0; i < d->n; i++) d->places[place(j, d, d->at[i].key)] = (uint32_t)i + 1;
-    } else d->places[place(j, d, key)] = (uint32_t)d->n;
+    if (d->n * 2 > d->n_slots) {
+        d->n_slots = d->n_slots ? d->n_slots * 2 : J_HASHED * 4;
+        d->slots = cr_j_take(j, (size_t)d->n_slots * sizeof *d->slots);
+        for (int64_t i = 0; i < d->n; i++) d->slots[slot_of(j, d, d->at[i].key)] = (uint32_t)i + 1;
+    } else d->slots[slot_of(j, d, key)] = (uint32_t)d->n;
 }
 
 jvalue cr_j_of_json(jinja *j, const cr_json *v) {

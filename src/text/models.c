@@ -446,7 +446,7 @@ static bool put_bytes(const cr_model *m, const char *s, size_t n, cr_ids *out) {
     return true;
 }
 
-typedef struct path { double score; uint32_t from, id; } path;             /* the best one that ends at a place */
+typedef struct path { double score; uint32_t from, id; } path;             /* the best one that ends at a position */
 
 static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out) {
     const size_t each = sizeof(path) / sizeof(uint32_t);

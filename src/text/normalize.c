@@ -70,7 +70,7 @@ static bool replace(const cr_normalizer *m, cr_workspace *w, const char *s, size
     return true;
 }
 
-/* ---- SentencePiece's map: a double-array trie of darts-clone, whose values are places in a blob of strings ---- */
+/* ---- SentencePiece's map: a double-array trie of darts-clone, whose values are offsets in a blob of strings ---- */
 bool cr_charsmap_read(cr_normalizer *m, const unsigned char *data, size_t bytes) {
     if (bytes < 4) return false;
     const size_t trie = data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16 | (size_t)data[3] << 24;

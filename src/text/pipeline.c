@@ -497,10 +497,10 @@ static cr_status decode_token(const cr_json *v, bool *fused, cr_out *text, cr_ou
         const char *from = meta ? replacement_of(v) : pattern->text;
         const size_t bytes = meta ? strlen(from) : pattern->bytes;
         for (size_t at = 0; at < text->bytes;) {
-            const size_t place = cr_literal_find(from, bytes, text->text, text->bytes, at);
-            cr_out_put(spare, text->text + at, place - at);
-            if (place < text->bytes) cr_out_put(spare, meta ? " " : content->text, meta ? 1 : content->bytes);
-            at = place < text->bytes ? place + bytes : place;
+            const size_t found = cr_literal_find(from, bytes, text->text, text->bytes, at);
+            cr_out_put(spare, text->text + at, found - at);
+            if (found < text->bytes) cr_out_put(spare, meta ? " " : content->text, meta ? 1 : content->bytes);
+            at = found < text->bytes ? found + bytes : found;
         }
     } else {
         return CR_OK;

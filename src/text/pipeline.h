@@ -71,7 +71,7 @@ typedef enum cr_step_kind {
     CR_STEP_PREFIX,                                 /* a space before a piece that does not begin with one */
     CR_STEP_METASPACE,                              /* spaces become `literal`, which is also put before the piece */
     CR_STEP_WORDS                                   /* before each `literal` that follows another character: a BPE
-                                                     * without merges across such a place */
+                                                     * without merges across it */
 } cr_step_kind;
 typedef enum cr_prepend { CR_PREPEND_NEVER, CR_PREPEND_FIRST, CR_PREPEND_ALWAYS } cr_prepend;
 typedef struct cr_step {
@@ -190,7 +190,7 @@ bool cr_charsmap_read(cr_normalizer *n, const unsigned char *data, size_t bytes)
 bool cr_is_space(uint32_t code);                    /* Unicode's White_Space */
 size_t cr_space_at(const char *s, size_t n);        /* bytes of the space that s begins with, 0: none */
 size_t cr_space_before(const char *s, size_t n);    /* the same of the space that s ends with */
-/* the next place of a literal in s from `from` on, n: none */
+/* the next occurrence of a literal in s from `from` on, n: none */
 size_t cr_literal_find(const char *literal, size_t bytes, const char *s, size_t n, size_t from);
 
 /* encode.c */

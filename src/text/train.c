@@ -33,7 +33,7 @@ typedef struct trainer {
 } trainer;
 
 /* ---- words ---- */
-/* Counts s[at, at + n); until the symbols are made, `at` is the place in the text. */
+/* Counts s[at, at + n); until the symbols are made, `at` is the offset in the text. */
 static void count_word(trainer *t, size_t at, size_t n) {
     if (t->failed || !n || n > UINT32_MAX) return;
     uint64_t key = cr_hash_bytes(t->text + at, n) | 1, *number = NULL;

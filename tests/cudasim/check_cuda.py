@@ -112,7 +112,7 @@ DEFINITIONS = {
         "T=i64 TO=i64 A=u64 ROUND=0",
     ],
     "nonzero": ["PIECE=512"],
-    "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
+    "order": ["T=f32 POSITION=u32 TILE=2048", "T=bf16 POSITION=u32 TILE=2048", "T=i64 POSITION=u64 TILE=2048"],
     "pool": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "quantized": ["T=f32 A=f32 BITS=8", "T=bf16 A=f32 BITS=4", "T=f64 A=f64 BITS=4"],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],

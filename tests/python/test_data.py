@@ -439,7 +439,7 @@ def test_token_file_refuses(tokens: Path, tmp_path: Path) -> None:
         TokenFile(tokens, start=5, stop=3)
     with pytest.raises(IndexError):
         TokenFile(tokens).load_state_dict({"seed": 0, "cursor": -1})
-    for private in (cr._core._tokens_info, cr._core._loader_next, cr._core._loader_place):
+    for private in (cr._core._tokens_info, cr._core._loader_next, cr._core._loader_position):
         with pytest.raises(ValueError):
             private("no capsule")
 

@@ -28,10 +28,10 @@ from conftest import BUILD, FULL
 h11 = pytest.importorskip("h11", reason="h11 is not installed (tools/requirements-test.txt)")
 
 from chainrule.serve.__main__ import main  # noqa: E402
-from chainrule.serve.answer import Choice, Piece  # noqa: E402
 from chainrule.serve.app import App  # noqa: E402
-from chainrule.serve.asked import Problem, chat, completion  # noqa: E402
 from chainrule.serve.connection import Call, Gone, Limits, Server  # noqa: E402
+from chainrule.serve.request import Problem, chat, completion  # noqa: E402
+from chainrule.serve.response import Choice, Piece  # noqa: E402
 
 PROGRAM = BUILD / "chainrule"
 CONTEXT = 96

@@ -305,10 +305,10 @@ class TokenFile:
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return _core._loader_place(self._loader)[1]
+        return _core._loader_position(self._loader)[1]
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        cursor, batches = _core._loader_place(self._loader)
+        cursor, batches = _core._loader_position(self._loader)
         for _ in range(batches - cursor % batches):
             yield self.next()
 
@@ -319,7 +319,7 @@ class TokenFile:
 
     def state_dict(self) -> dict[str, int]:
         """Where it is: seed, and how many batches were given."""
-        return {"seed": self.seed, "cursor": _core._loader_place(self._loader)[0]}
+        return {"seed": self.seed, "cursor": _core._loader_position(self._loader)[0]}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
         """Goes on where ``state_dict`` was taken.  ValueError: that one has another seed, hence another order."""

@@ -295,8 +295,10 @@ def draw(logits: Tensor, r: Request, made: Sequence[int], generator: Generator) 
         for token, times in Counter(made).items():
             change[token] = change.get(token, 0.0) - r.presence_penalty - r.frequency_penalty * times
     if change:
-        places = _core.tensor([*change], device=logits.device)
-        logits = logits.index_add(0, places, _core.tensor([*change.values()], dtype=logits.dtype, device=logits.device))
+        indices = _core.tensor([*change], device=logits.device)
+        logits = logits.index_add(
+            0, indices, _core.tensor([*change.values()], dtype=logits.dtype, device=logits.device)
+        )
     if r.min_p > 0 and r.temperature > 0:
         least = logits.max() + r.temperature * math.log(r.min_p)
         logits = logits.masked_fill(logits < least, -math.inf)
@@ -307,5 +309,5 @@ def logprobs_of(logits: Tensor, token: int, k: int) -> Logprobs:
     """Of the chosen token, then of the k likeliest ones."""
     every = F.log_softmax(logits.float(), 0)
     best: Any = _core.topk(every, min(k, every.numel())) if k else ((), ())
-    values, places = ([*part.tolist()] if k else [] for part in best)
-    return [(token, every[token].item()), *zip(places, values, strict=True)]
+    values, indices = ([*part.tolist()] if k else [] for part in best)
+    return [(token, every[token].item()), *zip(indices, values, strict=True)]

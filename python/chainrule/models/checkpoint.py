@@ -112,9 +112,17 @@ def save_checkpoint(
         else {}
     )
     text = json.dumps({**said, **(metadata or {})})
-    place = None if loader is None else loader._loader
+    loader_state = None if loader is None else loader._loader
     _core._training_save(
-        os.fspath(folder), model.state_dict(), _groups(slots), place, moments, steps, step, text, _generator(model)
+        os.fspath(folder),
+        model.state_dict(),
+        _groups(slots),
+        loader_state,
+        moments,
+        steps,
+        step,
+        text,
+        _generator(model),
     )
 
 
@@ -126,10 +134,10 @@ def load_checkpoint(
     another process saves at the same time.  OSError: there is no checkpoint. RuntimeError: weights
     or moments that are missing, not wanted or of another shape, or a loader of other data."""
     slots = _slots("load_checkpoint", model, optimizer)
-    folder, place = os.fspath(folder), None if loader is None else loader._loader
+    folder, loader_state = os.fspath(folder), None if loader is None else loader._loader
     weights, groups = model.state_dict(keep_vars=True), _groups(slots)
     metadata, (step, steps, moments) = consistent(
-        lambda: _core._training_load(folder, weights, groups, place, _generator(model)), folder
+        lambda: _core._training_load(folder, weights, groups, loader_state, _generator(model)), folder
     )
     for slot in slots or ():
         for name, p in slot.parameters.items():

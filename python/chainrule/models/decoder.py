@@ -67,10 +67,10 @@ def attend(
         stores: Any = cache
         for store, new in zip(stores, (k, v), strict=True):
             store.index_copy_(2, past, new)
-        places = _core.arange(stores[0].size(2), device=q.device)
-        seen = places <= past
+        positions = _core.arange(stores[0].size(2), device=q.device)
+        seen = positions <= past
         if window:
-            seen = seen & (places > past - window)
+            seen = seen & (positions > past - window)
         keys, values = stores
         return _core._attention(q, keys, values, False, 0, seen.view(1, 1, 1, -1), 0)
     if isinstance(past, Spans):

@@ -222,11 +222,11 @@ def beam_search(
     for made in range(1, n + 1):
         logits = reader.read([beam.text for beam in beams])
         scores = _core.stack([scored(row[-1], beam, sampling) for row, beam in zip(logits, beams, strict=True)])
-        values, places = _core.topk(scores.flatten(), min(width * max(2, 1 + len(stop)), scores.numel()))
-        ranked = zip(values.tolist(), places.tolist(), strict=True)
+        values, indices = _core.topk(scores.flatten(), min(width * max(2, 1 + len(stop)), scores.numel()))
+        ranked = zip(values.tolist(), indices.tolist(), strict=True)
         parents, after = list[int](), list[Beam]()
-        for rank, (score, place) in enumerate(ranked):
-            parent, token = divmod(place, scores.size(1))
+        for rank, (score, index) in enumerate(ranked):
+            parent, token = divmod(index, scores.size(1))
             if score == -math.inf:
                 break
             text = [*beams[parent].text, token]

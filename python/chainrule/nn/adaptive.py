@@ -83,7 +83,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range [{int(classes.min())},"
                 f" {int(classes.max())}] were found. "
             )
-        place, output = classes, _core.zeros(len(rows), dtype=input.dtype, device=input.device)
+        cluster, output = classes, _core.zeros(len(rows), dtype=input.dtype, device=input.device)
         for i, layer in enumerate(self.tail):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
             mine = (classes >= low).logical_and(classes < high)
@@ -92,8 +92,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 logs = layer(rows.index_select(0, at)).log_softmax(1)
                 own = logs.gather(1, (classes.index_select(0, at) - low).unsqueeze(1)).squeeze(1)
                 output = output.index_add(0, at, own)
-                place = place.masked_fill(mine, self.shortlist_size + i)
-        output = output + self.head(rows).log_softmax(1).gather(1, place.unsqueeze(1)).squeeze(1)
+                cluster = cluster.masked_fill(mine, self.shortlist_size + i)
+        output = output + self.head(rows).log_softmax(1).gather(1, cluster.unsqueeze(1)).squeeze(1)
         loss = -output.mean()
         return ASMoutput(output if input.ndim == 2 else output.squeeze(0), loss)
 

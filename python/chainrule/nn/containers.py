@@ -208,9 +208,9 @@ class ModuleDict(Module):
 def _described(value: Any) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
-    place = "" if str(value.device) == "cpu" else f" ({value.device})"
+    device_text = "" if str(value.device) == "cpu" else f" ({value.device})"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}{place}]"
+    return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}{device_text}]"
 
 
 class _Parameters(Module):

@@ -622,8 +622,8 @@ class Module:
 
     def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Moves parameters and buffers to a device without their values."""
-        place = None if device is None else Device(device)
-        return self._convert(lambda t: _core.empty_like(t, device=place or t.device))
+        new_device = None if device is None else Device(device)
+        return self._convert(lambda t: _core.empty_like(t, device=new_device or t.device))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: there is no compiler of whole modules, and the eager result is the same."""
@@ -652,8 +652,8 @@ class Module:
                 device = x
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
-        place = None if device is None else Device(device)
-        return self._convert(lambda t: t.to(device=place, dtype=dtype if t.is_floating_point() else None))
+        new_device = None if device is None else Device(device)
+        return self._convert(lambda t: t.to(device=new_device, dtype=dtype if t.is_floating_point() else None))
 
     def type(self, dst_type: _core.dtype) -> Self:
         """Casts all parameters and buffers."""

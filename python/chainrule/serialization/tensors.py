@@ -107,7 +107,7 @@ def swapped(host: Tensor, itemsize: int) -> Tensor:
 def _device(kind: str, index: int | None) -> Any:
     """A device that a file names as an object: the drop-in's where that is in use; else the device, or the name of one
     that is not here."""
-    drop_in = sys.modules.get("chainrule.torch.history")
+    drop_in = sys.modules.get("chainrule.torch.legacy")
     if drop_in is not None:
         return drop_in.device(kind, index)
     name = kind if index is None else f"{kind}:{index}"

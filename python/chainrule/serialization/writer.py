@@ -39,7 +39,7 @@ named = cache(Name)  # one of each, so that a pickle names it once
 
 def _is_drop_ins(obj: Any) -> bool:
     """Is it a device as ``chainrule.torch`` has them?"""
-    drop_in = sys.modules.get("chainrule.torch.history")
+    drop_in = sys.modules.get("chainrule.torch.legacy")
     return drop_in is not None and type(obj) is drop_in.device
 
 

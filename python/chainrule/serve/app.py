@@ -16,10 +16,10 @@ from typing import Any
 
 from ..data import Tokenizer
 from ..models.batch import Closed, Engine, Full, Request
-from . import asked
-from .answer import Choice, Form, Piece, Token
-from .asked import Asked, Problem
+from . import request
 from .connection import Call, Gone, Refused
+from .request import Asked, Problem
+from .response import Choice, Form, Piece, Token
 
 __all__ = ["App"]
 
@@ -141,13 +141,13 @@ class App:
     # ---- answers
     async def completions(self, call: Call) -> None:
         def read() -> Asked:
-            return asked.completion(call.body, self._encode, self.tokenizer.decode)
+            return request.completion(call.body, self._encode, self.tokenizer.decode)
 
         await self._answer(call, await self._read(read), chat=False)
 
     async def chat(self, call: Call) -> None:
         def read() -> Asked:
-            return asked.chat(call.body, self._asked)
+            return request.chat(call.body, self._asked)
 
         await self._answer(call, await self._read(read), chat=True)
 

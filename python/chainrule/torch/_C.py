@@ -7,8 +7,8 @@ from typing import Any
 
 import chainrule as cr
 
-from . import _names, history
-from .history import _TensorMeta as _TensorMeta
+from . import _names, legacy
+from .legacy import _TensorMeta as _TensorMeta
 
 __getattr__ = _names.forward(__name__, names={"_LinAlgError": "chainrule.torch.linalg"})
 
@@ -25,12 +25,12 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         found["dtype"] = rest.pop(0)
     if rest:
         found["non_blocking"] = rest.pop(0)
-    device = None if found["device"] is None else history.device(found["device"])
+    device = None if found["device"] is None else legacy.device(found["device"])
     return device, found["dtype"], bool(found["non_blocking"]), found["memory_format"]
 
 
 _nn = SimpleNamespace(_parse_to=_parse_to)
-Generator, Size, device, dtype = cr.Generator, cr.Size, history.device, cr.dtype
+Generator, Size, device, dtype = cr.Generator, cr.Size, legacy.device, cr.dtype
 Node = cr.Node
 
 

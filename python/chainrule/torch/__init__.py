@@ -3,7 +3,7 @@ for a script that says ``import torch``.
 
 A name is chainrule's own where chainrule has it.  What is only PyTorch's history is in this package.  A name that is
 missing raises an error that says what to use.  Importing this package adds the old methods of tensors
-(``history.py``) to ``chainrule.Tensor``, and changes nothing else of chainrule."""
+(``legacy.py``) to ``chainrule.Tensor``, and changes nothing else of chainrule."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from . import _alias, _missing, _names
 
 _alias.install_finder()
 
-from . import history as _history  # noqa: E402
+from . import legacy as _legacy  # noqa: E402
 from ._install import install as install  # noqa: E402
 from ._memory import from_file as from_file  # noqa: E402
 from ._memory import over as _over  # noqa: E402
-from .history import (  # noqa: E402, F401
+from .legacy import (  # noqa: E402, F401
     BFloat16Tensor,
     BoolTensor,
     ByteTensor,
@@ -54,9 +54,9 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 has_mps = has_cuda = has_mkl = has_mkldnn = has_lapack = False
 has_openmp = True
-ByteStorage = FloatStorage = LongStorage = _history.Storage
-Storage = TypedStorage = _history.Storage
-UntypedStorage = _history.UntypedStorage
+ByteStorage = FloatStorage = LongStorage = _legacy.Storage
+Storage = TypedStorage = _legacy.Storage
+UntypedStorage = _legacy.UntypedStorage
 
 # Names of torch that are elsewhere in chainrule with the same arguments.
 _FUNCTIONAL = """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear binary_cross_entropy_with_logits celu_
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def is_storage(obj: object) -> bool:
-    return isinstance(obj, _history.Storage)
+    return isinstance(obj, _legacy.Storage)
 
 
 def is_complex(input: _cr.Tensor) -> bool:
@@ -157,7 +157,7 @@ def is_anomaly_enabled() -> bool:
 
 def get_device(input: _cr.Tensor) -> int:
     """The number of the tensor's GPU, -1 for the processor."""
-    return _history.get_device(input)
+    return _legacy.get_device(input)
 
 
 def frombuffer(

@@ -7,7 +7,7 @@ from typing import Any
 import chainrule as cr
 import chainrule.cuda as _cuda
 
-from . import _names, history
+from . import _names, legacy
 
 __getattr__ = _names.forward(__name__)
 
@@ -22,9 +22,9 @@ def device_count() -> int:
     return _cuda.device_count()
 
 
-def current_accelerator(check_available: bool = False) -> history.device | None:
+def current_accelerator(check_available: bool = False) -> legacy.device | None:
     """The kind of GPU: "cuda", or None."""
-    return history.device("cuda") if _cuda.is_available() else None
+    return legacy.device("cuda") if _cuda.is_available() else None
 
 
 def current_device_index() -> int:
@@ -57,7 +57,7 @@ class device_index:  # noqa: N801, PyTorch's name
 
 def synchronize(device: Any = None) -> None:
     """Waits until a device has done all its work."""
-    cr.synchronize(None if device is None else str.__str__(history.device(device)))
+    cr.synchronize(None if device is None else str.__str__(legacy.device(device)))
 
 
 def empty_cache() -> None:

@@ -8,7 +8,7 @@ import chainrule as cr
 from chainrule import _core, amp
 from chainrule.amp import custom_bwd, custom_fwd, get_autocast_dtype, is_autocast_available
 
-from .history import device as _device
+from .legacy import device as _device
 
 __path__: list[str] = []  # amp.grad_scaler and amp.autocast_mode can be imported (_alias.py)
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available"]

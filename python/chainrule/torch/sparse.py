@@ -7,7 +7,7 @@ from typing import Any
 import chainrule as cr
 
 from . import _names
-from .history import DTYPES
+from .legacy import DTYPES
 
 __getattr__ = _names.forward(__name__)
 

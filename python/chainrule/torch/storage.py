@@ -1,6 +1,6 @@
 """``torch.storage``: the memory under tensors."""
 
-from .history import Storage as TypedStorage
-from .history import UntypedStorage as UntypedStorage
+from .legacy import Storage as TypedStorage
+from .legacy import UntypedStorage as UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]

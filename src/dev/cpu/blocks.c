@@ -11,7 +11,7 @@ void cr_block_store(cr_lane lane, const void *block, cr_dtype dt, void *dst, int
 }
 
 /* ---- walking a strided array: runs along the last axis */
-int64_t cr_place_offset(const cr_place *at, int64_t i) {
+int64_t cr_block_offset(const cr_block_layout *at, int64_t i) {
     int64_t offset = 0;
     for (int d = at->ndim - 1; d >= 0 && i; d--) {
         int64_t rest = d ? i / at->shape[d] : 0;
@@ -23,7 +23,7 @@ int64_t cr_place_offset(const cr_place *at, int64_t i) {
 
 typedef struct cursor { int64_t index[CR_MAX_DIMS], offset; } cursor;
 
-static cursor cursor_at(const cr_place *at, int64_t i) {
+static cursor cursor_at(const cr_block_layout *at, int64_t i) {
     cursor c = {.offset = 0};
     for (int d = at->ndim - 1; d >= 0; d--) {
         int64_t rest = d ? i / at->shape[d] : 0;
@@ -35,7 +35,7 @@ static cursor cursor_at(const cr_place *at, int64_t i) {
 }
 
 /* After `run` steps along the last axis: on to the next row where that ends. */
-static void cursor_advance(cursor *c, const cr_place *at, int64_t run) {
+static void cursor_advance(cursor *c, const cr_block_layout *at, int64_t run) {
     int d = at->ndim - 1;
     c->index[d] += run;
     c->offset += run * at->strides[d];
@@ -46,11 +46,11 @@ static void cursor_advance(cursor *c, const cr_place *at, int64_t run) {
     }
 }
 
-static int64_t run_length(const cursor *c, const cr_place *at, int64_t n) {
+static int64_t run_length(const cursor *c, const cr_block_layout *at, int64_t n) {
     return cr_imin(at->shape[at->ndim - 1] - c->index[at->ndim - 1], n);
 }
 
-void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_place *at, int64_t first,
+void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_block_layout *at, int64_t first,
                      int64_t n) {
     int64_t size = (int64_t)cr_dtype_size(dt);
     if (at->ndim <= 1) {
@@ -68,8 +68,8 @@ void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, c
     }
 }
 
-void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_place *at, int64_t first,
-                      int64_t n) {
+void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_block_layout *at,
+                      int64_t first, int64_t n) {
     int64_t size = (int64_t)cr_dtype_size(dt);
     if (at->ndim <= 1) {
         cr_block_store(lane, block, dt, (char *)base + first * (at->ndim ? at->strides[0] : 0) * size,

@@ -52,11 +52,11 @@ void cr_block_load(cr_lane lane, void *block, cr_dtype dt, const void *src, int6
 void cr_block_store(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
 
 /* Elements first .. first + n - 1 of a strided array, in row-major order. */
-typedef struct cr_place { int ndim; const int64_t *shape, *strides; } cr_place;
-void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_place *at, int64_t first,
+typedef struct cr_block_layout { int ndim; const int64_t *shape, *strides; } cr_block_layout;
+void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_block_layout *at, int64_t first,
                      int64_t n);
-void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_place *at, int64_t first,
-                      int64_t n);
-int64_t cr_place_offset(const cr_place *at, int64_t i);      /* of element i, in elements */
+void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_block_layout *at,
+                      int64_t first, int64_t n);
+int64_t cr_block_offset(const cr_block_layout *at, int64_t i); /* of element i, in elements */
 
 #endif

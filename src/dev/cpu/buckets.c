@@ -21,7 +21,7 @@ typedef struct job {
     int shift;                                      /* index >> shift is the bucket */
     int64_t *start;                                 /* (buckets, pieces): where the elements of a piece begin in the
                                                      * sorted order */
-    uint32_t *place; char *value;                   /* sorted */
+    uint32_t *position; char *value;                /* sorted */
 } job;
 
 static void count_chunk(void *ctx, int64_t piece, int worker) {
@@ -50,8 +50,8 @@ static void counts_to_starts(job *j) {
         const T *y = (const T *)(const void *)j->y;                                                             \
         T *value = (T *)(void *)j->value;                                                                       \
         for (int64_t k = from; k < to; k++) {                                                                   \
-            const int64_t place = index_at(index, k), p = at[place >> shift]++;                                 \
-            j->place[p] = (uint32_t)place;                                                                      \
+            const int64_t position = index_at(index, k), p = at[position >> shift]++;                           \
+            j->position[p] = (uint32_t)position;                                                                \
             value[p] = y[k * j->ys];                                                                            \
         }                                                                                                       \
     }
@@ -79,9 +79,9 @@ static void sort_chunk(void *ctx, int64_t piece, int worker) {
     static void name(const job *j, int64_t from, int64_t to) {                                                  \
         T *x = (T *)(void *)j->x;                                                                               \
         const T *value = (const T *)(const void *)j->value;                                                     \
-        const uint32_t *place = j->place;                                                                       \
+        const uint32_t *position = j->position;                                                                 \
         for (int64_t p = from; p < to; p++) {                                                                   \
-            T *at = x + place[p] * j->xs;                                                                       \
+            T *at = x + position[p] * j->xs;                                                                    \
             *at = (T)MEET(*at, value[p]);                                                                       \
         }                                                                                                       \
     }
@@ -134,11 +134,11 @@ cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int6
              .pieces = cr_pieces(K, PIECE)};
     while ((R - 1) >> j.shift >= BUCKETS) j.shift++;
     j.buckets = ((R - 1) >> j.shift) + 1;
-    const size_t starts = sizeof *j.start * (size_t)(j.buckets * j.pieces), places = sizeof *j.place * (size_t)K,
+    const size_t starts = sizeof *j.start * (size_t)(j.buckets * j.pieces), positions = sizeof *j.position * (size_t)K,
                  values = j.size * (size_t)K;
     j.start = cr_cpu_take(starts);
-    j.place = j.start ? cr_cpu_take(places) : NULL;
-    j.value = j.place ? cr_cpu_take(values) : NULL;
+    j.position = j.start ? cr_cpu_take(positions) : NULL;
+    j.value = j.position ? cr_cpu_take(values) : NULL;
     if (j.value) {
         cr_pool_run(j.pieces, count_chunk, &j);
         if (!cr_is_cut()) counts_to_starts(&j);
@@ -146,6 +146,6 @@ cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int6
         cr_pool_run(j.buckets, meet_chunk, &j);     /* none of the three continues after an interruption */
     }
     const bool done = j.value;
-    cr_cpu_give(j.value, values); cr_cpu_give(j.place, places); cr_cpu_give(j.start, starts);
+    cr_cpu_give(j.value, values); cr_cpu_give(j.position, positions); cr_cpu_give(j.start, starts);
     return done ? CR_OK : CR_NO_MEMORY;
 }

@@ -192,7 +192,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     else short_planes(s, first, cr_imin(s->width, s->C - first));
 }
 
-static void run(channels *s) {
+static void normalize_channels(channels *s) {
     s->B = s->x->shape[0];
     s->C = s->x->shape[1];
     s->S = s->x->shape[2];
@@ -205,7 +205,7 @@ static void run(channels *s) {
 cr_status cr_cpu_channel_norm(const cr_channel_norm_args *args) {
     channels s = {.x = &args->x, .out = &args->y, .mean = &args->mean, .var = &args->var, .w = cr_present(&args->w),
                   .b = cr_present(&args->b), .eps = args->eps};
-    run(&s);
+    normalize_channels(&s);
     return CR_OK;
 }
 
@@ -213,14 +213,14 @@ cr_status cr_cpu_channel_norm_bwd(const cr_channel_norm_bwd_args *args) {
     channels s = {.x = &args->x, .g = &args->g, .out = cr_present(&args->dx), .mean = &args->mean, .var = &args->var,
                   .w = cr_present(&args->w), .dw = cr_present(&args->dw), .db = cr_present(&args->db),
                   .eps = args->eps};
-    run(&s);
+    normalize_channels(&s);
     return CR_OK;
 }
 
 cr_status cr_cpu_channel_scale(const cr_channel_scale_args *args) {
     channels s = {.x = &args->x, .out = &args->y, .mean = &args->mean, .var = &args->var, .w = cr_present(&args->w),
                   .b = cr_present(&args->b), .eps = args->eps, .given = true};
-    run(&s);
+    normalize_channels(&s);
     return CR_OK;
 }
 
@@ -228,7 +228,7 @@ cr_status cr_cpu_channel_scale_bwd(const cr_channel_scale_bwd_args *args) {
     channels s = {.x = &args->x, .g = &args->g, .out = cr_present(&args->dx), .mean = &args->mean, .var = &args->var,
                   .w = cr_present(&args->w), .dw = cr_present(&args->dw), .db = cr_present(&args->db),
                   .eps = args->eps, .given = true};
-    run(&s);
+    normalize_channels(&s);
     return CR_OK;
 }
 

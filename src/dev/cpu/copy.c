@@ -55,7 +55,7 @@ typedef struct copy {
 
 
 /* Runs a job of `units` units in chunks of at least `elements` elements. */
-static void run(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
+static void run_copy(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
     int64_t each = units ? c->x.numel / units : 1;
     c->step = each >= elements ? 1 : (elements + each - 1) / (each ? each : 1);
     cr_run_chunks(cr_pieces(units, c->step), fn, c);
@@ -236,7 +236,7 @@ static void copy_blocks(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     _Alignas(64) char block[BLOCK * 8];
-    cr_place to = {c->x.ndim, c->x.shape, c->x.to}, from = {c->x.ndim, c->x.shape, c->x.from};
+    cr_block_layout to = {c->x.ndim, c->x.shape, c->x.to}, from = {c->x.ndim, c->x.shape, c->x.from};
     int64_t end = cr_imin((chunk + 1) * c->step, c->x.numel);
     for (int64_t first = chunk * c->step, n; first < end; first += n) {
         n = cr_imin(BLOCK, end - first);
@@ -272,7 +272,7 @@ static void cast(copy *c) {
     cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
     bool straight = c->x.ndim == 1 && c->x.to[0] == 1 && c->x.from[0] == 1 &&
                     (c->to_dtype == own || c->from_dtype == own);
-    run(c, c->x.numel, CHUNK, straight ? cast_run : copy_blocks);
+    run_copy(c, c->x.numel, CHUNK, straight ? cast_run : copy_blocks);
 }
 
 static void copy_same(copy *c) {
@@ -281,19 +281,19 @@ static void copy_same(copy *c) {
     c->size = (int64_t)cr_dtype_size(c->to_dtype);
     if (x->to[last] == 1 && x->from[last] == 1) {
         read_forwards(c);
-        if (x->ndim == 1) run(c, x->numel, RUN / c->size, copy_run);
-        else run(c, x->numel / x->shape[last], CHUNK, copy_rows);
+        if (x->ndim == 1) run_copy(c, x->numel, RUN / c->size, copy_run);
+        else run_copy(c, x->numel / x->shape[last], CHUNK, copy_rows);
     } else if (x->to[last] == 1 && x->from[last] == -1) {
-        run(c, x->ndim == 1 ? x->numel : x->numel / x->shape[last], CHUNK, copy_backwards);
+        run_copy(c, x->ndim == 1 ? x->numel : x->numel / x->shape[last], CHUNK, copy_backwards);
     } else if (x->ndim > 1 && x->from[last] == 0) {
-        run(c, x->numel / x->shape[last], CHUNK, fill_rows);
+        run_copy(c, x->numel / x->shape[last], CHUNK, fill_rows);
     } else if ((c->along = transposed_axis(x)) >= 0) {
-        run(c, x->numel / (x->shape[c->along] * x->shape[last]) * cr_pieces(x->shape[c->along], TILE), CHUNK,
-            copy_tiles);
+        run_copy(c, x->numel / (x->shape[c->along] * x->shape[last]) * cr_pieces(x->shape[c->along], TILE), CHUNK,
+                 copy_tiles);
     } else {                                        /* only the size matters: the bits are copied */
         c->lane = c->size == 4 ? CR_LANE_F32 : c->size == 8 ? CR_LANE_F64 : CR_LANE_I64;
         c->to_dtype = c->from_dtype = c->size == 4 ? CR_F32 : c->size == 8 ? CR_F64 : c->size == 2 ? CR_U16 : CR_U8;
-        run(c, x->numel, CHUNK, copy_blocks);
+        run_copy(c, x->numel, CHUNK, copy_blocks);
     }
 }
 
@@ -339,8 +339,8 @@ cr_status cr_cpu_fill(const cr_fill_args *args) {
               .value = args->value,
               .size = (int64_t)cr_dtype_size(dst->dtype)};
     begin(&c);
-    if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
-    else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
+    if (c.x.ndim == 1) run_copy(&c, c.x.numel, RUN / c.size, fill_one_run);
+    else run_copy(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
     return CR_OK;
 }
 

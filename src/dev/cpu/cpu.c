@@ -145,7 +145,7 @@ static const cr_kernels kernels = {
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cpu(CR_ENTRY(name))
 #include "../kernels.def"
     .update_keeps_bits = cr_cpu_update_keeps_bits,
-    .chains = true,
+    .can_fuse = true,
 };
 
 const cr_device cr_device_cpu = {

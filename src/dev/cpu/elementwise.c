@@ -179,7 +179,7 @@ static void fill_lanes(const range *r, void *block, double v, int64_t n) {
  * from element `first` on. */
 static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t stride, int64_t first,
                           int64_t n) {
-    const cr_place at = {r->w->ndim, r->w->shape, a->strides};
+    const cr_block_layout at = {r->w->ndim, r->w->shape, a->strides};
     if (from) cr_block_load(r->lane, to, a->dtype, from, stride, n);
     else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
 }
@@ -226,11 +226,11 @@ static void *load_input(const range *r, int k, int64_t first, int64_t n, int64_t
 }
 
 static void store_output(const range *r, const cr_arg *a, void *block, int64_t first, int64_t n) {
-    cr_place at = {r->w->ndim, r->w->shape, a->strides};
+    cr_block_layout at = {r->w->ndim, r->w->shape, a->strides};
     /* the lanes are unsigned */
     if (r->lane == CR_LANE_I64 && r->w->compute == CR_U64 && cr_dtype_is_float(a->dtype)) {
         for (int64_t i = 0; i < n; i++)
-            cr_convert((char *)a->data + cr_place_offset(&at, first + i) * (int64_t)cr_dtype_size(a->dtype), a->dtype,
+            cr_convert((char *)a->data + cr_block_offset(&at, first + i) * (int64_t)cr_dtype_size(a->dtype), a->dtype,
                        (uint64_t *)block + i, CR_U64);
         return;
     }
@@ -316,19 +316,19 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     bool copy = false;                              /* an input that is also an output must not be overwritten by
                                                      * another output first */
     for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
-    void **value = r->value, *place[CR_MAX_OUTPUTS];
+    void **value = r->value, *target[CR_MAX_OUTPUTS];
     for (int k = 0; k < w->n_in; k++) value[k] = load_input(r, k, first, n, padded, copy);
-    for (int k = 0; k < w->n_out; k++) place[k] = r->direct[k] ? in_place(r, &w->out[k], r->out[k], first, n) : NULL;
+    for (int k = 0; k < w->n_out; k++) target[k] = r->direct[k] ? in_place(r, &w->out[k], r->out[k], first, n) : NULL;
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
         if (is_itself(r, k)) { value[base + k] = value[s->a]; continue; }
         void *y = slot_at(r, r->pl->slot[base + k]);
-        for (int o = 0; o < w->n_out; o++) if (place[o] && p->out[o] == base + k) y = place[o];
+        for (int o = 0; o < w->n_out; o++) if (target[o] && p->out[o] == base + k) y = target[o];
         run_instruction(r, s->op, y, value[s->a], s->b < 0 ? NULL : value[s->b], s->c < 0 ? NULL : value[s->c], padded);
         value[base + k] = y;
         if (p->n_instr > 1) fetch_next(r, padded, k, p->n_instr);
     }
-    for (int k = 0; k < w->n_out; k++) if (!place[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
+    for (int k = 0; k < w->n_out; k++) if (!target[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
 
 /* Do all operands lie in memory as the kernel needs them, and does the program need no slots?  Then a

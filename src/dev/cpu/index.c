@@ -88,7 +88,7 @@ static job job_of(const cr_array *y, const cr_array *x, const cr_array *index, c
                  .M = table->shape[0], .R = table->shape[1], .N = table->shape[2], .K = index->shape[1]};
 }
 
-static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
+static cr_status run_rows(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
     cr_run_chunks(chunks, fn, j);
     return atomic_load(&j->failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
 }
@@ -134,7 +134,7 @@ cr_status cr_cpu_gather(const cr_gather_args *args) {
     if (status != CR_OK || args->y.numel == 0) return status;
     j.index = j.check.x;
     j.rows = cr_imax(1, INDEX_GRAIN / j.N);
-    run(&j, "gather", cr_pieces(j.M * j.K, j.rows), gather_chunk);
+    run_rows(&j, "gather", cr_pieces(j.M * j.K, j.rows), gather_chunk);
     return cr_cpu_checked(&j.check);
 }
 
@@ -247,7 +247,7 @@ static cr_status scatter(const char *op, job *j, const cr_array *index) {
     j->rows = cr_imax(1, INDEX_GRAIN / work);
     j->columns = work <= INDEX_GRAIN ? j->N : cr_imin(j->N, cr_imax(narrowest, INDEX_GRAIN / j->K));
     j->blocks = cr_pieces(j->N, j->columns);
-    return run(j, op, cr_pieces(j->M, j->rows) * j->blocks, scatter_chunk);
+    return run_rows(j, op, cr_pieces(j->M, j->rows) * j->blocks, scatter_chunk);
 }
 
 cr_status cr_cpu_scatter(const cr_scatter_args *args) {

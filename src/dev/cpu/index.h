@@ -1,4 +1,4 @@
-/* index.h - shared by the indexing kernels (index.c, places.c, buckets.c). */
+/* index.h - shared by the indexing kernels (index.c, rows_by_index.c, buckets.c). */
 #ifndef CR_CPU_INDEX_H
 #define CR_CPU_INDEX_H
 

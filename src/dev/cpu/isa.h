@@ -132,8 +132,8 @@ struct cr_orders {                                  /* order_isa.c; keys: order.
     void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     /* at[i]: the first of the R elements from x + start[i] whose key is >= (right: >) keys[i]; i < CR_IN_STEP */
-    void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys,
-                   bool right);
+    void (*positions)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys,
+                      bool right);
     /* at[i]: does keys[i + 1] differ from keys[i], or is it NaN?  Returns how many do */
     int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);
     /* indices, i64 (wide) or i32: is any below low or above high? */

@@ -424,7 +424,7 @@ static void plan(job *j) {
     j->scratch = scratch_of(j);
 }
 
-static cr_status run(job *j) {
+static cr_status run_product(job *j) {
     size_t partial = j->parts > 1 ? (size_t)(j->parts * j->one.m * j->one.n) * j->size : 0;
     if (partial && !(j->partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
     int64_t chunks = cr_pieces(j->items, j->group);
@@ -444,7 +444,7 @@ cr_status cr_cpu_matmul(const cr_matmul_args *args) {
     job j = job_of(args->a.dtype, args->c.dtype, args->how);
     read_shapes(&j, args);
     plan(&j);
-    return run(&j);
+    return run_product(&j);
 }
 
 /* ---- updates by a product ---- */
@@ -495,7 +495,7 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     }
     const size_t bytes = (size_t)args->update->numel * j.c_size;
     if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
-    cr_status status = run(&j);
+    cr_status status = run_product(&j);
     if (status == CR_OK && !cr_product_update_rows(&into, 0, &j.one)) status = cr_error_status();
     cr_cpu_give(j.one.c, bytes);
     return status;

@@ -52,18 +52,18 @@ static void clear(const pooling *p, void *lanes, int32_t *at, int64_t n) {
     }
 }
 
-/* n elements of x, at `place` of the plane and `stride` apart, against the best ones so far. */
-static void against(const pooling *p, void *best, int32_t *at, const void *x, int64_t stride, int64_t place,
+/* n elements of x, at `position` of the plane and `stride` apart, against the best ones so far. */
+static void against(const pooling *p, void *best, int32_t *at, const void *x, int64_t stride, int64_t position,
                     int64_t n) {
     const struct cr_windows *k = cr_cpu_vec()->windows;
     const bool is_f64 = p->lane == CR_LANE_F64;
-    if (p->wanted) k->most[is_f64](best, at, x, stride, (int32_t)place, n);
+    if (p->wanted) k->most[is_f64](best, at, x, stride, (int32_t)position, n);
     else k->peak[is_f64](best, x, stride, n);
 }
 
-/* The windows of a strip over the lanes of its columns.  place: of column 0 of x, where the lanes are a row of it; -1:
- * they are s->top. */
-static void over_columns(const pooling *p, strip *s, const char *lanes, int64_t place) {
+/* The windows of a strip over the lanes of its columns.  position: of column 0 of x, where the lanes are a row of it;
+ * -1: they are s->top. */
+static void over_columns(const pooling *p, strip *s, const char *lanes, int64_t position) {
     const cr_max_pool_args *args = p->args;
     const int64_t W = args->x.shape[3], stride = args->stride[2], size = (int64_t)cr_lane_size(p->lane);
     for (int64_t t = 0; t < args->kernel[2]; t++) {
@@ -73,8 +73,8 @@ static void over_columns(const pooling *p, strip *s, const char *lanes, int64_t 
         const int64_t from = first * stride + offset, skipped = first - s->column, top = from - s->from;
         if (first >= end) continue;
         void *best = (char *)s->best + skipped * size;
-        if (place >= 0 || !p->wanted)
-            against(p, best, s->at + skipped, lanes + top * size, stride, place + from, end - first);
+        if (position >= 0 || !p->wanted)
+            against(p, best, s->at + skipped, lanes + top * size, stride, position + from, end - first);
         else
             cr_cpu_vec()->windows->merge[p->lane == CR_LANE_F64](best, s->at + skipped, lanes + top * size,
                                                                  s->top_at + top, stride, end - first);
@@ -113,12 +113,12 @@ static void pool_row(const pooling *p, int64_t n, int64_t r, float *lanes) {
         for (int64_t i = i0; i < i1; i++)
             for (int64_t j = j0; j < j1; j++) {
                 const int64_t d = depth + i * args->dilation[0], h = height + j * args->dilation[1];
-                const int64_t place = (d * in[2] + h) * in[3] + s->from;
-                const void *row = lanes ? (const void *)lanes : x + place * size;
-                if (lanes) cr_block_load(CR_LANE_F32, lanes, args->x.dtype, x + place * size, 1, s->span);
-                if (p->tall) against(p, s->top, s->top_at, row, 1, place, s->span);
+                const int64_t position = (d * in[2] + h) * in[3] + s->from;
+                const void *row = lanes ? (const void *)lanes : x + position * size;
+                if (lanes) cr_block_load(CR_LANE_F32, lanes, args->x.dtype, x + position * size, 1, s->span);
+                if (p->tall) against(p, s->top, s->top_at, row, 1, position, s->span);
                 else if (p->pairs) cr_cpu_vec()->windows->pairs[p->lane == CR_LANE_F64](best, row, s->width);
-                else over_columns(p, s, row, place - s->from);
+                else over_columns(p, s, row, position - s->from);
             }
         if (p->tall && p->pairs) cr_cpu_vec()->windows->pairs[p->lane == CR_LANE_F64](best, s->top, s->width);
         else if (p->tall) over_columns(p, s, (const char *)s->top, -1);
@@ -139,7 +139,7 @@ static void pool_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(lanes, bytes);
 }
 
-static cr_status run(const cr_max_pool_args *args, bool wanted) {
+static cr_status pool_windows(const cr_max_pool_args *args, bool wanted) {
     const int64_t plane = args->x.numel / args->x.shape[0], W = args->y.shape[3];
     const int64_t rows = args->kernel[0] * args->kernel[1], window = rows * args->kernel[2];
     pooling p = {.args = args, .rows = args->y.shape[1] * args->y.shape[2], .lane = cr_lane_of(args->x.dtype),
@@ -156,7 +156,7 @@ static cr_status run(const cr_max_pool_args *args, bool wanted) {
                               (long long)args->x.shape[3]) : CR_OK;
 }
 
-cr_status cr_cpu_max_pool(const cr_max_pool_args *args) { return run(args, true); }
+cr_status cr_cpu_max_pool(const cr_max_pool_args *args) { return pool_windows(args, true); }
 
 /* Rows of windows that lie one behind the other, and end with the row of x, go on in the next row. */
 cr_status cr_cpu_max_pool_values(const cr_max_pool_args *args) {
@@ -164,11 +164,11 @@ cr_status cr_cpu_max_pool_values(const cr_max_pool_args *args) {
     const bool side_by_side = args->kernel[0] * args->kernel[1] == 1 && args->x.numel == rows * in &&
                               args->pad[2] == 0 && out * args->stride[2] == in &&
                               (args->kernel[2] - 1) * args->dilation[2] < args->stride[2];
-    if (!side_by_side) return run(args, false);
+    if (!side_by_side) return pool_windows(args, false);
     int64_t joined = 1;                             /* rows in one; the threads share what is left */
     while (rows % (2 * joined) == 0 && joined * out < 2048) joined *= 2;
     cr_max_pool_args all = *args;
     all.x = cr_array_as(&args->x, CR_LIST(rows / joined, 1, 1, joined * in));
     all.y = cr_array_as(&args->y, CR_LIST(rows / joined, 1, 1, joined * out));
-    return run(&all, false);
+    return pool_windows(&all, false);
 }

@@ -30,9 +30,9 @@ static void count_chunk(void *ctx, int64_t piece, int worker) {
 }
 
 /* Writes the coordinates of n elements, from row `at` of y on. */
-static void write_places(const job *j, int64_t at, const int64_t *found, int64_t n) {
-    /* of the last axis's row that place is about */
-    int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;
+static void write_positions(const job *j, int64_t at, const int64_t *found, int64_t n) {
+    /* of the last axis's row that position is about */
+    int64_t *y = j->y + at * j->step, position[CR_MAX_DIMS], begin = 0, end = 0;
     if (j->ndim == 1) {
         for (int64_t i = 0; i < n; i++) y[i * j->step] = found[i];
         return;
@@ -42,9 +42,9 @@ static void write_places(const job *j, int64_t at, const int64_t *found, int64_t
             int64_t row = found[i] / j->last;
             begin = row * j->last;
             end = begin + j->last;
-            for (int d = j->ndim - 2; d >= 0; d--) { place[d] = row % j->shape[d]; row /= j->shape[d]; }
+            for (int d = j->ndim - 2; d >= 0; d--) { position[d] = row % j->shape[d]; row /= j->shape[d]; }
         }
-        for (int d = 0; d < j->ndim - 1; d++) y[d * j->column] = place[d];
+        for (int d = 0; d < j->ndim - 1; d++) y[d * j->column] = position[d];
         y[(j->ndim - 1) * j->column] = found[i] - begin;
     }
 }
@@ -59,12 +59,12 @@ static void write_chunk(void *ctx, int64_t piece, int worker) {
         int64_t n = 0;
         /* no branch: masks are unpredictable */
         for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }
-        write_places(j, at, found, n);
+        write_positions(j, at, found, n);
         at += n;
     }
 }
 
-/* Turns counts into places of the first element of each piece.  Returns the sum. */
+/* Turns counts into positions of the first element of each piece.  Returns the sum. */
 static int64_t add_up(job *j, int64_t pieces) {
     int64_t count = 0;
     for (int64_t p = 0; p < pieces; p++) {

@@ -89,7 +89,7 @@ static int key_bits(row *r) {
 }
 
 /* ---- a whole row */
-static void place_chunk(void *ctx, int64_t chunk, int worker) {
+static void load_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
@@ -129,9 +129,9 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
         to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
 }
 
-/* Turns counts into places: by digit, then by block.  False: all keys have the same digit, so there is
+/* Turns counts into positions: by digit, then by block.  False: all keys have the same digit, so there is
  * nothing to sort. */
-static bool find_places(const row *r) {
+static bool find_starts(const row *r) {
     uint64_t next = 0;
     for (uint64_t d = 0; d < UINT64_C(1) << r->digit; d++) {
         uint64_t before = next;
@@ -149,7 +149,7 @@ static void sort_by_digit(row *r, int shift, int digit) {
     r->shift = shift;
     r->digit = digit;
     each_block(r, count_chunk);
-    if (cr_is_cut() || !find_places(r)) return;     /* an interrupted job has not counted everything */
+    if (cr_is_cut() || !find_starts(r)) return;     /* an interrupted job has not counted everything */
     each_block(r, scatter_chunk);
     uint64_t *swap = r->from;
     r->from = r->to;
@@ -165,7 +165,7 @@ static void sort_row(row *r) {
         return;
     }
     const int bits = key_bits(r), room = 64 - r->position_bits;
-    each_block(r, place_chunk);
+    each_block(r, load_chunk);
     for (r->done = 0; r->done < bits; r->done += room) {
         int width = (int)cr_imin(bits - r->done, room), digits = (width + r->most_bits - 1) / r->most_bits;
         if (r->done) each_block(r, renew_chunk);
@@ -224,7 +224,7 @@ static void open_row(const job *j, row *r, int64_t m) {
 }
 
 /* Runs fn for chunks of rows; long rows one after another, each on all threads. */
-static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
+static cr_status run_rows(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
     if (j->like.blocks > 1) {
         j->each = 1;
         for (int64_t m = 0; m < j->M && !j->failed && !cr_is_cut(); m++) fn(j, m, 0);
@@ -412,12 +412,12 @@ cr_status cr_cpu_sort(const cr_sort_args *args) {
     job j = job_of(&args->y, &args->index, &args->x, args->descending);
     j.K = K;
     /* few candidates are ranked, at any R */
-    if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);
+    if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run_rows(&j, "sort", sort_chunk);
     j.span = cr_imax(16 * K, 2 * LONG);
     j.spans = R / j.span;                           /* the last one takes the rest */
-    if (j.spans >= 2) return run(&j, "topk", topk_long);
+    if (j.spans >= 2) return run_rows(&j, "topk", topk_long);
     j.like.blocks = 1;                              /* whole rows are dealt out to the threads */
-    return run(&j, "topk", topk_chunk);
+    return run_rows(&j, "topk", topk_chunk);
 }
 
 /* ---- kth: digits are fixed from the highest on, until few candidates are left, or only equal ones */
@@ -549,48 +549,48 @@ cr_status cr_cpu_kth(const cr_kth_args *args) {
     job j = job_of(&args->y, &args->index, &args->x, false);
     j.K = 1;
     j.k = args->k;
-    return run(&j, "kth", kth_chunk);
+    return run_rows(&j, "kth", kth_chunk);
 }
 
 /* ---- search in sorted rows */
-typedef struct places {
+typedef struct searches {
     const struct cr_orders *k;
     int64_t *y;
     const char *x, *v;
     cr_dtype dtype;
     int64_t M, R, K;
     bool shared, right;
-} places;
-enum { PLACES_EACH = 2048 };
+} searches;
+enum { SEARCHES_EACH = 2048 };
 
-static void places_chunk(void *ctx, int64_t chunk, int worker) {
+static void search_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
-    const places *p = ctx;
-    const int64_t end = cr_imin((chunk + 1) * PLACES_EACH, p->M * p->K);
+    const searches *p = ctx;
+    const int64_t end = cr_imin((chunk + 1) * SEARCHES_EACH, p->M * p->K);
     uint64_t keys[CR_IN_STEP] = {0};
     int64_t at[CR_IN_STEP] = {0}, start[CR_IN_STEP] = {0};
-    for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
+    for (int64_t first = chunk * SEARCHES_EACH; first < end; first += CR_IN_STEP) {
         const int64_t n = cr_imin(CR_IN_STEP, end - first);
         p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
         if (!p->shared) for (int64_t i = 0; i < n; i++) start[i] = (first + i) / p->K * p->R;
-        p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
+        p->k->positions(at, start, p->dtype, p->x, p->R, keys, p->right);
         for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
     }
 }
 
 cr_status cr_cpu_search(const cr_search_args *args) {
     const cr_array *x = &args->x, *v = &args->v;
-    places p = {.k = cr_cpu_vec()->orders,
-                .y = cr_array_data(&args->y),
-                .x = cr_array_data(x),
-                .v = cr_array_data(v),
-                .dtype = x->dtype,
-                .M = v->shape[0],
-                .R = x->shape[x->ndim - 1],
-                .K = v->shape[1],
-                .shared = x->ndim == 1,
-                .right = args->right};
-    cr_run_chunks(cr_pieces(p.M * p.K, PLACES_EACH), places_chunk, &p);
+    searches p = {.k = cr_cpu_vec()->orders,
+                  .y = cr_array_data(&args->y),
+                  .x = cr_array_data(x),
+                  .v = cr_array_data(v),
+                  .dtype = x->dtype,
+                  .M = v->shape[0],
+                  .R = x->shape[x->ndim - 1],
+                  .K = v->shape[1],
+                  .shared = x->ndim == 1,
+                  .right = args->right};
+    cr_run_chunks(cr_pieces(p.M * p.K, SEARCHES_EACH), search_chunk, &p);
     return CR_OK;
 }
 

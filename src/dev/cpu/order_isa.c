@@ -24,7 +24,7 @@ static void range(uint64_t extremes[2], const uint64_t *k, int64_t n) {
     extremes[1] = high;
 }
 
-/* The place of an element is the number of elements before it in order: n^2 comparisons, in whole
+/* The position of an element is the number of elements before it in order: n^2 comparisons, in whole
  * vectors.  A key and its position usually fit one word, and then no two words are equal. */
 static void rank(uint64_t *restrict order, const uint64_t *restrict k, int64_t n) {
     enum { POSITION = 7 };
@@ -69,8 +69,8 @@ static inline __attribute__((always_inline)) void halve(int64_t *restrict at, co
 }
 
 #define HALVE(dt) case dt: halve(at, start, dt, x, R, k, right); break;
-static void places(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *k,
-                   bool right) {
+static void positions(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *k,
+                      bool right) {
     switch (dt) {
     HALVE(CR_BOOL)
     HALVE(CR_U8) HALVE(CR_U16) HALVE(CR_U32) HALVE(CR_U64) HALVE(CR_I8) HALVE(CR_I16) HALVE(CR_I32) HALVE(CR_I64)
@@ -104,4 +104,4 @@ static bool any_outside(const void *at, bool wide, int64_t n, int64_t low, int64
     return signs >> 63;
 }
 
-const struct cr_orders CR_ISA_NAME(cr_orders) = {keys, range, rank, any_up_to, places, changes, any_outside};
+const struct cr_orders CR_ISA_NAME(cr_orders) = {keys, range, rank, any_up_to, positions, changes, any_outside};

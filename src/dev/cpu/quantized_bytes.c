@@ -107,8 +107,8 @@ static ALWAYS_INLINE void some_rows(int R, bool eight, const cr_quantized_shape 
     const int64_t groups = s->K / s->G, line = eight ? s->K : s->K / 2, most = V * s->G / (eight ? 1 : 2);
     /* in groups, from the middle of four codes on, so that rounding does not matter */
     const vec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const vec place = eight ? lane * 4 : (vec)_mm512_floor_ps((__m512)(lane / 4)) * 32;
-    const vec first = (place + 2) / (float)s->G, step = v_k((float)(eight ? UNIT : 2 * UNIT) / (float)s->G);
+    const vec index = eight ? lane * 4 : (vec)_mm512_floor_ps((__m512)(lane / 4)) * 32;
+    const vec first = (index + 2) / (float)s->G, step = v_k((float)(eight ? UNIT : 2 * UNIT) / (float)s->G);
     const int64_t x_bytes = eight ? sizeof(unit_8) : sizeof(unit_4);
     const int8_t *q = x->q;
     lines l = {.next = codes + R * line + CR_QUANTIZED_FAR};

@@ -79,7 +79,7 @@ static inline vec scales_at(const uint16_t *p, int64_t n) {
 
 /* The position of code k of a group's first code among the q of 4 bits: a vector of UNIT codes becomes four, of the
  * low and high halves of its even bytes, then of its odd ones. */
-static int64_t place_of(int64_t k) {
+static int64_t index_of(int64_t k) {
     const int64_t unit = k / UNIT, byte = k % UNIT / 32 * 16 + k % 16;
     return unit * UNIT + (2 * (byte % 2) + (k % 32 >= 16)) * S + byte / 2;
 }
@@ -109,7 +109,7 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
         for (int64_t k = 0; k < s->G; k++) {
             const int32_t q = (int32_t)rintf(from[k] * inverse);
             const int64_t at = g * s->G + k;
-            all[s->eight ? at : place_of(at)] = (int16_t)q;
+            all[s->eight ? at : index_of(at)] = (int16_t)q;
             sum += q;
         }
         to->offset[g] = s->eight ? 0 : -8 * (float)sum;

@@ -74,7 +74,7 @@ static void chunk(void *ctx, int64_t c, int worker) {
     }
 }
 
-static cr_status run(job *j, const cr_array *y) {
+static cr_status draw_numbers(job *j, const cr_array *y) {
     j->k = cr_cpu_vec()->randoms;
     j->dt = y->dtype;
     j->y = cr_array_data(y);
@@ -89,7 +89,7 @@ cr_status cr_cpu_random(const cr_random_args *args) {
         return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
     job j = {.put = args->kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4,
              .seed = args->seed, .counter = args->counter};
-    return run(&j, &args->y);
+    return draw_numbers(&j, &args->y);
 }
 
 cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
@@ -99,5 +99,5 @@ cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
              .span = args->span,
              .seed = args->seed,
              .counter = args->counter};
-    return run(&j, &args->y);
+    return draw_numbers(&j, &args->y);
 }

@@ -28,7 +28,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     if (status != CR_OK) atomic_store(&j->failed, true);
 }
 
-static cr_status run(job *j, const cr_recurrent_steps *s, cr_dtype dt) {
+static cr_status run_steps(job *j, const cr_recurrent_steps *s, cr_dtype dt) {
     j->sequences = s->at[1];
     const bool whole = cr_dtype_is_half(dt) || s->how & CR_MATMUL_BF16;
     j->each = cr_pieces(j->sequences, whole ? 1 : cr_pieces(j->sequences, SEQUENCES));
@@ -37,9 +37,9 @@ static cr_status run(job *j, const cr_recurrent_steps *s, cr_dtype dt) {
 }
 
 cr_status cr_cpu_recurrent(const cr_recurrent_args *args) {
-    return run(&(job){.forward = args}, &args->steps, args->y.dtype);
+    return run_steps(&(job){.forward = args}, &args->steps, args->y.dtype);
 }
 
 cr_status cr_cpu_recurrent_bwd(const cr_recurrent_bwd_args *args) {
-    return run(&(job){.backward = args}, &args->steps, args->d.dtype);
+    return run_steps(&(job){.backward = args}, &args->steps, args->d.dtype);
 }

@@ -346,7 +346,7 @@ static void set_reduction(reduction *r, const cr_reduce_how *how, const cr_array
     if (squares || how->map == CR_MAP_DEVIATION) r->how.map = CR_MAP_SAME;
 }
 
-static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
+static cr_status reduce_array(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
 
 /* First the means, then the deviations from them, as lanes: finish corrects for what a mean is off. */
 static cr_status reduce_deviations(reduction *r) {
@@ -357,7 +357,7 @@ static cr_status reduce_deviations(reduction *r) {
     if (!means) return CR_NO_MEMORY;
     sums.y = means;
     sums.to = cr_lane_dtype(r->lane);
-    cr_status status = run(&sums);
+    cr_status status = reduce_array(&sums);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
         void *v = means + (size_t)i * r->size;
         const int64_t first = i / r->N * r->strides[0] + i % r->N * r->strides[2];
@@ -369,7 +369,7 @@ static cr_status reduce_deviations(reduction *r) {
     }
     r->means = means;
     r->per_result = 2;
-    if (status == CR_OK) status = run(r);
+    if (status == CR_OK) status = reduce_array(r);
     cr_cpu_give(means, bytes);
     return status;
 }
@@ -386,7 +386,7 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
     if (!args->x.shape[1]) return reduce_nothing(args->how.kind, &args->y);
     reduction r;
     set_reduction(&r, &args->how, &args->y, &args->x);
-    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
+    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : reduce_array(&r);
 }
 
 /* ---- positions.  Row: first the extreme, then its position.  Columns: the best so far and its position together. */

@@ -62,7 +62,7 @@ static bool take_scratch(rows *r, char **scratch, size_t *bytes) {
     return !*bytes || *scratch;
 }
 
-static cr_status run(rows *r, const char *op, void (*fn)(void *, int64_t, int)) {
+static cr_status run_rows(rows *r, const char *op, void (*fn)(void *, int64_t, int)) {
     cr_run_chunks(cr_pieces(r->M, r->each), fn, r);
     return r->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld numbers", (long long)r->N) : CR_OK;
 }
@@ -88,14 +88,14 @@ static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
 cr_status cr_cpu_softmax(const cr_softmax_args *args) {
     rows r = rows_of(&args->y, &args->x);
     r.log = args->log;
-    return r.M && r.N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+    return r.M && r.N ? run_rows(&r, "softmax", softmax_chunk) : CR_OK;
 }
 
 cr_status cr_cpu_softmax_bwd(const cr_softmax_bwd_args *args) {
     rows r = rows_of(&args->dx, &args->y);
     r.g = &args->g;
     r.log = args->log;
-    return r.M && r.N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+    return r.M && r.N ? run_rows(&r, "softmax", softmax_chunk) : CR_OK;
 }
 
 /* ---- norms */
@@ -146,7 +146,7 @@ cr_status cr_cpu_norm(const cr_norm_args *args) {
     norm n = {.r = rows_of(&args->y, &args->x), .mean = cr_present(&args->mean), .rstd = &args->rstd, .eps = args->eps};
     if (!n.r.M || !n.r.N) return CR_OK;
     const bool ok = take_row(&n.r, w, &n.w) && take_row(&n.r, b, &n.b);
-    const cr_status status = ok ? run(&n.r, "norm", norm_chunk) : CR_NO_MEMORY;
+    const cr_status status = ok ? run_rows(&n.r, "norm", norm_chunk) : CR_NO_MEMORY;
     give_row(&n.r, w, n.w);
     give_row(&n.r, b, n.b);
     return status;
@@ -200,7 +200,7 @@ cr_status cr_cpu_norm_bwd(const cr_norm_bwd_args *args) {
     const size_t bytes = (size_t)(chunks * r->N) * r->size;
     const bool ok = take_row(r, w, &n.w) && (!dw || (n.dw = cr_cpu_take(bytes))) &&
                     (!db || (n.db = cr_cpu_take(bytes)));
-    const cr_status status = ok ? run(r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
+    const cr_status status = ok ? run_rows(r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
     if (status == CR_OK && dw) sum_chunks(r, n.dw, chunks, dw);
     if (status == CR_OK && db) sum_chunks(r, n.db, chunks, db);
     cr_cpu_give(n.dw, bytes);
@@ -262,7 +262,7 @@ cr_status cr_cpu_cross_entropy(const cr_cross_entropy_args *args) {
     entropy e = {.r = rows_of(NULL, &args->x), .target = &args->target, .loss = &args->loss, .lse = &args->lse,
                  .ignore = args->ignore, .smoothing = args->smoothing};
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
-    return e.r.M ? run(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
+    return e.r.M ? run_rows(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
 }
 
 static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
@@ -295,5 +295,5 @@ cr_status cr_cpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
                  .ignore = args->ignore, .smoothing = args->smoothing};
     e.r.g = &args->g;
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
-    return e.r.M && e.r.N ? run(&e.r, "cross_entropy", entropy_bwd_chunk) : CR_OK;
+    return e.r.M && e.r.N ? run_rows(&e.r, "cross_entropy", entropy_bwd_chunk) : CR_OK;
 }

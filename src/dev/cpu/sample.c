@@ -37,10 +37,10 @@ static void insertion_sort(entry *x, int64_t n) {
 
 /* Sorts n entries into `to`; their words agree in the first `known` bits. */
 static void sort_bucket(entry *to, const entry *from, int64_t n, int known) {
-    uint32_t place[SLOTS] = {0}, next = 0;
-    for (int64_t k = 0; k < n; k++) place[from[k].word << known >> (64 - SLOT_BITS)]++;
-    for (int b = 0; b < SLOTS; b++) { uint32_t here = place[b]; place[b] = next; next += here; }
-    for (int64_t k = 0; k < n; k++) to[place[from[k].word << known >> (64 - SLOT_BITS)]++] = from[k];
+    uint32_t slot[SLOTS] = {0}, next = 0;
+    for (int64_t k = 0; k < n; k++) slot[from[k].word << known >> (64 - SLOT_BITS)]++;
+    for (int b = 0; b < SLOTS; b++) { uint32_t here = slot[b]; slot[b] = next; next += here; }
+    for (int64_t k = 0; k < n; k++) to[slot[from[k].word << known >> (64 - SLOT_BITS)]++] = from[k];
     insertion_sort(to, n);
 }
 
@@ -48,7 +48,7 @@ typedef struct shuffle {
     int64_t n, chunk, chunks, buckets;
     int bits;                                       /* log2 buckets */
     uint64_t seed, counter;
-    int64_t *place;                                 /* (chunks, buckets): how many, then where the next one goes */
+    int64_t *slot;                                  /* (chunks, buckets): how many, then where the next one goes */
     entry *scattered, *sorted;
     uint64_t *word;                                 /* (n): the words, in the memory of `sorted` */
     int64_t *y;
@@ -60,30 +60,30 @@ static void count_chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const shuffle *s = ctx;
     uint32_t words[2 * BLOCK];
-    int64_t *place = s->place + c * s->buckets;
+    int64_t *slot = s->slot + c * s->buckets;
     for (int64_t first = c * s->chunk, end = cr_imin(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK);
          first += BLOCK) {
         int64_t n = cr_imin(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
-        for (int64_t i = 0; i < n; i++) place[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
+        for (int64_t i = 0; i < n; i++) slot[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
     }
 }
 
 static void scatter_chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const shuffle *s = ctx;
-    int64_t *place = s->place + c * s->buckets;
+    int64_t *slot = s->slot + c * s->buckets;
     for (int64_t first = c * s->chunk, i = first, end = cr_imin(i + s->chunk, s->n);
          i < end && cr_goes_on(i - first, CHUNK); i++)
-        s->scattered[place[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
+        s->scattered[slot[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
 }
 
-/* Turns counts into places: by bucket, then by chunk. */
-static void place_buckets(shuffle *s) {
+/* Turns counts into slots: by bucket, then by chunk. */
+static void assign_slots(shuffle *s) {
     int64_t next = 0;
     for (int64_t b = 0; b < s->buckets && cr_goes_on(b, CHUNK); b++)
         for (int64_t c = 0; c < s->chunks; c++) {
-            int64_t *at = &s->place[c * s->buckets + b], here = *at;
+            int64_t *at = &s->slot[c * s->buckets + b], here = *at;
             *at = next;
             next += here;
         }
@@ -92,7 +92,7 @@ static void place_buckets(shuffle *s) {
 static void sort_chunk(void *ctx, int64_t b, int worker) {
     (void)worker;
     const shuffle *s = ctx;
-    const int64_t *ends = s->place + (s->chunks - 1) * s->buckets;        /* where each bucket ends, after scattering */
+    const int64_t *ends = s->slot + (s->chunks - 1) * s->buckets;         /* where each bucket ends, after scattering */
     int64_t first = b ? ends[b - 1] : 0, n = ends[b] - first;
     sort_bucket(s->sorted + first, s->scattered + first, n, s->bits);
     for (int64_t i = first; i < first + n; i++) s->y[i] = s->sorted[i].i;
@@ -102,24 +102,24 @@ cr_status cr_cpu_permutation(const cr_permutation_args *args) {
     shuffle s = {.n = args->y.numel, .seed = args->seed, .counter = args->counter, .y = cr_array_data(&args->y)};
     while (s.n >> s.bits > BUCKET) s.bits++;
     s.buckets = INT64_C(1) << s.bits;
-    s.chunk = (s.n / 32 / BLOCK + 1) * BLOCK;       /* at most 32 tables of places */
+    s.chunk = (s.n / 32 / BLOCK + 1) * BLOCK;       /* at most 32 tables of slots */
     s.chunks = cr_pieces(s.n, s.chunk);
-    const size_t places = sizeof *s.place * (size_t)(s.chunks * s.buckets), entries = sizeof *s.sorted * (size_t)s.n;
-    s.place = cr_cpu_take(places);
-    s.scattered = s.place ? cr_cpu_take(entries) : NULL;
+    const size_t slot_bytes = sizeof *s.slot * (size_t)(s.chunks * s.buckets), entries = sizeof *s.sorted * (size_t)s.n;
+    s.slot = cr_cpu_take(slot_bytes);
+    s.scattered = s.slot ? cr_cpu_take(entries) : NULL;
     s.sorted = s.scattered ? cr_cpu_take(entries) : NULL;
     s.word = (uint64_t *)(void *)s.sorted;
     cr_status status = s.sorted ? CR_OK : cr_error_status();
     if (status == CR_OK) {
-        memset(s.place, 0, places);
+        memset(s.slot, 0, slot_bytes);
         cr_pool_run(s.chunks, count_chunk, &s);
-        place_buckets(&s);
+        assign_slots(&s);
         cr_pool_run(s.chunks, scatter_chunk, &s);
         cr_pool_run(s.buckets, sort_chunk, &s);
     }
     cr_cpu_give(s.sorted, entries);
     cr_cpu_give(s.scattered, entries);
-    cr_cpu_give(s.place, places);
+    cr_cpu_give(s.slot, slot_bytes);
     return status;
 }
 

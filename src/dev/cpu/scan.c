@@ -99,7 +99,7 @@ static void run_lanes(const scan *s, lane *carry, lane *v, const lane *a, int64_
 static const char *element(const char *base, cr_dtype dt, int64_t at) { return base + at * (int64_t)cr_dtype_size(dt); }
 static cr_lane lane_of(const scan *s) { return s->floats ? CR_LANE_F64 : CR_LANE_I64; }
 
-/* One row of n elements, `step` apart from place `at` on. */
+/* One row of n elements, `step` apart from position `at` on. */
 static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *carry) {
     const char *x = element(s->x, s->from, at);
     char *y = (char *)(uintptr_t)element(s->y, s->to, at);
@@ -207,12 +207,12 @@ static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) 
     const int64_t piece = columns ? 1 : PIECE;                                                      \
     for (int64_t i = 0; i < n; i++) { best[i] = LOWEST; where[i] = 0; }                             \
     for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
-        const int64_t length = columns ? n : cr_imin(PIECE, rows - k), place = at + k * s->N;         \
-        cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
+        const int64_t length = columns ? n : cr_imin(PIECE, rows - k), position = at + k * s->N;      \
+        cr_block_load(lane, v, s->from, element(s->x, s->from, position), 1, length);               \
         reverse_##name(s, v, length);                                                               \
-        (columns ? column_##name : row_##name)(v, s->index + place, k, length, best, where);        \
+        (columns ? column_##name : row_##name)(v, s->index + position, k, length, best, where);     \
         reverse_##name(s, v, length);                                                               \
-        cr_block_store(lane, v, s->to, (char *)(uintptr_t)element(s->y, s->to, place), 1, length);  \
+        cr_block_store(lane, v, s->to, (char *)(uintptr_t)element(s->y, s->to, position), 1, length); \
     }                                                                                               \
 }
 EXTREMES(f32, CR_LANE_F32, float, int32_t, -INFINITY, NEGATED)

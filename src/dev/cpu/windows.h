@@ -7,10 +7,11 @@
 
 /* Pointers to void point to lanes: of f32 at index 0 of a pair, of f64 at index 1. */
 struct cr_windows {
-    /* v = x[i stride], at place + i stride: where at[i] < 0, v > best[i] or v is NaN, best[i] = v, and at[i] = its
+    /* v = x[i stride], at position + i stride: where at[i] < 0, v > best[i] or v is NaN, best[i] = v, and at[i] = its
      * place */
-    void (*most[2])(void *best, int32_t *at, const void *x, int64_t stride, int32_t place, int64_t n);
-    /* The same for v at from[i stride], where of equals, and not of NaNs, the one with the lower place is the first. */
+    void (*most[2])(void *best, int32_t *at, const void *x, int64_t stride, int32_t position, int64_t n);
+    /* The same for v at from[i stride], where of equals, and not of NaNs, the one with the lower position is the
+     * first. */
     void (*merge[2])(void *best, int32_t *at, const void *x, const int32_t *from, int64_t stride, int64_t n);
     /* best[i] = max(best[i], x[i stride]); NaN wins */
     void (*peak[2])(void *best, const void *x, int64_t stride, int64_t n);

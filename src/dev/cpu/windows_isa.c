@@ -14,7 +14,7 @@ enum { STRIP = 128 };
         const T v = x[i * (STRIDE)]; \
         const bool takes = (v > best[i]) | (v != v) | (at[i] < 0); \
         best[i] = takes ? v : best[i]; \
-        at[i] = takes ? place + (int32_t)(i * (STRIDE)) : at[i]; \
+        at[i] = takes ? position + (int32_t)(i * (STRIDE)) : at[i]; \
     }
 #define BY_STRIDE(loop, T) \
     if (stride == 1) loop(T, 1) \
@@ -22,7 +22,7 @@ enum { STRIP = 128 };
     else if (stride == 3) loop(T, 3) \
     else loop(T, stride)
 #define MOST(name, T) \
-static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t place, \
+static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t position, \
                         int64_t n) { \
     T *restrict best = bests; \
     const T *x = from; \

@@ -49,7 +49,7 @@ typedef struct winograd {
 } winograd;
 
 /* Where the tiles of a block lie in a buffer and in the result. */
-typedef struct places { int64_t *at, *to; int32_t *rows, *columns; int64_t tiles; } places;
+typedef struct tile_offsets { int64_t *at, *to; int32_t *rows, *columns; int64_t tiles; } tile_offsets;
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED; }
 static bool backwards(const winograd *w) { return w->x->a->kind == CR_CONV_INPUT; }
@@ -138,16 +138,16 @@ static void place_buffer(const winograd *w) {
                                                          cr_imin(w->rows, w->rows / w->TH + 2));
 }
 
-static int64_t places_bytes(const winograd *w) { return 2 * padded(w) * (int64_t)(sizeof(int64_t) + sizeof(int32_t)); }
+static int64_t offsets_bytes(const winograd *w) { return 2 * padded(w) * (int64_t)(sizeof(int64_t) + sizeof(int32_t)); }
 
 /* Fills a buffer with channels c .. c_end - 1 of a block, NULL: none, and p. */
-static void fill(const winograd *w, float *buffer, int64_t group, int64_t c, int64_t c_end, int64_t block, places *p,
-                 void *room) {
+static void fill(const winograd *w, float *buffer, int64_t group, int64_t c, int64_t c_end, int64_t block,
+                 tile_offsets *p, void *room) {
     const cr_conv_job *j = w->x;
     const int64_t *s = j->to.strides, depths = j->axis[0].out, first = block * w->rows, end = first + rows_of(w, block),
                   step = CR_TILE * (backwards(w) ? w->stride : 1), stride = j->axis[1].stride;
     int64_t line = 0;
-    *p = (places){.at = room};
+    *p = (tile_offsets){.at = room};
     p->to = p->at + padded(w);
     p->rows = (int32_t *)(p->to + padded(w));
     p->columns = p->rows + padded(w);
@@ -173,7 +173,8 @@ static void fill(const winograd *w, float *buffer, int64_t group, int64_t c, int
 }
 
 /* v (sets, positions, strips, K, width) of channels c .. c + n - 1, which are in the buffer */
-static void transform_source(const winograd *w, float *v, const float *buffer, const places *p, int64_t c, int64_t n) {
+static void transform_source(const winograd *w, float *v, const float *buffer, const tile_offsets *p, int64_t c,
+                             int64_t n) {
     const cr_conv_job *j = w->x;
     const int64_t stride = j->axis[2].stride, step = element_step(w);
     for (int64_t i = 0; i < w->windows; i++) {
@@ -252,7 +253,7 @@ static void multiply(const winograd *w, const float *u, const float *v, float *m
 }
 
 /* Rows c .. c + n - 1 of the results of a group from m (sets, positions, m_step), whose rows begin with c. */
-static void transform_results(const winograd *w, const float *m, int64_t m_step, int64_t row, const places *p,
+static void transform_results(const winograd *w, const float *m, int64_t m_step, int64_t row, const tile_offsets *p,
                               int64_t group, int64_t c, int64_t n) {
     const cr_conv_job *j = w->x;
     const cr_array *bias = cr_present(&j->a->bias);
@@ -280,11 +281,11 @@ static void source_step(void *ctx, int64_t chunk, int worker) {
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
     const int64_t block = chunk % blocks_now(w), c = chunk / blocks_now(w) * PIECE, n = cr_imin(PIECE, j->C - c),
-                  buffer = buffer_numbers(w, n) * j->size, all = buffer + places_bytes(w);
+                  buffer = buffer_numbers(w, n) * j->size, all = buffer + offsets_bytes(w);
     char *scratch = cr_cpu_try_take((size_t)all);
     if (!scratch) { atomic_store(&w->x->failed, true); return; }
     float *numbers = (float *)(void *)scratch + CR_CONV_SLACK;
-    places p;
+    tile_offsets p;
     fill(w, numbers, w->group, c, c + n, w->first + block, &p, scratch + buffer);
     transform_source(w, w->v + block * w->strips * w->K * width(w), numbers, &p, c, n);
     cr_cpu_give(scratch, (size_t)all);
@@ -310,10 +311,10 @@ static void result_step(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const winograd *w = ctx;
     const int64_t block = chunk % blocks_now(w), c = chunk / blocks_now(w) * PIECE,
-                  all = places_bytes(w);
+                  all = offsets_bytes(w);
     void *room = cr_cpu_try_take((size_t)all);
     if (!room) { atomic_store(&w->x->failed, true); return; }
-    places p;
+    tile_offsets p;
     fill(w, NULL, w->group, 0, 0, w->first + block, &p, room);
     transform_results(w, w->m + c * m_row(w) + block * padded(w), m_step(w), m_row(w), &p, w->group, c,
                       cr_imin(PIECE, w->x->M - c));

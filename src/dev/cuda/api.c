@@ -26,20 +26,20 @@ static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NU
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 static const char *const nccl_names[] = {"libnccl.so.2", NULL};
 #endif
-static const char *const no_places[] = {NULL};
-static const char *const places[] = {"self/../nvidia/cu13/lib",
-                                     "self/../nvidia/cuda_nvrtc/lib",
-                                     "self/../nvidia/cublas/lib",
-                                     "self/../nvidia/nccl/lib",
-                                     "self/../lib/python/nvidia/cu13/lib",
-                                     "self/../lib/python/nvidia/cuda_nvrtc/lib",
-                                     "self/../lib/python/nvidia/cublas/lib",
-                                     "self/../lib/python/nvidia/nccl/lib",
-                                     "env/lib/python/nvidia/cu13/lib",
-                                     "env/lib/python/nvidia/cuda_nvrtc/lib",
-                                     "env/lib/python/nvidia/cublas/lib",
-                                     "env/lib/python/nvidia/nccl/lib",
-                                     NULL};
+static const char *const no_folders[] = {NULL};
+static const char *const folders[] = {"self/../nvidia/cu13/lib",
+                                      "self/../nvidia/cuda_nvrtc/lib",
+                                      "self/../nvidia/cublas/lib",
+                                      "self/../nvidia/nccl/lib",
+                                      "self/../lib/python/nvidia/cu13/lib",
+                                      "self/../lib/python/nvidia/cuda_nvrtc/lib",
+                                      "self/../lib/python/nvidia/cublas/lib",
+                                      "self/../lib/python/nvidia/nccl/lib",
+                                      "env/lib/python/nvidia/cu13/lib",
+                                      "env/lib/python/nvidia/cuda_nvrtc/lib",
+                                      "env/lib/python/nvidia/cublas/lib",
+                                      "env/lib/python/nvidia/nccl/lib",
+                                      NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
 
 cuda_api cr_cu;
@@ -95,7 +95,7 @@ static bool open_driver(void) {
 #undef ENTRY
     char missing[80];
     snprintf(missing, sizeof missing, "no NVIDIA driver: %s not found", *driver_names);
-    void *library = open_library(&driver, "CUDA", driver_names, no_places, NULL, missing);
+    void *library = open_library(&driver, "CUDA", driver_names, no_folders, NULL, missing);
     if (!library || !load_table(&driver, library, &cr_cu, w, sizeof w / sizeof *w)) return false;
     int error = cr_cu.DriverGetVersion(&cr_cu.version);
     if (!error && cr_cu.version < OLDEST_DRIVER)
@@ -133,7 +133,7 @@ static bool open_compiler(void) {
     char missing[120];
     snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)",
              cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
-    void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
+    void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), folders, installed, missing);
     if (!library || !load_table(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
     if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC reports no version");
     open_builtins(cr_os_symbol(library, w->symbol));
@@ -149,7 +149,7 @@ static bool open_products(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
     static const entry w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed,
+    void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), folders, installed,
                                  "cuBLASLt is not found");
     return library && load_table(&products, library, &cr_cublaslt, w, sizeof w / sizeof *w);
 }
@@ -167,7 +167,7 @@ static bool open_messages(void) {
     char missing[120];
     snprintf(missing, sizeof missing, "NCCL is not found (pip install nvidia-nccl-cu%d)",
              cr_cu.version < DRIVER_OF_13 ? 12 : 13);
-    void *library = open_library(&messages, "NCCL", nccl_names, places, NULL, missing);
+    void *library = open_library(&messages, "NCCL", nccl_names, folders, NULL, missing);
     if (!library || !load_table(&messages, library, &cr_nccl, w, sizeof w / sizeof *w)) return false;
     if (cr_nccl.GetVersion(&cr_nccl.version)) return REFUSE(messages, "NCCL reports no version");
     return cr_nccl.version >= OLDEST_NCCL ||

@@ -18,7 +18,7 @@ D bool beats(T first, T second) {
 
 KERNEL(256) arg_reduce(const arg_reduce_arguments p) {
     __shared__ T best[256];
-    __shared__ i64 place[256];                      /* -1: none yet */
+    __shared__ i64 position[256];                   /* -1: none yet */
     const share s = share_of(p.width, p.along);
     const int t = (int)threadIdx.x;
     const i64 result = (i64)blockIdx.x * s.columns + s.column;
@@ -33,14 +33,15 @@ KERNEL(256) arg_reduce(const arg_reduce_arguments p) {
         const T v = from[r * p.stride_r];
         if (at < 0 || beats(v, top)) top = v, at = r;
     }
-    best[t] = top, place[t] = at;
+    best[t] = top, position[t] = at;
     for (int half = s.width / 2; half > 0; half /= 2) {
         __syncthreads();
         const int other = t + half * s.step;
-        if (s.lane < half && place[other] >= 0 &&
-            (place[t] < 0 || beats(best[other], best[t]) || (place[other] < place[t] && !beats(best[t], best[other]))))
-            best[t] = best[other], place[t] = place[other];
+        if (s.lane < half && position[other] >= 0 &&
+            (position[t] < 0 || beats(best[other], best[t])
+             || (position[other] < position[t] && !beats(best[t], best[other]))))
+            best[t] = best[other], position[t] = position[other];
     }
-    if (mine && s.lane == 0) p.y[result] = place[t];
+    if (mine && s.lane == 0) p.y[result] = position[t];
 }
 #endif

@@ -238,7 +238,7 @@ static cr_status run_split(cuda *g, job *j) {
     return status;
 }
 
-static cr_status run(cuda *g, const job *j, pass p) {
+static cr_status launch_pass(cuda *g, const job *j, pass p) {
     static const char *const names[] = {"attention", "attention_dq", "attention_dkv", "attention_delta"};
     const int64_t rows = p == KEYS ? j->S : j->T;
     if (p == FORWARD && suits_hopper(g, j)) return run_hopper(g, j, p, rows, &(hopper_arguments){0});
@@ -255,7 +255,7 @@ cr_status cr_cuda_attention(const cr_attention_args *args) {
     cuda *g = cr_cuda_enter(op, args->q.dev);
     if (!g) return cr_error_status();
     j.lse = cuda_address_of(&args->lse);
-    return cr_cuda_leave(g, j.T <= FEW && j.S > PART ? run_split(g, &j) : run(g, &j, FORWARD));
+    return cr_cuda_leave(g, j.T <= FEW && j.S > PART ? run_split(g, &j) : launch_pass(g, &j, FORWARD));
 }
 
 /* No query or no key: the gradients that have elements are 0. */
@@ -278,11 +278,11 @@ static cr_status run_bwd(cuda *g, job *j, const cr_array *lse) {
     first.delta = j->delta = delta->at, j->lse = delta->at + bytes;
     /* log2(e): tensor-core kernels compute exp as a power of 2 */
     first.scale = suits_tensor_cores(g, j) ? 1.4426950408889634 : 1;
-    cr_status status = run(g, &first, DELTA);
+    cr_status status = launch_pass(g, &first, DELTA);
     if (status == CR_OK && suits_hopper(g, j)) status = run_hopper_bwd(g, j);
     else {
-        if (status == CR_OK) status = run(g, j, QUERIES);
-        if (status == CR_OK) status = run(g, j, KEYS);
+        if (status == CR_OK) status = launch_pass(g, j, QUERIES);
+        if (status == CR_OK) status = launch_pass(g, j, KEYS);
     }
     cr_cuda_block_give(g, delta);
     return status;

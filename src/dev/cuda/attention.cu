@@ -96,7 +96,7 @@ D void weigh(A (&acc)[C][R][R], workspace &w, const rows &x, i64 row, i64 column
 }
 
 /* y[first ..] = acc factor, factor of each row */
-D void store(const rows &y, const place &p, i64 columns, const A (&acc)[C][R][R], const A (&factor)[R]) {
+D void store(const rows &y, const slice &p, i64 columns, const A (&acc)[C][R][R], const A (&factor)[R]) {
     for (int i = 0; i < R; i++) {
         const i64 row = p.first + thread_y() + 16 * i;
         for (int c = 0; c < C; c++)
@@ -119,7 +119,7 @@ struct larger_of { static __device__ A join(A a, A b) { return a > b ? a : b; } 
 #if PASS == 0
 KERNEL(256) attention(const arguments a) {
     __shared__ workspace w;
-    const place p = place_of(a, N, true), shared = keys_of(a, p);
+    const slice p = slice_of(a, N, true), shared = keys_of(a, p);
     const rows q = p.of(a.q, a.queries), k = shared.of(a.k, a.keys), v = shared.of(a.v, a.keys);
     const i64 begin = unseen(a, p.first), end = visible_to_any(a, p.first, N);
     A o[C][R][R] = {}, s[R][R], top[R], sum[R], factor[R];
@@ -172,7 +172,7 @@ KERNEL(256) attention(const arguments a) {
  * block: ptxas would spill for a second block. */
 KERNEL(256, 1) attention_dq(const arguments a) {
     __shared__ workspace w;
-    const place p = place_of(a, N, true), shared = keys_of(a, p);
+    const slice p = slice_of(a, N, true), shared = keys_of(a, p);
     const rows q = p.of(a.q, a.queries), k = shared.of(a.k, a.keys), v = shared.of(a.v, a.keys),
                g = p.of(a.g, a.queries);
     const i64 begin = unseen(a, p.first), end = visible_to_any(a, p.first, N);
@@ -203,13 +203,13 @@ KERNEL(256, 1) attention_dq(const arguments a) {
 /* With the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
 KERNEL(256) attention_dkv(const arguments a) {
     __shared__ workspace w;
-    const place p = place_of(a, N, false);
+    const slice p = slice_of(a, N, false);
     const rows k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
     const i64 begin = first_query(a, p.first), end = end_of_queries(a, p.first + N - 1);
     A dk[C][R][R] = {}, dv[C][R][R] = {}, s[R][R], dp[R][R], scale[R], one[R];
     for (int i = 0; i < R; i++) scale[i] = (A)a.scale, one[i] = 1;
     for (int head = 0; head < a.shared; head++) {
-        const place h = sharer(a, p, head);
+        const slice h = sharer(a, p, head);
         const rows q = h.of(a.q, a.queries), g = h.of(a.g, a.queries);
         for (i64 query = begin; query < end; query += N) {
             dots(s, w, k, p.first, q, query, a.head_size);
@@ -246,7 +246,7 @@ KERNEL(256) attention_dkv(const arguments a) {
  * query attends to no key.  A warp for each query.  Limited by bytes read. */
 KERNEL(256) attention_delta(const arguments a) {
     const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
-    const place p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
+    const slice p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
     /* parts: here the number of all rows */
     const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;
     const rows g = p.of(a.g, a.queries), o = p.of(a.o, a.queries);
@@ -265,10 +265,10 @@ KERNEL(256) attention_delta(const arguments a) {
 /* Few queries, as in generation: a block for each query and KEYS of its keys writes to delta, (B, H,
  * queries, tiles, D + 2), the weighted sum of v, the largest score and the sum of the weights; a block
  * for each query joins these.  Limited by bytes: k and v are read once for each query. */
-struct query { place p; i64 t; };
+struct query { slice p; i64 t; };
 D query query_of(const arguments &a, i64 row) {
     const i64 head = row / a.queries;
-    return query{place{(int)(head / a.H), (int)(head % a.H), 0, 0}, row % a.queries};
+    return query{slice{(int)(head / a.H), (int)(head % a.H), 0, 0}, row % a.queries};
 }
 /* Threads that share a column of D, a power of two. */
 D share share_of_columns(const arguments &a) {
@@ -282,7 +282,7 @@ KERNEL(256) attention_part(const arguments a) {
     __shared__ A weights[KEYS], shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x / a.tiles);
-    const place shared_keys = keys_of(a, q.p);
+    const slice shared_keys = keys_of(a, q.p);
     const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = visible(a, q.t) - first, hidden = unseen(a, q.t) - first;
     const rows k = shared_keys.of(a.k, a.keys), v = shared_keys.of(a.v, a.keys);
     const T *mine = q.p.of(a.q, a.queries).at + q.t * a.q.row;
@@ -498,7 +498,7 @@ D void weigh(f32 (&acc)[MT][DT][4], const weights &w, int y) {
 }
 
 /* y[first ..] = acc factor, factor of each row: pairs of columns */
-D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f32 (&factor)[MT][2]) {
+D void store(const rows &y, const slice &p, const f32 (&acc)[MT][DT][4], const f32 (&factor)[MT][2]) {
     EACH_ROW {
         const i64 row = p.first + row_of(m, 2 * i);
         if (row >= y.count) continue;
@@ -510,7 +510,7 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
 }
 
 /* The scores of an edge tile from row and column on: -Inf where a query does not attend to a key. */
-D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, int column, const scaling &scale) {
+D void edge(f32 (&s)[MT][NT][4], const arguments &a, const slice &p, int row, int column, const scaling &scale) {
     row = opaque(row), column = opaque(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
@@ -523,7 +523,7 @@ D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, in
 /* A tile of k is copied while the tile of v before it is used, and a tile of v while its k is used. */
 KERNEL(THREADS, 2) attention(const arguments a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
-    const place p = place_of(a, ROWS, true), shared = keys_of(a, p);
+    const slice p = slice_of(a, ROWS, true), shared = keys_of(a, p);
     /* every row attends to the keys some .. whole */
     const int first = (int)p.first, begin = unseen(a, first), end = visible_to_any(a, first, ROWS),
               some = unseen(a, first + ROWS - 1), whole = visible(a, first);
@@ -589,7 +589,7 @@ KERNEL(THREADS, 2) attention(const arguments a) {
  * and v are copied alternately, as for o. */
 KERNEL(THREADS, 2) attention_dq(const arguments a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
-    const place p = place_of(a, ROWS, true), shared = keys_of(a, p);
+    const slice p = slice_of(a, ROWS, true), shared = keys_of(a, p);
     const int first = (int)p.first, begin = unseen(a, first), end = visible_to_any(a, first, ROWS),
               some = unseen(a, first + ROWS - 1), whole = visible(a, first);
     const scaling scale(a);
@@ -631,7 +631,7 @@ KERNEL(THREADS, 2) attention_dq(const arguments a) {
  * rows, not half as many, and reads shared memory half as often for a product. */
 KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
-    const place p = place_of(a, ROWS, false);
+    const slice p = slice_of(a, ROWS, false);
     /* the queries whole .. some attend to every row */
     const int first = (int)p.first, begin = first_query(a, first), end = end_of_queries(a, first + ROWS - 1),
               whole = first_query(a, first + ROWS - 1), some = end_of_queries(a, first);
@@ -648,7 +648,7 @@ KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     v.fetch<ROWS>(c, tile_at(1, 0));
     int now = 1;
     for (int head = 0; head < (int)a.shared; head++) {
-        const place h = sharer(a, p, head);
+        const slice h = sharer(a, p, head);
         stream q(h.of(a.q, a.queries), begin), g(h.of(a.g, a.queries), begin);
         const f32 *source = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (h.b * a.H + h.h) * a.queries + column;
         for (int query = begin - COLUMNS; query < end; query += COLUMNS) {

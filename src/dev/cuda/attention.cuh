@@ -17,23 +17,23 @@ typedef struct attention_arguments {
 typedef attention_arguments arguments;
 typedef attention_heads heads;
 struct rows { T *at; i64 stride, count; };          /* of one head */
-struct place {                                      /* the part of the result that a block computes */
+struct slice {                                      /* the part of the result that a block computes */
     int b, h, part;                                 /* head; part of the columns of D */
     i64 first;                                      /* row */
     D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
 };
 /* Where the keys of a head are; the i-th head of those that share keys (PASS 2). */
-D place keys_of(const arguments &a, const place &p) {
-    return place{p.b, (int)(p.h / (int)a.shared), p.part, p.first};
+D slice keys_of(const arguments &a, const slice &p) {
+    return slice{p.b, (int)(p.h / (int)a.shared), p.part, p.first};
 }
-D place sharer(const arguments &a, const place &p, int i) {
-    return place{p.b, p.h * (int)a.shared + i, p.part, p.first};
+D slice sharer(const arguments &a, const slice &p, int i) {
+    return slice{p.b, p.h * (int)a.shared + i, p.part, p.first};
 }
 /* The longest rows go first: late queries attend to the most keys, early keys are attended to by the most queries. */
-D place place_of(const arguments &a, int rows_of_block, bool late_first, u32 i = blockIdx.x) {
+D slice slice_of(const arguments &a, int rows_of_block, bool late_first, u32 i = blockIdx.x) {
     const u32 parts = (u32)a.parts, tiles = (u32)a.tiles, tile = i / parts % tiles,
               H = (u32)(PASS == 2 ? a.H / a.shared : a.H), head = i / parts / tiles;
-    return place{(int)(head / H), (int)(head % H), (int)(i % parts),
+    return slice{(int)(head / H), (int)(head % H), (int)(i % parts),
                  (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
@@ -63,17 +63,17 @@ template <class I> D I visible_to_any(const arguments &a, I t, int n) {
 }
 
 /* The mask of query t and key s */
-D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) {
+D const A *mask_at(const arguments &a, const slice &p, i64 t, i64 s) {
     return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key;
 }
 /* unit (scale x + mask), x = q . k */
 D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
 
 /* lse of query t as PASS 3 wrote it, for exp(score - lse); +Inf after the last query. */
-D A lse_of(const arguments &a, const place &p, i64 t) {
+D A lse_of(const arguments &a, const slice &p, i64 t) {
     return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>();
 }
-D A delta_of(const arguments &a, const place &p, i64 t) {
+D A delta_of(const arguments &a, const slice &p, i64 t) {
     return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0;
 }
 

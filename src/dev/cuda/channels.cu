@@ -142,8 +142,8 @@ KERNEL(256) channel_norm(const channel_norm_arguments p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < packs; i += (i64)gridDim.x * 256) {
         const i64 first = i * V;
         const int n = p.numel - first < V ? (int)(p.numel - first) : V;
-        const u64 places = (u64)(p.x + first) | (u64)(p.y + first) | (u64)(p.g ? p.g + first : p.g);
-        const bool whole = n == V && places % 16 == 0;
+        const u64 addresses = (u64)(p.x + first) | (u64)(p.y + first) | (u64)(p.g ? p.g + first : p.g);
+        const bool whole = n == V && addresses % 16 == 0;
         pack<T, V> x = {}, g = {};
         if (whole) {
             x = *(const pack<T, V> *)(p.x + first);

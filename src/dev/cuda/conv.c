@@ -172,7 +172,7 @@ static void divide(job *j) {
     cut(j, q->tiles * q->phases * q->groups, j->K, LEAST);
 }
 
-static cr_status run(cuda *g, job *j) {
+static cr_status launch_conv(cuda *g, job *j) {
     conv_arguments *q = &j->q;
     const cr_dtype dt = j->result->dtype, acc = dt == CR_F64 ? CR_F64 : CR_F32;
     const cuda_address bias = q->bias;
@@ -210,5 +210,5 @@ cr_status cr_cuda_conv(const cr_conv_args *args) {
             j.K *= cuda_pieces(taps.size[d], j.q.cycle[d]);
         }
     }
-    return cr_cuda_leave(g, run(g, &j));
+    return cr_cuda_leave(g, launch_conv(g, &j));
 }

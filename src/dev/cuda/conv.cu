@@ -54,10 +54,10 @@ D A factor(T x) {
 #endif
 }
 
-struct place { i64 b, out; int at[3]; };            /* of one n or k: offsets in b, and in a or y; coordinates */
+struct point { i64 b, out; int at[3]; };            /* of one n or k: offsets in b, and in a or y; coordinates */
 constexpr int OUTSIDE = -(1 << 30);                 /* the sum with any coordinate is outside of the image */
-D place place_of(const conv_walk &w, const arguments &p, i64 i, i64 end) {
-    place y = {0, 0, {OUTSIDE, 0, 0}};
+D point point_of(const conv_walk &w, const arguments &p, i64 i, i64 end) {
+    point y = {0, 0, {OUTSIDE, 0, 0}};
     if (i >= end) return y;
     u32 rest = (u32)i;
 #pragma unroll
@@ -72,7 +72,7 @@ D place place_of(const conv_walk &w, const arguments &p, i64 i, i64 end) {
     y.out += rest * w.out_outer;
     return y;
 }
-D bool meet(const place &n, const place &k, const arguments &p) {
+D bool meet(const point &n, const point &k, const arguments &p) {
     return (u32)(n.at[0] + k.at[0]) < (u32)p.size[0] && (u32)(n.at[1] + k.at[1]) < (u32)p.size[1] &&
            (u32)(n.at[2] + k.at[2]) < (u32)p.size[2];
 }
@@ -108,16 +108,16 @@ D int b_n(int i) { return KIND == 2 ? line_row(i) : (int)threadIdx.x % BN; }
 
 struct work { const T *a, *b; TO *y; i64 m0, n0, end; };               /* of a block; end: of k */
 struct stage { T a[NA], b[NB]; };                   /* on their way into shared memory */
-D void fetch(stage &s, const arguments &p, const work &w, const place *ns, const place *ks, i64 k0) {
+D void fetch(stage &s, const arguments &p, const work &w, const point *ns, const point *ks, i64 k0) {
 #pragma unroll
     for (int i = 0; i < NA; i++) {
         const i64 m = w.m0 + line_row(i);
         s.a[i] = m < p.M && k0 + line_k(i) < w.end ? w.a[m * p.a_m + ks[line_k(i)].out] : T();
     }
-    const place column = ns[b_n(0)];
+    const point column = ns[b_n(0)];
 #pragma unroll
     for (int i = 0; i < NB; i++) {
-        const place k = ks[b_k(i)], n = KIND == 2 ? ns[b_n(i)] : column;
+        const point k = ks[b_k(i)], n = KIND == 2 ? ns[b_n(i)] : column;
         s.b[i] = meet(n, k, p) ? w.b[n.b + k.b] : T();
     }
 }
@@ -231,7 +231,7 @@ D void find_phase(phase &f, const arguments &p, u32 number) {
 
 KERNEL(256, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
     __shared__ tile tiles[2];
-    __shared__ place ns[BN], ks[2][DEPTH];
+    __shared__ point ns[BN], ks[2][DEPTH];
     u32 rest = blockIdx.x / (u32)p.tiles;
     const u32 number = blockIdx.x % (u32)p.tiles, down = (u32)p.down;
 #if KIND == 1
@@ -252,8 +252,8 @@ KERNEL(256, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
                     (i64)(number / down) * BN, last < K ? last : K};
     if (w.n0 >= N) return;                          /* other phases have more positions */
     const int t = (int)threadIdx.x;
-    for (int i = t; i < BN; i += 256) ns[i] = place_of(walk_n, p, w.n0 + i, N);
-    if (t < DEPTH) ks[0][t] = place_of(walk_k, p, begin + t, w.end);
+    for (int i = t; i < BN; i += 256) ns[i] = point_of(walk_n, p, w.n0 + i, N);
+    if (t < DEPTH) ks[0][t] = point_of(walk_k, p, begin + t, w.end);
     __syncthreads();
     stage s;
     results sums;
@@ -262,7 +262,7 @@ KERNEL(256, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
 #pragma unroll 1
     for (i64 k = begin; k < w.end; k += DEPTH, now = !now) {
         put(tiles[now], s);
-        if (t < DEPTH) ks[!now][t] = place_of(walk_k, p, k + DEPTH + t, w.end);
+        if (t < DEPTH) ks[!now][t] = point_of(walk_k, p, k + DEPTH + t, w.end);
         __syncthreads();                            /* the tile before this one was read by all */
         fetch(s, p, w, ns, ks[!now], k + DEPTH);
         sums.add(tiles[now]);
@@ -282,14 +282,14 @@ KERNEL(256) conv_sums(const arguments p) {
     __shared__ A shared[256];
     const i64 N = count_of(p.n), result = blockIdx.x % (u32)(p.groups * p.M * N),
               part = blockIdx.x / (u32)(p.groups * p.M * N), group = result / N / p.M, m = result / N % p.M;
-    const place tap = place_of(p.n, p, result % N, N);
+    const point tap = point_of(p.n, p, result % N, N);
     const T *a = p.a + group * p.a_group + m * p.a_m, *b = p.b + group * p.b_group + tap.b;
     const i64 count = count_of(p.k), columns = p.k.size[2], rows = count / columns, begin = part * p.part,
               end = begin + p.part < rows ? begin + p.part : rows, step = p.k.step[2];
     const share s = share_of(p.width, 1);
     A sum = 0;
     for (i64 row = begin + s.column; row < end; row += s.columns) {
-        const place first = place_of(p.k, p, row * columns, count);
+        const point first = point_of(p.k, p, row * columns, count);
         if ((u32)(first.at[0] + tap.at[0]) >= (u32)p.size[0]) continue;
         if ((u32)(first.at[1] + tap.at[1]) >= (u32)p.size[1]) continue;
         for (int j = s.lane; j < columns; j += s.width)
@@ -312,7 +312,7 @@ KERNEL(256) conv_direct(const arguments p) {
     const i64 N = count_of(p.n), i = (i64)blockIdx.x * 256 + threadIdx.x, each = N / p.n.outer;
     if (i >= p.groups * p.M * N) return;
     const i64 n = i % N, m = i / N % p.M, group = i / N / p.M;
-    const place to = place_of(p.n, p, n, N);
+    const point to = point_of(p.n, p, n, N);
     const T *a = p.a + group * p.a_group + m * p.a_m, *b = p.b + group * p.b_group + n / each * p.n.b_outer;
     A sum = 0;
     for (int c = 0; c < p.k.outer; c++, a += p.k.out_outer, b += p.k.b_outer)

@@ -103,7 +103,7 @@ static void add_instruction(cr_out *t, cr_dtype compute, int result, const cr_in
 /* ---- a walk as a kernel */
 /* BYTES of the widest operand in a thread; most inputs of a kernel that pass through shared memory */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };
-typedef enum place {                                /* an operand along the innermost axis */
+typedef enum access {                               /* an operand along the innermost axis */
     DENSE,
     COLUMN,                                         /* one element: stride 0 */
     APART,                                          /* any other stride */
@@ -111,13 +111,13 @@ typedef enum place {                                /* an operand along the inne
                                                      * memory */
     SAME,                                           /* one element for all axes */
     NUMBER                                          /* a number on the host */
-} place;
+} access;
 typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and
                                                      * the order of its axes */
     const cr_walk *w;
     int operands;                                   /* results first */
     bool wide, divides;                             /* wide: needs 64-bit indices; divides: integers */
-    place of[OPERANDS];
+    access of[OPERANDS];
     int ndim, axis[CR_MAX_DIMS];                    /* at least 1; the first result is dense along the last, where it
                                                      * is dense at all */
     int elements, packs;                            /* of a pack; packs that a thread reads at once */
@@ -155,7 +155,7 @@ static int dense_axis(const plan *l, int k) {
     return d;
 }
 
-static place place_of(const plan *l, int k) {
+static access access_of(const plan *l, int k) {
     const int last = l->ndim - 1;
     bool moves = false;
     if (operand(l->w, k)->data) return NUMBER;
@@ -210,7 +210,7 @@ static plan plan_of(const cr_walk *w) {
     for (int d = 0; d < l.ndim; d++) l.axis[d] = d;
     if (dense_axis(&l, 0) >= 0) move_axis(&l, dense_axis(&l, 0), l.ndim - 1);
     for (int k = 0; k < l.operands; k++) {
-        l.of[k] = place_of(&l, k);
+        l.of[k] = access_of(&l, k);
         if (l.of[k] >= SAME) continue;
         l.wide |= !fits(&l, k);
         if (size_of(&l, k) > widest) widest = size_of(&l, k);
@@ -315,7 +315,7 @@ static void add_variables(cr_out *t, const plan *l, int elements, int packs) {
 }
 
 /* The coordinates of pack u, and whether it lies inside. */
-static void add_place(cr_out *t, const plan *l, int elements) {
+static void add_pack_coordinates(cr_out *t, const plan *l, int elements) {
     const int last = l->ndim - 1;
     if (l->across) {
         cr_out_format(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across,
@@ -345,7 +345,7 @@ static void add_read(cr_out *t, const plan *l, int k, int elements) {
 
 static void add_reads(cr_out *t, const plan *l, int elements, int packs) {
     cr_out_format(t, "for (int u = 0; u < %d; u++) {\n", packs);
-    add_place(t, l, elements);
+    add_pack_coordinates(t, l, elements);
     for (int k = 0; k < l->w->n_out; k++) {
         cr_out_format(t, "r%d[u] = ", k);
         add_offset(t, l, k, elements);
@@ -363,7 +363,7 @@ static void add_results(cr_out *t, const plan *l, int elements, int packs) {
     for (int k = 0; k < w->n_out; k++) cr_out_format(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
     cr_out_format(t, "for (int k = 0; k < %d; k++) one(p", elements);
     for (int i = 0; i < w->n_in; i++) {
-        const place of = l->of[w->n_out + i];
+        const access of = l->of[w->n_out + i];
         if (of >= SAME) cr_out_format(t, ", s%d", i);
         else cr_out_format(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
     }
@@ -543,7 +543,7 @@ static const cuda_kernel *kernel_of(cuda *g, const plan *l, const cuda_key *key,
 }
 
 /* Launches the first walk together with the walks after it that share its kernel.  Returns how many; 0: an error. */
-static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
+static int64_t launch_walks(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
@@ -571,7 +571,7 @@ cr_status cr_cuda_elementwise(const cr_elementwise_args *args) {
     cuda *g = cr_cuda_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
     int64_t done = 1;
-    for (int64_t i = 0; i < count && done; i += done) done = walks[i].numel ? run(g, &walks[i], count - i) : 1;
+    for (int64_t i = 0; i < count && done; i += done) done = walks[i].numel ? launch_walks(g, &walks[i], count - i) : 1;
     return cr_cuda_leave(g, done ? CR_OK : cr_error_status());
 }
 

@@ -36,7 +36,7 @@ D int thread() { return (int)(threadIdx.x % 128); }
 D int row_of(int e) { return thread() / 32 * 16 + lane() / 4 + e / 2 % 2 * 8; }
 D int column_of(int e) { return e / 4 * 8 + lane() % 4 * 2 + e % 2; }
 
-/* A place in a ring of slots, and the parity of its barriers. */
+/* A slot in a ring of slots, and the parity of its barriers. */
 struct ring {
     u32 passed = 0;
     D int slot() const { return (int)(passed % SLOTS); }
@@ -45,7 +45,7 @@ struct ring {
 };
 
 /* One thread copies ROWS rows of a head into a tile. */
-template <int ROWS> D void load_tile(u32 to, const tensor_map &from, i64 row, const place &p, u32 barrier) {
+template <int ROWS> D void load_tile(u32 to, const tensor_map &from, i64 row, const slice &p, u32 barrier) {
     barrier_expect(barrier, PANELS * ROWS * LINE);
 #pragma unroll
     for (int i = 0; i < PANELS; i++)
@@ -114,9 +114,9 @@ struct parts {
 };
 
 /* One thread copies q, then k and v tile by tile. */
-D void produce(const hopper &x, const parts &m, const place &p, int begin, int end) {
+D void produce(const hopper &x, const parts &m, const slice &p, int begin, int end) {
     if (begin >= end) return;
-    const place shared = keys_of(x.of, p);
+    const slice shared = keys_of(x.of, p);
     load_tile<QUERIES>(m.q(), x.q, p.first, p, m.arrived());
     barrier_arrive(m.arrived());
     ring r;
@@ -153,7 +153,7 @@ D void weights_of(f32 (&s)[KEYS / 2], f32 (&top)[2], f32 (&sum)[2], f32 (&factor
 
 /* The products q k^T of a tile and weights times v of the tile before it are issued together; then it is
  * the other warpgroup's turn. */
-D void consume(const hopper &x, const parts &m, const place &p, int begin, int end) {
+D void consume(const hopper &x, const parts &m, const slice &p, int begin, int end) {
     const arguments &a = x.of;
     const scaling scale(a);
     const int first = (int)p.first + 64 * group(), some = unseen(a, first + 63), whole = visible(a, first);
@@ -223,7 +223,7 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
 
 KERNEL(THREADS, 1) attention_hopper(const __grid_constant__ hopper x) {
     const parts m = {shared_address(memory)};
-    const place p = place_of(x.of, QUERIES, true);
+    const slice p = slice_of(x.of, QUERIES, true);
     const int first = (int)p.first, begin = unseen(x.of, first), end = visible_to_any(x.of, first, QUERIES);
     if (threadIdx.x == 0) {
         barrier_init(m.arrived(), 1);
@@ -289,7 +289,7 @@ template <int (*BLOCK)(const arguments &, int)> D int tile_from(const arguments 
 }
 
 /* One warp copies: one thread k and v, then q and g of each tile, all of its threads lse and delta. */
-D void produce(const hopper &x, const parts &m, const place &p, int begin, int end) {
+D void produce(const hopper &x, const parts &m, const slice &p, int begin, int end) {
     const arguments &a = x.of;
     if (threadIdx.x == 0) {
         for (int v = 0; v < 2; v++) load_tile<KEYS>(m.keys(v), v ? x.v : x.k, p.first, p, m.arrived());
@@ -297,7 +297,7 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
     }
     ring r;
     for (int head = 0; head < (int)a.shared; head++) {
-        const place h = sharer(a, p, head);
+        const slice h = sharer(a, p, head);
         for (int tile = begin; tile < end; tile++, r.advance()) {
             const int query = tile * QUERIES;
             barrier_wait(m.free(r.slot()), r.parity() ^ 1);            /* in the first round all slots are free */
@@ -314,7 +314,7 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
 }
 
 /* dq += ds^T k, in turn; a warpgroup has 64 queries and 64 columns of D. */
-D void add(const hopper &x, const place &h, int block, int tile, f32 (&dq)[32]) {
+D void add(const hopper &x, const slice &h, int block, int tile, f32 (&dq)[32]) {
     const arguments &a = x.of;
     const int first = first_of(a, tile), last = last_of(a, tile);
     const i64 part = (((i64)h.b * a.H + h.h) * tiles_of(a) + tile) * 2 + group();
@@ -341,7 +341,7 @@ D void add(const hopper &x, const place &h, int block, int tile, f32 (&dq)[32]) 
     }
 }
 
-D void consume(const hopper &x, const parts &m, const place &p, int begin, int end) {
+D void consume(const hopper &x, const parts &m, const slice &p, int begin, int end) {
     const arguments &a = x.of;
     const scaling scale(a);
     /* the queries whole .. some attend to each of this warpgroup's keys */
@@ -352,7 +352,7 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
     ring r;
     barrier_wait(m.arrived(), 0);
     for (int head = 0; head < (int)a.shared; head++) {
-        const place h = sharer(a, p, head);
+        const slice h = sharer(a, p, head);
         for (int tile = begin; tile < end; tile++, r.advance()) {
             const u32 ds = m.ds(r.slot());
             barrier_wait(m.full(r.slot()), r.parity());
@@ -421,7 +421,7 @@ KERNEL(THREADS, 1) attention_hopper_bwd(const __grid_constant__ hopper x) {
         barriers_ready();
     }
     __syncthreads();
-    const place p = place_of(x.of, KEYS, false, *parts::block());
+    const slice p = slice_of(x.of, KEYS, false, *parts::block());
     const int block = (int)p.first / KEYS, begin = tile_from<last_of>(x.of, block),
               end = tile_from<first_of>(x.of, block + 1);
     if (threadIdx.x < 128) {

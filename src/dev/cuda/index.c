@@ -85,12 +85,12 @@ typedef struct sorting {
 static sorting sorting_of(const job *j, cr_dtype element) {
     enum { LEAST = 32, MOST = 1024 };               /* keys of a chunk; chunks, all of which may belong to one run */
     const bool shared = is_shared(j);
-    const int64_t M = j->size[0], K = j->size[1], N = j->size[2], places = shared ? j->bound : M * j->bound * N;
+    const int64_t M = j->size[0], K = j->size[1], N = j->size[2], positions = shared ? j->bound : M * j->bound * N;
     sorting s = {.j = *j, .element = element, .count = shared ? K : M * K * N, .chunk = LEAST};
     const int64_t index[3] = {shared ? 1 : M, K, shared ? 1 : N}, size[3] = {shared ? M : 1, s.count, shared ? N : 1};
     memcpy(s.indices, index, sizeof index);
     memcpy(s.size, size, sizeof size);
-    s.key = places <= 1 << 16 ? CR_U16 : places <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
+    s.key = positions <= 1 << 16 ? CR_U16 : positions <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
     while (s.chunk * MOST < s.count) s.chunk *= 2;
     s.chunks = cuda_pieces(s.count, s.chunk);
     s.threads = s.chunks * size[0] * size[2];
@@ -100,7 +100,7 @@ static sorting sorting_of(const job *j, cr_dtype element) {
 
 static int64_t in_blocks(int64_t bytes) { return 512 * cuda_pieces(bytes, 512); }
 
-/* Numbers the places, sorts them, and puts the runs.  begun: something may have been put. */
+/* Numbers the positions, sorts them, and puts the runs.  begun: something may have been put. */
 static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault, bool *begun) {
     static const char *const names[] = {"number", "put_runs", "put_parts"};
     const sorting s = sorting_of(j, element);
@@ -144,7 +144,7 @@ static cr_status put(cuda *g, const job *j, cr_dtype element, cuda_address fault
                            : status;
 }
 
-static cr_status run(cuda *g, job *j) {
+static cr_status put_by_index(cuda *g, job *j) {
     enum { MANY = 1024, READS = 8 };                /* indices, and how often they would be read for a column, from
                                                      * which on sorting is faster */
     const cuda_address fault = cr_cuda_fault_new(g, j->op, j->bound);
@@ -163,7 +163,7 @@ static cr_status run(cuda *g, job *j) {
 static cr_status run_job(job *j) {
     if (!j->size[0] || !j->size[1] || !j->size[2]) return CR_OK;
     cuda *g = cr_cuda_enter(j->op, j->to->dev);
-    return g ? cr_cuda_leave(g, run(g, j)) : cr_error_status();
+    return g ? cr_cuda_leave(g, put_by_index(g, j)) : cr_error_status();
 }
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {

@@ -37,7 +37,7 @@ D i64 row_of(const job &p, i64 position) {
     return -1;
 }
 
-D T *place_of(const job &p, i64 m, i64 row, i64 n) { return p.to + m * p.to_m + row * p.to_k + n * p.to_n; }
+D T *element_of(const job &p, i64 m, i64 row, i64 n) { return p.to + m * p.to_m + row * p.to_k + n * p.to_n; }
 D T value_of(const job &p, i64 m, i64 k, i64 n) { return p.from[m * p.from_m + k * p.from_k + n * p.from_n]; }
 template <class V> D void add(T *at, V v) {
     if constexpr (is_float<T>) *at = cast<T>(wide(*at) + wide(v));
@@ -71,7 +71,7 @@ KERNEL(256) put(const job p) {
         for (i64 k = 0; k < p.K; k++) {
             const i64 r = row_of(p, m * p.index_m + k * p.index_k + n * p.index_n);
             if ((r & (p.buckets - 1)) != bucket) continue;
-            T *at = place_of(p, m, r, n);
+            T *at = element_of(p, m, r, n);
             const T v = value_of(p, m, k, n);
 #if ADD
             add(at, v);
@@ -124,10 +124,10 @@ KERNEL(256) put_runs(const runs r) {
             sum += cast<A>(v);
             if (k + 1 < end && r.keys[k + 1] == key) continue;
             if (is_part) r.parts[i] = sum;
-            else add(place_of(p, m, (i64)key, n), sum);
+            else add(element_of(p, m, (i64)key, n), sum);
             sum = 0, is_part = false;
 #else
-            if (k + 1 == p.K || r.keys[k + 1] != key) *place_of(p, m, (i64)key, n) = v;        /* the last one wins */
+            if (k + 1 == p.K || r.keys[k + 1] != key) *element_of(p, m, (i64)key, n) = v;      /* the last one wins */
 #endif
         }
     }
@@ -144,7 +144,7 @@ KERNEL(256) put_parts(const runs r) {
         if (c == 0 || r.keys[begin - 1] != key || (c > 1 && r.keys[begin - r.chunk - 1] == key)) continue;
         A sum = 0;
         for (i64 at = c; at < r.chunks && r.keys[at * r.chunk] == key; at++) sum += r.parts[i + (at - c) * columns];
-        add(place_of(p, i / p.N % p.M, (i64)key, i % p.N), sum);
+        add(element_of(p, i / p.N % p.M, (i64)key, i % p.N), sum);
     }
 }
 #endif

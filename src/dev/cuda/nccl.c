@@ -193,7 +193,7 @@ static cr_status wait_for(cuda *g, const char *op, const cuda_block *b) {
 }
 
 /* Sends in a group of NCCL's: calls of all ranks meet, in whatever order each makes them. */
-static cr_status run(cr_link *l, const work *w, int (*add)(cr_link *l, const work *w, cuda_stream stream)) {
+static cr_status send_group(cr_link *l, const work *w, int (*add)(cr_link *l, const work *w, cuda_stream stream)) {
     cuda_block *from = w->from->data, *to = w->to->data;
     if (!l->comm) return cr_fail(CR_RUNTIME, w->op, "%s", l->why);
     cuda *g = cr_cuda_enter(w->op, &l->g->dev);
@@ -217,15 +217,15 @@ static cr_status run(cr_link *l, const work *w, int (*add)(cr_link *l, const wor
 
 static cr_status exchange(cr_link *l, cr_storage *from, const cr_range *send, cr_storage *to,
                           const cr_range *receive) {
-    return run(l, &(work){"exchange", from, to, send, receive, CR_U8}, add_exchange);
+    return send_group(l, &(work){"exchange", from, to, send, receive, CR_U8}, add_exchange);
 }
 
 static cr_status spread(cr_link *l, cr_storage *x, const cr_range *of) {
-    return run(l, &(work){"gather", x, x, of, of, CR_U8}, add_spread);
+    return send_group(l, &(work){"gather", x, x, of, of, CR_U8}, add_spread);
 }
 
 static cr_status sum(cr_link *l, cr_storage *x, cr_range part, cr_dtype dt) {
-    return run(l, &(work){"sum", x, x, &part, &part, dt}, add_sum);
+    return send_group(l, &(work){"sum", x, x, &part, &part, dt}, add_sum);
 }
 
 const cr_linking cr_cuda_linking = {.name = name_of, .gpu = gpu_of, .key = key_of, .open = open_link,

@@ -29,7 +29,7 @@ static cr_status count(cuda *g, const cr_array *x, cuda_address ends, int64_t pi
     return status;
 }
 
-static cr_status write(cuda *g, const cr_array *y, const cr_array *x, cuda_address ends, int64_t pieces) {
+static cr_status write_positions(cuda *g, const cr_array *y, const cr_array *x, cuda_address ends, int64_t pieces) {
     write_arguments q = {.y = cuda_address_of(y),
                          .x = cuda_address_of(x),
                          .ends = ends,
@@ -55,7 +55,7 @@ cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
     cuda_block *ends = g ? cr_cuda_block_take(g, op, 8 * (size_t)pieces) : NULL;
     if (!g) return cr_error_status();
     cr_status status = ends ? count(g, x, ends->at, pieces) : cr_error_status();
-    if (status == CR_OK && y) status = write(g, y, x, ends->at, pieces);
+    if (status == CR_OK && y) status = write_positions(g, y, x, ends->at, pieces);
     if (status == CR_OK && !y) {
         g->counters.downloads++;
         status = cr_cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8,

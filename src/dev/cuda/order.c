@@ -1,4 +1,5 @@
-/* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows (order.cu).
+/* order.c - rows of x (M, R) in order, single elements of them, positions in a sorted row, runs of equal rows
+ * (order.cu).
  *
  * Short rows are ranked: a thread reads its whole row from the cache.  A row of one tile is sorted by
  * one block in shared memory, read and written once.  The tiles of a long row are sorted alike if few
@@ -24,7 +25,7 @@ enum {
 
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool long_rows) {
-    return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n",
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define POSITION %s\n#define TILE %d\n",
                              cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
 }
 
@@ -40,12 +41,12 @@ static bool take_parts(cuda *g, const char *op, parts *p) {
 static cuda_address part_at(const parts *p, int i) { return p->block->at + p->at[i]; }
 
 /* Launches a kernel over the tiles of each row. */
-static cr_status run(cuda *g, const cuda_ordering *s, const char *name, const sort_arguments *q) {
+static cr_status launch_tiles(cuda *g, const cuda_ordering *s, const char *name, const sort_arguments *q) {
     return cr_cuda_launch(g, s->op, kernel_of(g, s->op, name, s->dtype, s->R > UINT32_MAX), q, s->M * q->tiles);
 }
 
 static u64 flip_of(const cuda_ordering *s) { return s->descending ? UINT64_MAX : 0; }
-static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8 : 4; }
+static size_t position_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8 : 4; }
 
 /* from: the original positions of the R elements of each row of x; 0: unchanged. */
 static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cuda_address from, int64_t R) {
@@ -58,15 +59,15 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
                         .next = s->K,
                         .tiles = cuda_pieces(R, TILE),
                         .flip = flip_of(s)};
-    if (q.tiles == 1) return run(g, s, "sort_tile", &q);
+    if (q.tiles == 1) return launch_tiles(g, s, "sort_tile", &q);
     parts p = {0};
     q.next = (q.tiles - 1) * s->K + cr_imin(s->K, R - (q.tiles - 1) * TILE);
     add_part(&p, s->M * q.next, cr_dtype_size(s->dtype));
-    add_part(&p, s->M * q.next, place_bytes(s));
+    add_part(&p, s->M * q.next, position_bytes(s));
     if (!take_parts(g, s->op, &p)) return cr_error_status();
-    q.y = part_at(&p, 0), q.places = part_at(&p, 1), q.index = 0;
-    cr_status status = run(g, s, "sort_tile", &q);
-    if (status == CR_OK) status = sort_tiles(g, s, q.y, q.places, q.next);
+    q.y = part_at(&p, 0), q.positions = part_at(&p, 1), q.index = 0;
+    cr_status status = launch_tiles(g, s, "sort_tile", &q);
+    if (status == CR_OK) status = sort_tiles(g, s, q.y, q.positions, q.next);
     cr_cuda_block_give(g, p.block);
     return status;
 }
@@ -95,13 +96,13 @@ static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from,
         const int to = 2 + 2 * (d % 2);
         q.shift = 8 * d;
         q.y = last ? s->y : part_at(p, to);
-        q.places = last ? 0 : part_at(p, to + 1);
+        q.positions = last ? 0 : part_at(p, to + 1);
         q.index = last ? s->index : 0;
         q.K = q.next = last ? s->K : s->R;
-        status = run(g, s, "count", &q);
+        status = launch_tiles(g, s, "count", &q);
         if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
-        if (status == CR_OK) status = run(g, s, "scatter", &q);
-        q.x = q.y, q.from = q.places;
+        if (status == CR_OK) status = launch_tiles(g, s, "scatter", &q);
+        q.x = q.y, q.from = q.positions;
     }
     return status;
 }
@@ -116,7 +117,7 @@ static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
     /* buffers that one digit writes and the next reads */
     for (size_t spare = 1; spare < size && spare <= 2; spare++) {
         add_part(&p, s->M * s->R, size);
-        add_part(&p, s->M * s->R, place_bytes(s));
+        add_part(&p, s->M * s->R, position_bytes(s));
     }
     cr_status status = take_parts(g, s->op, &p) ? sort_digits(g, s, from, &p) : cr_error_status();
     if (p.block) cr_cuda_block_give(g, p.block);
@@ -154,10 +155,10 @@ static cr_status sort_selected(cuda *g, const cuda_ordering *s, select_arguments
     cuda_ordering few = *s;
     few.R = s->K;
     few.x = part_at(p, 3);
-    q->ends = sum.y, q->y = few.x, q->places = part_at(p, 4);
+    q->ends = sum.y, q->y = few.x, q->positions = part_at(p, 4);
     cr_status status = cr_cuda_run_along(g, &sum);
     if (status == CR_OK) status = select_run(g, s, "select_collect", s->M * q->tiles, q);
-    return status == CR_OK ? sort_rows(g, &few, q->places) : status;
+    return status == CR_OK ? sort_rows(g, &few, q->positions) : status;
 }
 
 /* Element k of each row; or, where `sorted`, the first K elements in order, k being K - 1. */
@@ -178,7 +179,7 @@ static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool sor
     cr_status status = cr_cuda_check(g, s->op, "memory is not set",
                                      cr_cu.MemsetD8Async(q.counts, 0, cleared, g->stream));
     if (status == CR_OK) status = find_key(g, s, &q);
-    if (status == CR_OK) status = sorted ? sort_selected(g, s, &q, &p) : select_run(g, s, "select_place", s->M, &q);
+    if (status == CR_OK) status = sorted ? sort_selected(g, s, &q, &p) : select_run(g, s, "select_position", s->M, &q);
     cr_cuda_block_give(g, p.block);
     return status;
 }
@@ -218,9 +219,9 @@ static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
     add_part(&p, s->M * s->K, cr_dtype_size(s->dtype));
     add_part(&p, s->M * s->K, 8);
     if (!take_parts(g, s->op, &p)) return cr_error_status();
-    const pick_arguments q = {.y = s->y, .index = s->index, .sorted = part_at(&p, 0), .places = part_at(&p, 1),
+    const pick_arguments q = {.y = s->y, .index = s->index, .sorted = part_at(&p, 0), .positions = part_at(&p, 1),
                               .M = s->M, .R = s->R, .K = s->K, .k = k};
-    s->y = q.sorted, s->index = q.places;
+    s->y = q.sorted, s->index = q.positions;
     const cuda_kernel *pick = kernel_of(g, s->op, "pick", s->dtype, false);
     cr_status status = pick ? cr_cuda_order_rows(g, s) : cr_error_status();
     if (status == CR_OK) status = cr_cuda_launch(g, s->op, pick, &q, cr_cuda_blocks(g, s->M));
@@ -246,7 +247,7 @@ cr_status cr_cuda_kth(const cr_kth_args *args) {
     return cr_cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
 }
 
-/* ---- places in a sorted row: a thread each */
+/* ---- positions in a sorted row: a thread each */
 cr_status cr_cuda_search(const cr_search_args *args) {
     static const char op[] = "searchsorted";
     const cr_array *y = &args->y, *x = &args->x, *v = &args->v;

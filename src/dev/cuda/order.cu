@@ -1,4 +1,4 @@
-/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE
+/* order.cu - rows of x (M, R) in order, positions in a sorted row, runs of equal rows: T elements, POSITION
  * the type of positions, TILE elements of a block.
  *
  * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth
@@ -14,10 +14,10 @@ typedef struct rank_arguments {
 } rank_arguments;
 typedef struct sort_arguments {
     POINTER(T) y;
-    POINTER(PLACE) places;                          /* positions for the next kernel, or */
+    POINTER(POSITION) positions;                    /* positions for the next kernel, or */
     POINTER(i64) index;                             /* positions as the final result */
     POINTER(const T) x;
-    POINTER(const PLACE) from;                      /* positions of the elements of x; NULL: x has its original order */
+    POINTER(const POSITION) from;                   /* positions of the elements of x; NULL: x has its original order */
     POINTER(unsigned) counts;                       /* (M, tiles, 256): how often each digit occurs */
     POINTER(const i64) ends;                        /* running sums of the counts along the tiles */
     i64 R, K, next, tiles, shift;                   /* R, next: elements of a row of x, of y; K: elements wanted of a
@@ -28,7 +28,7 @@ typedef struct pick_arguments {
     POINTER(T) y;
     POINTER(i64) index;
     POINTER(const T) sorted;                        /* (M, K) */
-    POINTER(const i64) places;
+    POINTER(const i64) positions;
     i64 M, R, K, k;                                 /* k: -1: the median, or the first NaN; -2: the median of the
                                                      * numbers */
 } pick_arguments;
@@ -43,7 +43,7 @@ typedef struct select_arguments {
     POINTER(select_state) found;                    /* (M) */
     i64 R, tiles, shift, k;                         /* shift: of the digit, the highest digit first; k as in
                                                      * pick_arguments */
-    POINTER(PLACE) places;                          /* y and places (M, k + 1): the elements up to the wanted one */
+    POINTER(POSITION) positions;                    /* y and positions (M, k + 1): the elements up to the wanted one */
     POINTER(const u64) ends;                        /* running sums of counts along the tiles */
     u64 flip;
 } select_arguments;
@@ -108,7 +108,7 @@ KERNEL(256) rank(const rank_arguments p) {
 typedef sort_arguments ordering;
 struct memory {
     T value[TILE];
-    PLACE place[TILE];
+    POSITION position[TILE];
     u32 start[256], shared[2 * 256];
     union { u32 count[8][256]; i64 sums[2 * 256]; };                   /* of digits, by warp; sums are used later */
     i64 to[256];
@@ -120,7 +120,7 @@ struct add_long { static D i64 none() { return 0; } static D i64 join(i64 a, i64
 D int digit(T x, const ordering &p, i64 shift) { return (int)((KEY)(key(x) ^ (KEY)p.flip) >> shift & 255); }
 
 /* element i lies at first + 32 i, n of the tile */
-struct items { T v[ITEMS]; PLACE p[ITEMS]; int first, rounds, n; };
+struct items { T v[ITEMS]; POSITION p[ITEMS]; int first, rounds, n; };
 D items open_tile(const ordering &p, i64 row, i64 tile) {
     const int t = (int)threadIdx.x;
     const i64 first = tile * TILE, left = p.R - first;
@@ -129,18 +129,18 @@ D items open_tile(const ordering &p, i64 row, i64 tile) {
     e.rounds = (e.n + 255) / 256;
     e.first = t / 32 * 32 * e.rounds + t % 32;
     const T *x = p.x + row * p.R + first;
-    const PLACE *from = p.from + row * p.R + first;
+    const POSITION *from = p.from + row * p.R + first;
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const int at = e.first + 32 * i;
         const bool there = i < e.rounds && at < e.n;
         e.v[i] = there ? x[at] : T();
-        e.p[i] = !there ? 0 : p.from ? from[at] : (PLACE)(first + at);
+        e.p[i] = !there ? 0 : p.from ? from[at] : (POSITION)(first + at);
     }
     return e;
 }
 
-/* Writes the elements to s.value and s.place, in order of the digit at `shift`, and the first position
+/* Writes the elements to s.value and s.position, in order of the digit at `shift`, and the first position
  * of each digit to s.start.  Returns how often the digit equal to this thread's number occurs. */
 D u32 split(const items &e, const ordering &p, i64 shift) {
     const int t = (int)threadIdx.x, warp = t / 32, lane = t % 32;
@@ -178,16 +178,16 @@ D u32 split(const items &e, const ordering &p, i64 shift) {
         const int d = digit(e.v[i], p, shift);
         const u32 to = s.start[d] + s.count[warp][d] + rank[i];
         s.value[to] = e.v[i];
-        s.place[to] = e.p[i];
+        s.position[to] = e.p[i];
     }
     __syncthreads();
     return total;
 }
 
-D void put(const ordering &p, i64 to, T v, PLACE place) {
+D void put(const ordering &p, i64 to, T v, POSITION position) {
     if (p.y) p.y[to] = v;
-    if (p.index) p.index[to] = (i64)place;
-    else p.places[to] = place;
+    if (p.index) p.index[to] = (i64)position;
+    else p.positions[to] = position;
 }
 
 /* The first K of each tile of each row, one tile after another.  At least 2 blocks: ptxas would spill
@@ -200,11 +200,11 @@ KERNEL(256, 2) sort_tile(const ordering p) {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) {
             const int at = e.first + 32 * i;
-            if (i < e.rounds && at < e.n) e.v[i] = s.value[at], e.p[i] = s.place[at];
+            if (i < e.rounds && at < e.n) e.v[i] = s.value[at], e.p[i] = s.position[at];
         }
     }
     for (int i = (int)threadIdx.x; i < e.n && i < p.K; i += 256)
-        put(p, m * p.next + tile * p.K + i, s.value[i], s.place[i]);
+        put(p, m * p.next + tile * p.K + i, s.value[i], s.position[i]);
 }
 
 /* ---- rows of many tiles: for each digit count, running sums (scan.cu), scatter */
@@ -231,7 +231,7 @@ KERNEL(256) scatter(const ordering p) {
     __syncthreads();
     for (int i = t; i < e.n; i += 256) {
         const i64 to = s.to[digit(s.value[i], p, p.shift)] + i;
-        if (to < p.K) put(p, m * p.next + to, s.value[i], s.place[i]);
+        if (to < p.K) put(p, m * p.next + to, s.value[i], s.position[i]);
     }
 }
 
@@ -248,13 +248,13 @@ KERNEL(256) pick(const pick_arguments p) {
         if (p.k == -1) at = low < p.R ? low : (p.R - 1) / 2;
         if (p.k == -2) at = low ? (low - 1) / 2 : 0;
         p.y[m] = p.sorted[m * p.K + at];
-        p.index[m] = p.places[m * p.K + at];
+        p.index[m] = p.positions[m * p.K + at];
     }
 }
 
 /* ---- one element of each long row, without sorting the others.  For each digit, the highest first:
  * select_count counts the next digits of the elements that have the digits found so far, and
- * select_step finds the digit of the wanted element.  Then select_place finds its position, or
+ * select_step finds the digit of the wanted element.  Then select_position finds its position, or
  * select_collect the elements up to it.  Limited by bytes: the row is read once for each digit, and
  * once more. */
 typedef select_arguments selection;
@@ -338,14 +338,14 @@ KERNEL(256) select_collect(const selection p) {
         if (k < f.key || (k == f.key && equal < wanted)) {
             const i64 to = a.row * (p.k + 1) + smaller + (equal < wanted ? equal : wanted);
             p.y[to] = a.x[i];
-            p.places[to] = (PLACE)(a.tile * TILE + i);
+            p.positions[to] = (POSITION)(a.tile * TILE + i);
         }
         smaller += k < f.key, equal += k == f.key;
     }
 }
 
-/* The position of the wanted one among its equals: its tile, then its place in the tile. */
-KERNEL(256) select_place(const selection p) {
+/* The position of the wanted one among its equals: its tile, then its position in the tile. */
+KERNEL(256) select_position(const selection p) {
     __shared__ i64 tile, rank;
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x;

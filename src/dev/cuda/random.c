@@ -2,7 +2,7 @@
 #include "gpu.h"
 #include "random.cu"
 
-static cr_status run(const char *op, const char *name, const cr_array *y, random_arguments q) {
+static cr_status launch_stream(const char *op, const char *name, const cr_array *y, random_arguments q) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
@@ -14,10 +14,11 @@ static cr_status run(const char *op, const char *name, const cr_array *y, random
 
 cr_status cr_cuda_random(const cr_random_args *args) {
     const random_arguments q = {.seed = args->seed, .counter = args->counter};
-    return args->kind == CR_RANDOM_NORMAL ? run("randn", "normal", &args->y, q) : run("rand", "uniform", &args->y, q);
+    return args->kind == CR_RANDOM_NORMAL ? launch_stream("randn", "normal", &args->y, q)
+        : launch_stream("rand", "uniform", &args->y, q);
 }
 
 cr_status cr_cuda_random_integers(const cr_random_integers_args *args) {
     const random_arguments q = {.seed = args->seed, .counter = args->counter, .low = args->low, .span = args->span};
-    return run("randint", "integers", &args->y, q);
+    return launch_stream("randint", "integers", &args->y, q);
 }

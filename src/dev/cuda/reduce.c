@@ -34,7 +34,7 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
     return !cr_dtype_is_float(y) ? CR_I64 : y == CR_F64 ? CR_F64 : CR_F32;
 }
 
-static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
+static cr_status launch_reduction(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
     static const char definitions[] = "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n";
     const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", definitions,
                                              cr_cuda_type(s->from), cr_cuda_wide(s->acc), cr_cuda_type(s->to),
@@ -58,7 +58,7 @@ static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cud
 
 cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
     const cuda_cut c = cr_cuda_cut_of(s->at.M * s->at.N, s->at.R, s->at.N, s->at.strides[1], s->at.strides[2]);
-    if (c.parts == 1) return run(g, s, y, &c);
+    if (c.parts == 1) return launch_reduction(g, s, y, &c);
     cuda_block *parts = cr_cuda_block_take(g, s->op, (size_t)(s->at.M * c.parts * s->at.N) * cr_dtype_size(s->acc));
     if (!parts) return cr_error_status();
     cuda_reduction first = *s, then = *s;
@@ -66,7 +66,7 @@ cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) 
     then.how.map = CR_MAP_SAME;
     then.x = parts->at;
     then.at = (cr_slab){s->at.M, c.parts, s->at.N, {c.parts * s->at.N, s->at.N, 1}};
-    cr_status status = run(g, &first, parts->at, &c);
+    cr_status status = launch_reduction(g, &first, parts->at, &c);
     if (status == CR_OK) status = cr_cuda_reduce_slab(g, &then, y);
     cr_cuda_block_give(g, parts);
     return status;

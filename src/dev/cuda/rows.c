@@ -17,7 +17,7 @@ static int64_t width_of(int64_t N) {
 }
 
 /* Launches a kernel over the rows of x, and leaves. */
-static cr_status run(cuda *g, const char *op, const char *name, const cr_array *x, const void *argument) {
+static cr_status launch_rows(cuda *g, const char *op, const char *name, const cr_array *x, const void *argument) {
     const int64_t threads = x->shape[0] * width_of(x->shape[1]);
     return cr_cuda_leave(g,
                          cr_cuda_launch(g, op, kernel_of(g, op, name, x), argument, cuda_pieces(threads, CUDA_GROUP)));
@@ -31,7 +31,7 @@ cr_status cr_cuda_softmax(const cr_softmax_args *args) {
     if (!g) return cr_error_status();
     const softmax_arguments q = {.y = cuda_address_of(&args->y), .x = cuda_address_of(x),
                                  .M = M, .N = N, .width = width_of(N), .log = args->log};
-    return run(g, op, "softmax", x, &q);
+    return launch_rows(g, op, "softmax", x, &q);
 }
 
 cr_status cr_cuda_softmax_bwd(const cr_softmax_bwd_args *args) {
@@ -47,7 +47,7 @@ cr_status cr_cuda_softmax_bwd(const cr_softmax_bwd_args *args) {
                                      .N = N,
                                      .width = width_of(N),
                                      .log = args->log};
-    return run(g, op, "softmax_bwd", y, &q);
+    return launch_rows(g, op, "softmax_bwd", y, &q);
 }
 
 cr_status cr_cuda_norm(const cr_norm_args *args) {
@@ -60,7 +60,7 @@ cr_status cr_cuda_norm(const cr_norm_args *args) {
         .y = cuda_address_of(&args->y), .mean = cuda_address_of(mean), .rstd = cuda_address_of(&args->rstd),
         .x = cuda_address_of(x), .w = cuda_address_of(cr_present(&args->w)), .b = cuda_address_of(cr_present(&args->b)),
         .M = M, .N = N, .width = width_of(N), .eps = args->eps};
-    return run(g, op, "layer_norm", x, &q);
+    return launch_rows(g, op, "layer_norm", x, &q);
 }
 
 /* How the rows of a normalisation's gradient are divided: dw and db are summed over parts of the rows
@@ -147,7 +147,7 @@ cr_status cr_cuda_cross_entropy(const cr_cross_entropy_args *args) {
         .target = cuda_address_of(&args->target), .f = fault, .M = M, .N = N, .pitch = x->strides[0],
         .width = width_of(N), .wide_target = args->target.dtype == CR_I64, .ignore = args->ignore,
         .smoothing = args->smoothing};
-    return run(g, op, op, x, &q);
+    return launch_rows(g, op, op, x, &q);
 }
 
 cr_status cr_cuda_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
@@ -169,5 +169,5 @@ cr_status cr_cuda_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
                                            .ignore = args->ignore,
                                            .g_step = args->g.numel != 1,
                                            .smoothing = args->smoothing};
-    return run(g, op, op, x, &q);
+    return launch_rows(g, op, op, x, &q);
 }

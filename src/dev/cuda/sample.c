@@ -65,8 +65,8 @@ static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
 }
 
 /* Into y, of the weights w or NULL, with `room` words of 64 bits as scratch memory. */
-static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room,
-                     cr_status (*fn)(cuda *, const draw *, cuda_address)) {
+static cr_status run_draw(draw d, const cr_array *y, const cr_array *w, int64_t room,
+                          cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(d.op, y->dev);
     if (!g) return cr_error_status();
@@ -79,7 +79,7 @@ static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room,
 
 cr_status cr_cuda_permutation(const cr_permutation_args *args) {
     const draw d = {.op = "randperm", .M = 1, .N = args->y.numel, .seed = args->seed, .counter = args->counter};
-    return run(d, &args->y, NULL, d.N, permute);
+    return run_draw(d, &args->y, NULL, d.N, permute);
 }
 
 cr_status cr_cuda_multinomial(const cr_multinomial_args *args) {
@@ -91,5 +91,5 @@ cr_status cr_cuda_multinomial(const cr_multinomial_args *args) {
                     .seed = args->seed,
                     .counter = args->counter};
     const int64_t room = d.M * (d.N + (args->replacement ? d.S : d.N));
-    return run(d, &args->y, &args->w, room, args->replacement ? with_replacement : without_replacement);
+    return run_draw(d, &args->y, &args->w, room, args->replacement ? with_replacement : without_replacement);
 }

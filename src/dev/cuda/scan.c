@@ -36,8 +36,8 @@ static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
     return c;
 }
 
-static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse,
-                     const cut *c) {
+static cr_status launch_scan(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R,
+                             bool reverse, const cut *c) {
     static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"};
     static const char *const of_integers[] = {"integer_sum", "integer_product"};
     static const char definitions[] = "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n";
@@ -53,15 +53,15 @@ static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_addr
 
 cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
     const cut c = cut_of(s, s->R, true);
-    if (s->in_order) return run(g, s, "in_order", 0, s->R, s->reverse, &c);
-    if (c.chunks == 1) return run(g, s, "results", 0, s->R, s->reverse, &c);
+    if (s->in_order) return launch_scan(g, s, "in_order", 0, s->R, s->reverse, &c);
+    if (c.chunks == 1) return launch_scan(g, s, "results", 0, s->R, s->reverse, &c);
     const cut of_chunks = cut_of(s, c.chunks, false);
     /* the largest state */
     cuda_block *states = cr_cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));
     if (!states) return cr_error_status();
-    cr_status status = run(g, s, "sums", states->at, s->R, s->reverse, &c);
-    if (status == CR_OK) status = run(g, s, "before", states->at, c.chunks, false, &of_chunks);
-    if (status == CR_OK) status = run(g, s, "results", states->at, s->R, s->reverse, &c);
+    cr_status status = launch_scan(g, s, "sums", states->at, s->R, s->reverse, &c);
+    if (status == CR_OK) status = launch_scan(g, s, "before", states->at, c.chunks, false, &of_chunks);
+    if (status == CR_OK) status = launch_scan(g, s, "results", states->at, s->R, s->reverse, &c);
     cr_cuda_block_give(g, states);
     return status;
 }

@@ -96,14 +96,14 @@ __shared__ f64 weights[256 * V];
 typedef scan_arguments job;
 
 /* The position of element k, in order of the scan, of the line that begins at `start`. */
-D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
+D i64 offset_of(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
 
 /* SUMS: of each chunk.  BEFORE: exclusive prefixes of the states, `chunks` of them a line, in place.
  * RESULTS: y, beginning with the states if lines are cut. */
 enum task { SUMS, BEFORE, RESULTS };
 
 template <task what> D void put(const job &p, i64 start, i64 k, state v) {
-    const i64 at = place(p, start, k);
+    const i64 at = offset_of(p, start, k);
     if constexpr (what == BEFORE) p.states[at] = v;
     else {
         p.y[at] = HOW::result(v);
@@ -125,8 +125,8 @@ template <task what> D void run(const job &p) {
         for (int i = 0; i < V; i++) {
             const i64 k = first + (p.along ? i * s.width + s.lane : s.lane * V + i);
             v[i] = k >= end         ? HOW::none()
-                   : what == BEFORE ? p.states[place(p, start, k)]
-                                    : HOW::of(p.x[place(p, start, k)], k);
+                   : what == BEFORE ? p.states[offset_of(p, start, k)]
+                                    : HOW::of(p.x[offset_of(p, start, k)], k);
         }
         if (p.along) {                              /* neighbouring threads read neighbouring elements; one thread
                                                      * joins neighbouring elements */
@@ -172,7 +172,7 @@ KERNEL(256) in_order(const job p) {
     f64 *v = (f64 *)tile + s.column * s.width * V, *a = weights + s.column * s.width * V, y = 0;
     for (i64 first = 0; first < p.R; first += s.width * V) {
         for (int i = s.lane; i < s.width * V; i += s.width) {
-            const i64 k = first + i, at = place(p, start, k);
+            const i64 k = first + i, at = offset_of(p, start, k);
             if (k < end)
                 v[i] = (f64)wide(p.x[at]), a[i] = !p.a || k == 0 ? 1 : (f64)wide(p.a[p.reverse ? at + p.N : at]);
         }
@@ -183,7 +183,7 @@ KERNEL(256) in_order(const job p) {
         __syncthreads();
         for (int i = s.lane; i < s.width * V; i += s.width) {
             const i64 k = first + i;
-            if (k < end) p.y[place(p, start, k)] = cast<TO>(v[i]);
+            if (k < end) p.y[offset_of(p, start, k)] = cast<TO>(v[i]);
         }
     }
 }

@@ -12,7 +12,8 @@ static int64_t pieces(const cr_array *x) { return cuda_pieces(x->numel, SQUARES_
 
 /* The first of the tensors, and those after it of its dtype, as many as the arguments of a kernel
  * hold; returns how many, 0: an error.  first: the number of its first piece. */
-static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n, const cr_array *const *x) {
+static int64_t launch_squares(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n,
+                              const cr_array *const *x) {
     const cr_dtype dt = x[0]->dtype;
     const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_squares, "squares", "#define T %s\n#define A %s\n",
                                              cr_cuda_type(dt), cr_cuda_wide(dt));
@@ -38,7 +39,7 @@ cr_status cr_cuda_sum_squares(const cr_sum_squares_args *args) {
     if (!each && !sums) return cr_cuda_leave(g, cr_error_status());
     const cuda_address at = each ? cuda_address_of(&args->y) : sums->at;
     for (int64_t i = 0; i < args->n && done; i += done) {
-        done = run(g, op, at, first, args->n - i, args->x + i);
+        done = launch_squares(g, op, at, first, args->n - i, args->x + i);
         for (int64_t j = i; j < i + done; j++) first += pieces(args->x[j]);
     }
     if (each) return cr_cuda_leave(g, done ? CR_OK : cr_error_status());

@@ -13,5 +13,5 @@ cr_status cr_cuda_synchronize(const cr_device *d) {
 const cr_kernels cr_cuda_kernels = {
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##cuda(CR_ENTRY(name))
 #include "../kernels.def"
-    .chains = true,
+    .can_fuse = true,
 };

@@ -43,15 +43,15 @@ static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 cr_status cr_ref_copy(const cr_copy_args *args) {
     const cr_array *dst = &args->dst, *src = &args->src;
     EACH(i, dst->numel)
-        cr_convert(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), dst->dtype,
-                   address(src, place(i, src->ndim, src->shape, src->strides)), src->dtype);
+        cr_convert(address(dst, offset_of(i, dst->ndim, dst->shape, dst->strides)), dst->dtype,
+                   address(src, offset_of(i, src->ndim, src->shape, src->strides)), src->dtype);
     return CR_OK;
 }
 
 cr_status cr_ref_fill(const cr_fill_args *args) {
     const cr_array *dst = &args->dst;
     EACH(i, dst->numel)
-        memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), args->value, cr_dtype_size(dst->dtype));
+        memcpy(address(dst, offset_of(i, dst->ndim, dst->shape, dst->strides)), args->value, cr_dtype_size(dst->dtype));
     return CR_OK;
 }
 

@@ -125,7 +125,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     bool floats = cr_dtype_is_float(w->compute);
     for (int k = 0; k < w->n_in; k++) {
         const cr_arg *a = &w->in[k];
-        v[k] = load((char *)a->data + place(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype),
+        v[k] = load((char *)a->data + offset_of(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype),
                     a->dtype, w->compute);
     }
     value *result = v + p->n_in + p->n_param + p->n_const;
@@ -138,7 +138,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     }
     for (int k = 0; k < w->n_out; k++) {
         const cr_arg *a = &w->out[k];
-        char *at = (char *)a->data + place(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype);
+        char *at = (char *)a->data + offset_of(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype);
         if (floats) cr_store_f64(at, a->dtype, v[p->out[k]].f);
         else store_int(at, a->dtype, v[p->out[k]].i, w->compute);
     }

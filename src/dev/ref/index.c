@@ -97,7 +97,7 @@ cr_status cr_ref_ravel(const cr_ravel_args *args) {
 }
 
 /* Row `row` of y: the coordinates of element i. */
-static void put_place(const cr_array *y, int64_t row, int64_t i, const cr_array *x) {
+static void put_position(const cr_array *y, int64_t row, int64_t i, const cr_array *x) {
     for (int d = x->ndim - 1; d >= 0; d--) {
         put_int(y, row * y->strides[0] + d * y->strides[1], i % x->shape[d]);
         i /= x->shape[d];
@@ -109,7 +109,7 @@ cr_status cr_ref_nonzero(const cr_nonzero_args *args) {
     int64_t count = 0;
     EACH(i, x->numel) {
         if (!get_int(x, i)) continue;
-        if (y) put_place(y, count, i, x);
+        if (y) put_position(y, count, i, x);
         count++;
     }
     *args->count = count;

@@ -5,7 +5,7 @@
 static int64_t matrix(const cr_array *t, int64_t i, int ndim, const int64_t *batch) {
     int64_t strides[CR_MAX_DIMS];
     for (int d = 0; d < ndim; d++) strides[d] = t->shape[d] == 1 ? 0 : t->strides[d];
-    return place(i, ndim, batch, strides);
+    return offset_of(i, ndim, batch, strides);
 }
 
 static double factor(const cr_array *t, int64_t at, int how) {

@@ -13,7 +13,7 @@
 #define EACH(i, n) for (int64_t i = 0; i < (n) && (i % 1024 || !cr_stop_asked()); i++)
 
 /* Offset of the i-th element (in row-major order) of a strided shape. */
-static inline int64_t place(int64_t i, int ndim, const int64_t *shape, const int64_t *strides) {
+static inline int64_t offset_of(int64_t i, int ndim, const int64_t *shape, const int64_t *strides) {
     int64_t offset = 0;
     for (int d = ndim - 1; d >= 0; d--) { offset += i % shape[d] * strides[d]; i /= shape[d]; }
     return offset;

@@ -21,7 +21,7 @@ static double float_step(cr_scan_kind kind, double acc, double v) {
     return kind == CR_SCAN_SUM ? acc + v : kind == CR_SCAN_PROD ? acc * v : log_add(acc, v);
 }
 
-/* One line of R elements, from `first` on: i is the place of the element, `before` that of the one before it. */
+/* One line of R elements, from `first` on: i is the position of the element, `before` that of the one before it. */
 static void scan_line(const cr_scan_args *args, int64_t first) {
     const cr_array *x = &args->x, *y = &args->y, *a = cr_present(&args->a);
     const int64_t R = x->shape[1], stride = x->shape[2];

@@ -20,9 +20,9 @@ cr_status cr_ref_max_pool(const cr_max_pool_args *args) {
             if (!inside(args, 0, p[0], t / kernel[2] / kernel[1], &at[0])) continue;
             if (!inside(args, 1, p[1], t / kernel[2] % kernel[1], &at[1])) continue;
             if (!inside(args, 2, p[2], t % kernel[2], &at[2])) continue;
-            const int64_t place = (at[0] * in[2] + at[1]) * in[3] + at[2];
-            const double v = get(x, first + place);
-            if (best < 0 || v > get(x, first + best) || isnan(v)) best = place;
+            const int64_t position = (at[0] * in[2] + at[1]) * in[3] + at[2];
+            const double v = get(x, first + position);
+            if (best < 0 || v > get(x, first + best) || isnan(v)) best = position;
         }
         put(&args->y, i, get(x, first + best));
         put_int(&args->index, i, best);

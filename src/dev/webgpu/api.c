@@ -22,12 +22,12 @@ static const char *const names[] = {"libwgpu_native-release.so", "libwgpu_native
 
 /* Next to this library; in the package wgpu where pip installs it next to chainrule, or in the
  * environments of the program and the shell. */
-static const char *const places[] = {"self",
-                                     "self/../lib",
-                                     "self/../wgpu/resources",
-                                     "self/../lib/python/wgpu/resources",
-                                     "env/lib/python/wgpu/resources",
-                                     NULL};
+static const char *const folders[] = {"self",
+                                      "self/../lib",
+                                      "self/../wgpu/resources",
+                                      "self/../lib/python/wgpu/resources",
+                                      "env/lib/python/wgpu/resources",
+                                      NULL};
 
 wgpu_api cr_wg;
 enum { UNOPENED, OPENING, OPEN, FAILED };
@@ -60,7 +60,7 @@ static bool adopt(void *library) {
 static bool open_library(void) {
     const char *wish = cr_config("WGPU");
     if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return REFUSE("CHAINRULE_WGPU=%.20s", wish);
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, folders, NULL);
     if (library) return adopt(library);
     return wish ? REFUSE("CHAINRULE_WGPU=%.160s cannot be opened", wish)
                 : REFUSE("wgpu-native not found (pip install wgpu==0.32.0)");

@@ -17,7 +17,7 @@ typedef struct stage {
     int64_t y_offset;
 } stage;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, "MIN_OF_FLOATS", !h->max && cr_dtype_is_float(h->dtype));
     cr_wgsl_const(w, "FIRST", h->first);
@@ -48,7 +48,7 @@ static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *fo
                                 .part_size = (uint32_t)part,
                                 .results = (uint32_t)results};
     *c = (gpu_call){.op = op,
-                    .write = write,
+                    .write = write_kernel,
                     .how = &s->kernel,
                     .how_bytes = sizeof s->kernel,
                     .parameters = q,

@@ -94,7 +94,7 @@ static void add_put(wgsl *w, const char *name, const char *x, bool in_pairs) {
     else cr_wgsl_add(w, "store_%s(at, a); if both { store_%s(at + 1u, b); } }\n", x, x);
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const kinds[] = {"FORWARD", "DQ", "DKV"};
     const kernel *h = how;
     const wgsl_constant constants[] = {{kinds[h->kind], 1},
@@ -141,7 +141,7 @@ typedef struct work { const int64_t *n; int64_t S, shared, first, last; double s
 
 /* Offset and strides of operand i, whose first element is number *begin of its buffer; n: the shape
  * of q. */
-static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int64_t *begin, attention_place *at) {
+static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int64_t *begin, attention_operand *at) {
     const cr_array *t = a->t[i];
     const int64_t *n = k->n, shared = is_key(a->how.operand[i].role) ? 1 : k->shared;
     const bool four = t && t->ndim == 4;
@@ -171,16 +171,16 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, attention_para
     const double products = a->how.kind == FORWARD ? 2 : 4,
                  pairs = products * (double)(w.B * w.H * k->shared) * (double)k->n[2] * (double)k->S;
     gpu_call c = {.op = op,
-                  .write = write,
+                  .write = write_kernel,
                   .how = &a->how,
                   .how_bytes = sizeof a->how,
                   .parameters = &q,
                   .parameters_bytes = sizeof q,
                   .work = pairs * (double)k->n[3]};
     if (!whole && c.work > GPU_SPLIT * g->most_work) return run_halves(g, op, a, q, k, w);
-    attention_place *const at[ROLES] = {[O] = &q.o,   [LSE] = &q.lse,     [Q] = &q.q,   [K] = &q.k,
-                                        [V] = &q.v,   [G] = &q.g,         [DQ] = &q.dq, [DK] = &q.dk,
-                                        [DV] = &q.dv, [DELTA] = &q.delta, [MASK] = &q.mask};
+    attention_operand *const at[ROLES] = {[O] = &q.o,   [LSE] = &q.lse,     [Q] = &q.q,   [K] = &q.k,
+                                          [V] = &q.v,   [G] = &q.g,         [DQ] = &q.dq, [DK] = &q.dk,
+                                          [DV] = &q.dv, [DELTA] = &q.delta, [MASK] = &q.mask};
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
         const bool joint = a->how.joint && r == DK;
@@ -205,7 +205,7 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, attention_para
     return cr_gpu_run(g, &c);
 }
 
-static cr_status run(gpu *g, const char *op, const heads *a, const work *k) {
+static cr_status dispatch_heads(gpu *g, const char *op, const heads *a, const work *k) {
     const int64_t *n = k->n, rows = a->how.kind == BACKWARD_KV ? k->S : n[2];
     const attention_parameters q = {.T = (uint32_t)n[2],
                                     .S = (uint32_t)k->S,
@@ -250,7 +250,7 @@ cr_status cr_gpu_attention(const cr_attention_args *args) {
     add(&a, K, k, NULL, false);
     add(&a, V, v, NULL, false);
     add(&a, MASK, mask, NULL, false);
-    return cr_gpu_leave(g, run(g, "attention", &a, &w));
+    return cr_gpu_leave(g, dispatch_heads(g, "attention", &a, &w));
 }
 
 cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
@@ -284,8 +284,8 @@ cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
     add(&b, G, cotangent, NULL, false);
     add(&b, DELTA, NULL, delta, false);
     add(&b, MASK, mask, NULL, false);
-    cr_status status = run(g, op, &a, &w);
-    if (status == CR_OK) status = run(g, op, &b, &w);
+    cr_status status = dispatch_heads(g, op, &a, &w);
+    if (status == CR_OK) status = dispatch_heads(g, op, &b, &w);
     cr_gpu_buffer_give(g, delta);
     return cr_gpu_leave(g, status);
 }

@@ -16,7 +16,7 @@
 // PAIRS pairs of each row of y, all in registers.  Parts of a and b, then w and parts of c, pass
 // through workgroup memory: an element of a serves EDGE columns, one of b or c EDGE rows.  The order of
 // additions is that of the columns.  MASK: there is a mask.
-struct place {                                      // of an operand
+struct operand {                                    // of an operand
     offset: u32,
     b: u32,                                         // strides
     h: u32,
@@ -36,20 +36,20 @@ struct parameters {
     D: u32,
     first: i32,                                     // query t sees the keys t + first .. t + last
     last: i32,
-    @align(16) o: place,
-    @align(16) lse: place,
-    @align(16) q: place,
-    @align(16) k: place,
-    @align(16) v: place,
-    @align(16) g: place,
-    @align(16) delta: place,
-    @align(16) dq: place,
-    @align(16) dk: place,
-    @align(16) dv: place,
-    @align(16) mask: place,
+    @align(16) o: operand,
+    @align(16) lse: operand,
+    @align(16) q: operand,
+    @align(16) k: operand,
+    @align(16) v: operand,
+    @align(16) g: operand,
+    @align(16) delta: operand,
+    @align(16) dq: operand,
+    @align(16) dk: operand,
+    @align(16) dv: operand,
+    @align(16) mask: operand,
 }
 
-fn at_of(x: place, b: u32, h: u32, r: u32) -> u32 { return x.offset + b * x.b + h * x.h + r * x.row; }
+fn at_of(x: operand, b: u32, h: u32, r: u32) -> u32 { return x.offset + b * x.b + h * x.h + r * x.row; }
 fn least4(x: vec4<f32>) -> vec4<bool> { return bitcast<vec4<u32>>(x) == vec4<u32>(0xff800000u); }
 fn exp4(x: vec4<f32>) -> vec4<f32> { return vec4<f32>(f_exp(x.x), f_exp(x.y), f_exp(x.z), f_exp(x.w)); }
 fn max4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {

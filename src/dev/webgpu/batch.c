@@ -146,12 +146,12 @@ static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
     for (int i = 0; i < n; i++) h = (h ^ (uintptr_t)of->buffers[i] ^ of->at[i]) * 0x9e3779b97f4a7c15u;
     if (!g->groups) g->groups = calloc(GROUPS, sizeof *g->groups);
     if (!g->groups) return NULL;
-    gpu_group *eight = &g->groups[(h >> 32) % GROUPS & ~7u], *place = &eight[h >> 61];
+    gpu_group *eight = &g->groups[(h >> 32) % GROUPS & ~7u], *free = &eight[h >> 61];
     for (int i = 0; i < 8; i++) {
-        if (!eight[i].handle) place = &eight[i];
+        if (!eight[i].handle) free = &eight[i];
         else if (!memcmp(&eight[i].of, of, sizeof *of)) return &eight[i];
     }
-    return place;
+    return free;
 }
 
 /* The bind group of p with buffers from at on; NULL: a message */

@@ -41,7 +41,7 @@ static division division_of(const cr_array *x, const gpu *g) {
     return d;
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const tasks[] = {"MOMENTS", "PRODUCTS", "STATISTICS", "JOIN", "NORM", "NORM_DX"};
     static const char *const optional[] = {[WEIGHT] = "HAS_W", [BIAS] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB"};
     const kernel *h = how;
@@ -84,7 +84,7 @@ static bool is_large(const kernel *h, int i) { return h->operand[i].name <= Y; }
 static cr_status dispatch(const channels *c, channels_parameters p, int64_t first, int64_t end, uint64_t groups,
                           bool *fits) {
     gpu_call call = {.op = c->op,
-                     .write = write,
+                     .write = write_kernel,
                      .how = &c->how,
                      .how_bytes = sizeof c->how,
                      .parameters = &p,

@@ -59,10 +59,10 @@ fn kernel(group: u32, lane: u32, i: u32) {
     var a = 0.0;
     var b = 0.0;
     for (var k = lane; k < count; k += SIZE) {
-        let place = at + k / length * (p.C * p.S) + k % length;
-        let g = get_g(place);
+        let position = at + k / length * (p.C * p.S) + k % length;
+        let g = get_g(position);
         a += g;
-        b += g * ((get_x(place) - mean) * scale);
+        b += g * ((get_x(position) - mean) * scale);
     }
     let sum = tree0(lane, a);
     let second = tree0(lane, b);

@@ -42,7 +42,7 @@ typedef struct conv {
     cr_array sums;                                  /* of the parts; storage NULL: there is one part */
 } conv;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *q = how;
     static const char *const tasks[] = {"TILES", "DIRECT", "JOIN"};
     cr_wgsl_const(w, tasks[q->task], 1);
@@ -194,7 +194,7 @@ static cr_status run_phase(const conv *c, int64_t piece, const int64_t r[3]) {
         result = c->sums;
     }
     gpu_call call = {.op = c->op,
-                     .write = write,
+                     .write = write_kernel,
                      .how = &c->how,
                      .how_bytes = sizeof c->how,
                      .parameters = &p,
@@ -229,7 +229,7 @@ static cr_status join(const conv *c) {
                          .y_part = (uint32_t)y->numel,
                          .size = {(uint32_t)y->shape[1], (uint32_t)(y->shape[2] * y->shape[3] * y->shape[4])}};
     gpu_call call = {.op = c->op,
-                     .write = write,
+                     .write = write_kernel,
                      .how = &how,
                      .how_bytes = sizeof how,
                      .parameters = &p,
@@ -252,7 +252,7 @@ static void cut_sums(conv *c, int64_t invocations) {
     c->parts = gpu_ceil_div(c->K, c->part);
 }
 
-static cr_status run(conv *c) {
+static cr_status dispatch_conv(conv *c) {
     const cr_conv_args *args = c->args;
     const bool weight = args->kind == CR_CONV_WEIGHT;
     const cr_array *w = &args->w, *result = c->result;
@@ -299,5 +299,5 @@ cr_status cr_gpu_conv(const cr_conv_args *args) {
                      .weight = args->kind == CR_CONV_WEIGHT,
                      .bias = c.bias != NULL,
                      .bf16 = args->how & CR_MATMUL_BF16 && dt == CR_F32};
-    return cr_gpu_leave(c.g, run(&c));
+    return cr_gpu_leave(c.g, dispatch_conv(&c));
 }

@@ -52,14 +52,14 @@ fn kernel(group: u32, lane: u32, i: u32) {
     store_y(p.y + i, sum);
 }
 #else
-struct place {                                      // of one n or k
+struct point {                                      // of one n or k
     at: vec4<i32>,                                  // coordinates; w: offset in b
     out: u32,                                       // offset in a or y
 }
-fn place_at(w: walk, j: vec4<u32>) -> place {
+fn point_at(w: walk, j: vec4<u32>) -> point {
     let at = w.first + vec4<i32>(j) * w.step;
     let b = u32(at.x) * p.axis.x + u32(at.y) * p.axis.y + u32(at.z) * p.axis.z + j.w * u32(w.step.w);
-    return place(vec4<i32>(at.xyz, i32(b)), j.x * w.out.x + j.y * w.out.y + j.z * w.out.z + j.w * w.out.w);
+    return point(vec4<i32>(at.xyz, i32(b)), j.x * w.out.x + j.y * w.out.y + j.z * w.out.z + j.w * w.out.w);
 }
 fn indices_of(w: walk, i: u32) -> vec4<u32> {
     let z = i / w.size.z;
@@ -102,7 +102,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     rest /= p.down;
     let product = rest % p.products;
     let part = rest / p.products;
-    let column = place_at(p.n, indices_of(p.n, n));
+    let column = point_at(p.n, indices_of(p.n, n));
     let b0 = p.b + product * p.b_group;
     let end = min((part + 1u) * p.part, p.K);
     var j = indices_of(p.k, min(part * p.part, p.K - 1u));
@@ -111,7 +111,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let a$y = p.a + product * p.a_group + min(m + $yu, p.M - 1u) * p.a_m;
 #end
     for (var k = part * p.part; k < end; k++) {
-        let q = place_at(p.k, j);
+        let q = point_at(p.k, j);
         if meet(column.at, q.at) {
             let x = b_term(b0 + u32(column.at.w + q.at.w));
 #for y ROWS
@@ -164,7 +164,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let column = lane % SIDE;
     if lane < EDGE {
         // columns beyond the edge read the last one again; those sums are not stored
-        let q = place_at(p.n, indices_of(p.n, min(left + lane, p.N - 1u)));
+        let q = point_at(p.n, indices_of(p.n, min(left + lane, p.N - 1u)));
         n_at[lane] = q.at;
         n_out[lane] = q.out;
     }
@@ -173,7 +173,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
     for (var k0 = begin; k0 < end; k0 += DEPTH) {
         if lane < DEPTH {
-            let q = place_at(p.k, indices_of(p.k, min(k0 + lane, p.K - 1u)));
+            let q = point_at(p.k, indices_of(p.k, min(k0 + lane, p.K - 1u)));
             k_at[lane] = q.at;
             k_out[lane] = q.out;
         }

@@ -1,7 +1,7 @@
 /* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies,
  * casts and fills are the program y = x.
  *
- * In a program that a plan joined (plan/chain.c) each kernel that it comes from, a link, has the bits
+ * In a program that a plan joined (plan/fuse.c) each kernel that it comes from, a link, has the bits
  * of its own text: whatever it reads passes through link<k>, which no compiler sees through, so it can
  * neither contract nor share operations between links.
  *
@@ -273,7 +273,7 @@ static expr parameter(int i) { return cr_expr_of("p.words[%d].%c", (i - PARAMETE
 static expr buffer(const plan *l, int k) { return cr_expr_of("b%d", l->of[k]); }
 
 /* Offset of element e of the walk in operand k: base + coordinates times strides. */
-static expr place(const plan *l, int k) {
+static expr offset_of(const plan *l, int k) {
     const int at = l->operands_at + k * (1 + l->ndim);
     expr e = cr_expr_of("%s + c0 * %s", parameter(at).s, parameter(at + 1).s);
     for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, parameter(at + 1 + d).s);
@@ -304,7 +304,7 @@ static void add_inputs(wgsl *w, const plan *l) {
         const int k = l->w->n_out + i;
         if (l->of[k] == HOST) { add_value(w, l, i, at); at += words; continue; }
         const cr_dtype dt = operand(l->w, k)->dtype;
-        cr_wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
+        cr_wgsl_add(w, "let a%d = %s;\n", i, offset_of(l, k).s);
         cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(buffer(l, k).s, dt, cr_expr_of("a%d", i).s).s);
         cr_wgsl_add(w, "let v%d = %s;\n", i, cr_wgsl_cast(l->w->compute, dt, cr_expr_of("x%d", i).s).s);
     }
@@ -326,7 +326,7 @@ static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
 static void add_results(wgsl *w, const plan *l) {
     for (int k = 0; k < l->w->n_out; k++) {
         const cr_dtype dt = l->w->out[k].dtype;
-        cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
+        cr_wgsl_add(w, "let o%d = %s;\n", k, offset_of(l, k).s);
         cr_wgsl_add(w, "let y%d = %s;\n", k,
                     cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
         if (l->whole_words && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
@@ -428,7 +428,7 @@ static cr_status check(const cr_walk *w) {
     return CR_OK;
 }
 
-static cr_status run(gpu *g, const cr_walk *w);
+static cr_status dispatch_walk(gpu *g, const cr_walk *w);
 
 /* Splits the walk across the axis along which the operands extend furthest, at a whole number of
  * words. */
@@ -454,11 +454,11 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
         cr_arg *a = k < w->n_out ? &half[1].out[k] : &half[1].in[k - w->n_out];
         a->offset += first * a->strides[axis];
     }
-    cr_status status = run(g, &half[0]);
-    return status == CR_OK ? run(g, &half[1]) : status;
+    cr_status status = dispatch_walk(g, &half[0]);
+    return status == CR_OK ? dispatch_walk(g, &half[1]) : status;
 }
 
-static cr_status run(gpu *g, const cr_walk *w) {
+static cr_status dispatch_walk(gpu *g, const cr_walk *w) {
     const char *name = w->program->name;
     plan l;
     parameters q;
@@ -492,7 +492,7 @@ cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {
     if (!g) return cr_error_status();
     cr_status status = CR_OK;
     for (int64_t i = 0; i < count; i++)
-        if (status == CR_OK) status = run(g, &walks[i]);
+        if (status == CR_OK) status = dispatch_walk(g, &walks[i]);
     return cr_gpu_leave(g, status);
 }
 

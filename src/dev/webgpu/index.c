@@ -40,7 +40,7 @@ static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dt
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const names[] = {"CHECK", "NOTE", "TAKE", "PUT", "PUT", "ROWS", "RAVEL"};
     const kernel *h = how;
     const char *type = cr_wgsl_type(h->element);
@@ -102,7 +102,7 @@ static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, in
 
 /* Iterations first .. end - 1 of the loop of a task that has one.  Everything but the table fits
  * into windows. */
-static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
+static cr_status dispatch_loop(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
     /* without rows every index is wrong, which the kernel notes */
     const int64_t all = table && j->bound ? j->bound : 1;
     const kernel how = {
@@ -122,7 +122,7 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
         for (int d = 0; d < 3; d++) strides[of][d] = (uint32_t)strides_of(j, of)[d];
     for (int64_t row = 0, rows = all; row < all; row += rows) {
         gpu_call c = {.op = j->op,
-                      .write = write,
+                      .write = write_kernel,
                       .how = &how,
                       .how_bytes = sizeof how,
                       .buffers = 1,
@@ -149,7 +149,7 @@ static cr_status run_along(gpu *g, const job *j) {
         part.indices = j->index->numel - first;
         while (part.indices > 1 && !(part_fits(g, &part, INDEX, 0) && (j->task != RAVEL || part_fits(g, &part, TO, 0))))
             part.indices /= 2;
-        cr_status status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
+        cr_status status = dispatch_loop(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
         if (status != CR_OK) return status;
     }
     return CR_OK;
@@ -162,9 +162,9 @@ static cr_status run_parts(gpu *g, const job *j) {
     const int axis = M > 1 ? 0 : 1;
     const bool fits = part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table);
     if (j->size[axis] == 1 || fits) {
-        if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
+        if (table == FROM) return dispatch_loop(g, j, table, M * K * N, 0, 0);
         for (int64_t k = 0; k < K; k += MOST_K) {
-            cr_status status = run(g, j, table, M * N, k, cr_imin(k + MOST_K, K));
+            cr_status status = dispatch_loop(g, j, table, M * N, k, cr_imin(k + MOST_K, K));
             if (status != CR_OK) return status;
         }
         return CR_OK;
@@ -193,7 +193,7 @@ static cr_status run_checked(gpu *g, job *j) {
     cr_status status = run_along(g, j);
     j->task = wanted;
     if (status != CR_OK) return status;
-    if (wanted == ROWS) return run(g, j, 0, j->indices, 0, 0);
+    if (wanted == ROWS) return dispatch_loop(g, j, 0, j->indices, 0, 0);
     return wanted == RAVEL ? run_along(g, j) : run_parts(g, j);
 }
 

@@ -28,7 +28,7 @@ struct parameters {
     src_strides: vec4<u32>,
 }
 
-fn place(offset: u32, strides: vec4<u32>, m: u32, k: u32, n: u32) -> u32 {
+fn element_at(offset: u32, strides: vec4<u32>, m: u32, k: u32, n: u32) -> u32 {
     return offset + m * strides.x + k * strides.y + n * strides.z;
 }
 
@@ -70,9 +70,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let n = i % p.N;
     let k = i / p.N % p.K;
     let m = i / p.N / p.K;
-    let r = row(place(p.index, p.index_strides, m, k, n)) - p.first_row;
+    let r = row(element_at(p.index, p.index_strides, m, k, n)) - p.first_row;
     if r >= p.rows { return; }
-    store_dst(place(p.dst, p.dst_strides, m, k, n), load_src(place(p.src, p.src_strides, m, r, n)));
+    store_dst(element_at(p.dst, p.dst_strides, m, k, n), load_src(element_at(p.src, p.src_strides, m, r, n)));
 }
 #end
 
@@ -82,10 +82,10 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let n = i % p.N;
     let m = i / p.N;
     for (var k = p.first_k; k < p.end_k; k++) {
-        let r = row(place(p.index, p.index_strides, m, k, n)) - p.first_row;
+        let r = row(element_at(p.index, p.index_strides, m, k, n)) - p.first_row;
         if r < p.rows {
-            let at = place(p.dst, p.dst_strides, m, r, n);
-            let x = load_src(place(p.src, p.src_strides, m, k, n));
+            let at = element_at(p.dst, p.dst_strides, m, r, n);
+            let x = load_src(element_at(p.src, p.src_strides, m, k, n));
 #if SUM
             store_dst(at, plus(load_dst(at), x));
 #else
@@ -100,7 +100,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 fn kernel(group: u32, lane: u32, i: u32) {
     if i >= p.count { return; }
     let line = i / p.K;
-    let at = place(p.index, p.index_strides, line / p.N, i % p.K, line % p.N);
+    let at = element_at(p.index, p.index_strides, line / p.N, i % p.K, line % p.N);
     store_dst(p.dst + i, select(row(at), 0xffffffffu, failed(i)));
 }
 #end

@@ -37,7 +37,7 @@ typedef struct product {
     int batch;                                      /* axes before the last two */
 } product;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const product *q = how;
     const int depth = cr_wgsl_wide(q->acc) ? DEPTH_WIDE : DEPTH;
     const wgsl_constant constants[] = {{"TILE", TILE},
@@ -102,7 +102,7 @@ static bool in_pairs(const cr_array *t, int axis) {
 }
 
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
-static cr_status run(gpu *g, const product *how, const cr_array t[], const size_t at[]) {
+static cr_status dispatch_product(gpu *g, const product *how, const cr_array t[], const size_t at[]) {
     product those = *how, *const q = &those;
     q->in_pairs = in_pairs(&t[0], q->batch + 1) && t[0].shape[q->batch + 1] % 2 == 0;
     if (q->rows) {
@@ -138,7 +138,7 @@ static cr_status run(gpu *g, const product *how, const cr_array t[], const size_
     }
     r.groups = (uint32_t)groups;
     gpu_call c = {.op = "matmul",
-                  .write = write,
+                  .write = write_kernel,
                   .how = q,
                   .how_bytes = sizeof *q,
                   .buffers = q->bias ? 4 : 3,
@@ -186,7 +186,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
         for (int i = 1; i < q->batch + 2; i++) if (t->shape[i] > t->shape[axis]) axis = i;
         n = t->shape[axis];
     }
-    if (axis < 0) return run(g, q, t, at);
+    if (axis < 0) return dispatch_product(g, q, t, at);
     if (n == 1) return cr_gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);
     cr_array half[2][4];
     product then = *q;

@@ -99,11 +99,11 @@ void cr_gpu_buffer_give(gpu *g, gpu_buffer *b) {
         release_buffer(b);
         return;
     }
-    gpu_buffer **place = &g->pool[class_of(b->bytes, &rounded)];
+    gpu_buffer **at = &g->pool[class_of(b->bytes, &rounded)];
     /* sorted, so that each step of a loop takes, and binds, the same buffers as the step before */
-    while (*place && *place < b) place = &(*place)->next;
-    b->next = *place;
-    *place = b;
+    while (*at && *at < b) at = &(*at)->next;
+    b->next = *at;
+    *at = b;
     g->cached += (int64_t)b->bytes;
 }
 

@@ -7,7 +7,7 @@ enum { PIECE = 64 };
 typedef struct kernel { int id, count, ndim; } kernel;      /* count: the first of the two kernels */
 _Static_assert(sizeof(((nonzero_parameters *)0)->shape) >= sizeof(uint32_t) * CR_MAX_DIMS, "shape of nonzero.wgsl");
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, "PIECE", PIECE);
     cr_wgsl_const(w, "COUNT", h->count);
@@ -20,12 +20,12 @@ static void write(wgsl *w, const void *how) {
 }
 
 /* y NULL: count */
-static cr_status run(const cr_array *counts, const cr_array *x, const cr_array *y) {
+static cr_status dispatch_pieces(const cr_array *counts, const cr_array *x, const cr_array *y) {
     gpu *g = cr_gpu_enter("nonzero", x->dev);
     const kernel how = {'z', !y, y ? x->ndim : 0};
     nonzero_parameters q = {.count = (uint32_t)x->numel, .x = (uint32_t)x->offset};
     const gpu_call c = {
-        .op = "nonzero", .write = write, .how = &how, .how_bytes = sizeof how,
+        .op = "nonzero", .write = write_kernel, .how = &how, .how_bytes = sizeof how,
         .buffers = y ? 3 : 2, .buffer = {gpu_buffer_of(counts), gpu_buffer_of(x), y ? gpu_buffer_of(y) : NULL},
         .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(counts->numel)};
     if (y) {
@@ -41,12 +41,12 @@ static cr_status run(const cr_array *counts, const cr_array *x, const cr_array *
 static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts,
                       const cr_array *ends) {
     const int64_t last = ends->numel - 1;
-    cr_status status = run(counts, x, NULL);
+    cr_status status = dispatch_pieces(counts, x, NULL);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = *ends, .x = *counts, .kind = CR_SCAN_SUM});
     if (status != CR_OK) return status;
     if (!y) return cr_gpu_download(x->dev, count, ends->storage, 8 * (size_t)last, 8);
     *count = y->shape[0];
-    return run(ends, x, y);
+    return dispatch_pieces(ends, x, y);
 }
 
 cr_status cr_gpu_nonzero(const cr_nonzero_args *args) {

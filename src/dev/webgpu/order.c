@@ -68,7 +68,7 @@ static void add_arrays(wgsl *w, const kernel *h) {
     if (h->task == TAKE) add_entries(w, false, words_of(h->dtype));
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const names[] = {"RANK", "SORT_TILE", "MERGE", "TAKE", "SELECT"};
     const kernel *h = how;
     const bool merges = h->task == SORT_TILE || h->task == MERGE;
@@ -118,8 +118,8 @@ static bool rows_fit(const ordering *s) {
     return bind(s, RANK, NULL, NULL, &unused, &unread);
 }
 
-static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l,
-                     int64_t invocations) {
+static cr_status dispatch_task(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l,
+                               int64_t invocations) {
     kernel h = s->how;
     h.task = task;
     order_parameters q = {.M = (uint32_t)s->M,
@@ -131,7 +131,7 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
                           .runs = l.runs,
                           .merged = l.merged};
     gpu_call call = {.op = s->op,
-                     .write = write,
+                     .write = write_kernel,
                      .how = &h,
                      .how_bytes = sizeof h,
                      .parameters = &q,
@@ -145,22 +145,22 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
  * large as entries. */
 static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare) {
     level l = {TILE, (uint32_t)cr_imin(TILE, s->K), (uint32_t)gpu_ceil_div(s->R, TILE), 0};
-    cr_status status = run(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
+    cr_status status = dispatch_task(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
     while (status == CR_OK && l.runs > 1) {
         l.merged = (uint32_t)cr_imin(2 * (int64_t)l.run, s->K);
         const uint32_t runs = (l.runs + 1) / 2;
-        status = run(s, MERGE, entries, spare, l, s->M * runs * gpu_ceil_div(l.merged, MERGED));
+        status = dispatch_task(s, MERGE, entries, spare, l, s->M * runs * gpu_ceil_div(l.merged, MERGED));
         l = (level){2 * l.run, l.merged, runs, 0};
         gpu_buffer *swap = entries;
         entries = spare;
         spare = swap;
     }
-    return status == CR_OK ? run(s, TAKE, entries, NULL, l, s->how.one ? s->M : s->M * s->K) : status;
+    return status == CR_OK ? dispatch_task(s, TAKE, entries, NULL, l, s->how.one ? s->M : s->M * s->K) : status;
 }
 
 static cr_status order_rows(const ordering *s, order_task task, gpu_buffer *entries, gpu_buffer *spare) {
-    if (task == RANK) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
-    if (task == SELECT) return run(s, SELECT, NULL, NULL, (level){0}, s->M * GPU_GROUP);
+    if (task == RANK) return dispatch_task(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
+    if (task == SELECT) return dispatch_task(s, SELECT, NULL, NULL, (level){0}, s->M * GPU_GROUP);
     return merge(s, entries, spare);
 }
 

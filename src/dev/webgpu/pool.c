@@ -7,7 +7,7 @@
 enum { WIDE = 4096 };                               /* terms of a result from which on a workgroup shares it */
 typedef struct kernel { int id, band; cr_dtype dtype; int wide; } kernel;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, h->band ? "BAND" : "MAX_POOL", 1);
     if (h->wide) cr_wgsl_const(w, "WIDE", 1);
@@ -48,7 +48,7 @@ static cr_status run_max_pool(gpu *g, const cr_max_pool_args *args) {
         p.dilation[d] = args->kernel[d] > 1 ? (int32_t)args->dilation[d] : 0;
     }
     gpu_call call = {.op = "max_pool",
-                     .write = write,
+                     .write = write_kernel,
                      .how = &h,
                      .how_bytes = sizeof h,
                      .parameters = &p,
@@ -105,7 +105,7 @@ static cr_status run_band(gpu *g, const cr_band_args *args) {
                               .x_r = (uint32_t)x->strides[1],
                               .x_n = (uint32_t)x->strides[2]};
     gpu_call call = {.op = "band",
-                     .write = write,
+                     .write = write_kernel,
                      .how = &h,
                      .how_bytes = sizeof h,
                      .parameters = &p,

@@ -6,7 +6,7 @@
 enum { FEW_ROWS = 8, LANES = 32 };                  /* rows of x; invocations of a row of w */
 typedef struct kernel { int id, linear, eight, bias; cr_dtype dtype; } kernel;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, "LINEAR", h->linear);
     cr_wgsl_const(w, "EIGHT", h->eight);
@@ -30,7 +30,7 @@ static bool bind(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offs
 }
 
 /* Rows [first, first + n) of w: y's rows, or with x its columns. */
-static cr_status run(gpu *g, const cr_linear_quantized_args *a, int64_t first, int64_t n) {
+static cr_status dispatch_rows(gpu *g, const cr_linear_quantized_args *a, int64_t first, int64_t n) {
     const bool linear = cr_present(&a->x) != NULL;
     const cr_array codes = cr_array_narrowed(&a->codes, 0, first, n),
                    scales = cr_array_narrowed(&a->scales, 0, first, n),
@@ -45,7 +45,7 @@ static cr_status run(gpu *g, const cr_linear_quantized_args *a, int64_t first, i
                               .codes_row = (uint32_t)codes.strides[0],
                               .scales_row = (uint32_t)scales.strides[0]};
     gpu_call call = {.op = linear ? "linear_quantized" : "dequantize",
-                     .write = write,
+                     .write = write_kernel,
                      .how = &h,
                      .how_bytes = sizeof h,
                      .parameters = &p,
@@ -59,8 +59,8 @@ static cr_status run(gpu *g, const cr_linear_quantized_args *a, int64_t first, i
     }
     if (fits) return cr_gpu_run(g, &call);
     if (n == 1) return cr_gpu_fail_window(g, call.op, gpu_buffer_of(&codes)->bytes);
-    const cr_status status = run(g, a, first, n / 2);
-    return status == CR_OK ? run(g, a, first + n / 2, n - n / 2) : status;
+    const cr_status status = dispatch_rows(g, a, first, n / 2);
+    return status == CR_OK ? dispatch_rows(g, a, first + n / 2, n - n / 2) : status;
 }
 
 cr_status cr_gpu_dequantize(const cr_dequantize_args *args) {
@@ -68,7 +68,7 @@ cr_status cr_gpu_dequantize(const cr_dequantize_args *args) {
     if (cr_gpu_lacks(op, &args->y)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, args->y.dev);
     const cr_linear_quantized_args a = {.y = args->y, .codes = args->codes, .scales = args->scales};
-    return g ? cr_gpu_leave(g, run(g, &a, 0, args->y.shape[0])) : cr_error_status();
+    return g ? cr_gpu_leave(g, dispatch_rows(g, &a, 0, args->y.shape[0])) : cr_error_status();
 }
 
 /* Codes are read by words, from addresses that they divide. */
@@ -80,5 +80,5 @@ cr_status cr_gpu_linear_quantized(const cr_linear_quantized_args *args) {
     const bool computes = args->x.shape[0] <= FEW_ROWS && args->x.shape[1] < 65535 * LANES && reads_words(&args->codes);
     if (!cr_note_done(args->done, computes)) return CR_OK;
     gpu *g = cr_gpu_enter(op, args->y.dev);
-    return g ? cr_gpu_leave(g, run(g, args, 0, args->codes.shape[0])) : cr_error_status();
+    return g ? cr_gpu_leave(g, dispatch_rows(g, args, 0, args->codes.shape[0])) : cr_error_status();
 }

@@ -7,7 +7,7 @@
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
 typedef struct kernel { int id; draw draw; cr_dtype dtype; } kernel;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const names[] = {"UNIFORM", "NORMAL", "INTEGERS"};
     const kernel *h = how;
     cr_wgsl_const(w, names[h->draw], 1);
@@ -24,7 +24,7 @@ static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, 
                           random_parameters q) {
     const kernel how = {'p', kind, y->dtype};
     const gpu_span part = {y->offset + first, y->offset + first + n};
-    gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how,
+    gpu_call c = {.op = op, .write = write_kernel, .how = &how, .how_bytes = sizeof how,
                   .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
     q.count = (uint32_t)n;
     q.counter += (uint64_t)first / (kind == INTEGERS ? 2 : 4);
@@ -33,7 +33,7 @@ static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, 
     return cr_gpu_run(g, &c);
 }
 
-static cr_status run(const char *op, draw kind, const cr_array *y, random_parameters q) {
+static cr_status dispatch_stream(const char *op, draw kind, const cr_array *y, random_parameters q) {
     if (cr_gpu_lacks(op, y)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
@@ -48,11 +48,11 @@ static cr_status run(const char *op, draw kind, const cr_array *y, random_parame
 cr_status cr_gpu_random(const cr_random_args *args) {
     const bool normal = args->kind == CR_RANDOM_NORMAL;
     const random_parameters q = {.seed = args->seed, .counter = args->counter};
-    return run(normal ? "randn" : "rand", normal ? NORMAL : UNIFORM, &args->y, q);
+    return dispatch_stream(normal ? "randn" : "rand", normal ? NORMAL : UNIFORM, &args->y, q);
 }
 
 cr_status cr_gpu_random_integers(const cr_random_integers_args *args) {
     const random_parameters q = {
         .seed = args->seed, .counter = args->counter, .low = (uint64_t)args->low, .span = args->span};
-    return run("randint", INTEGERS, &args->y, q);
+    return dispatch_stream("randint", INTEGERS, &args->y, q);
 }

@@ -87,7 +87,7 @@ static expr mapped(const kernel *s, const char *x) {
     }
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *s = how;
     const char *type = cr_wgsl_type(s->acc);
     cr_wgsl_const(w, "SINGLE", s->single);
@@ -124,7 +124,7 @@ static bool call_of(const gpu *g, const stage *s, gpu_call *c, reduce_parameters
                              .length = (float)s->length,
                              .power = (float)s->power};
     *c = (gpu_call){.op = s->op,
-                    .write = write,
+                    .write = write_kernel,
                     .how = &s->how,
                     .how_bytes = sizeof s->how,
                     .parameters = q,
@@ -137,7 +137,7 @@ static bool call_of(const gpu *g, const stage *s, gpu_call *c, reduce_parameters
            cr_gpu_bind_window(g, c, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &q->sums);
 }
 
-static cr_status run(gpu *g, const stage *s) {
+static cr_status dispatch_stage(gpu *g, const stage *s) {
     gpu_call c;
     reduce_parameters q;
     return call_of(g, s, &c, &q) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, s->op, s->y->bytes);
@@ -211,13 +211,13 @@ static cr_status reduce_slab(gpu *g, stage s) {
     s.parts = 1;
     if (!call_of(g, &s, &unused, &unread)) return reduce_halves(g, &s);
     cut(&s);
-    if (s.parts == 1) return run(g, &s);
+    if (s.parts == 1) return dispatch_stage(g, &s);
     stage first = s;
     first.how.to = partial_dtype(&s);
     first.y_offset = 0;
     if (!(first.y = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.how.to))))
         return cr_error_status();
-    cr_status status = run(g, &first);
+    cr_status status = dispatch_stage(g, &first);
     if (status == CR_OK) status = reduce_parts(g, &s, first.y, s.parts);
     cr_gpu_buffer_give(g, first.y);
     return status;

@@ -71,7 +71,7 @@ static void add_operand(wgsl *w, int i, const kernel *h) {
     cr_wgsl_add(w, "fn get_%s(i: u32) -> %s { return %s; }\n", name, cr_wgsl_type(to), x.s);
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     static const char *const kinds[] = {"SOFTMAX",       "SOFTMAX_BWD",      "NORM", "NORM_DX", "NORM_PARTS",
                                         "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
     static const char *const variants[] = {[SOFTMAX] = "LOG",
@@ -110,7 +110,7 @@ static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
                          .first = (uint32_t)first,
                          .total = (uint32_t)r->total};
     gpu_call c = {.op = r->op,
-                  .write = write,
+                  .write = write_kernel,
                   .how = &r->how,
                   .how_bytes = sizeof r->how,
                   .parameters = &q,
@@ -129,7 +129,7 @@ static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
     return cr_gpu_run(r->g, &c);
 }
 
-static cr_status run(const rows *r) { return cr_gpu_leave(r->g, run_rows(r, 0, r->M)); }
+static cr_status dispatch_rows(const rows *r) { return cr_gpu_leave(r->g, run_rows(r, 0, r->M)); }
 
 /* ---- softmax */
 
@@ -142,7 +142,7 @@ cr_status cr_gpu_softmax(const cr_softmax_args *args) {
     if (!r.g) return cr_error_status();
     add(&r, Y, y, true, N);
     add(&r, X, x, false, N);
-    return run(&r);
+    return dispatch_rows(&r);
 }
 
 /* dx = y (g - sum(g y)), or g - exp(y) sum(g) */
@@ -155,7 +155,7 @@ cr_status cr_gpu_softmax_bwd(const cr_softmax_bwd_args *args) {
     add(&r, DX, dx, true, N);
     add(&r, Y, y, false, N);
     add(&r, G, g, false, N);
-    return run(&r);
+    return dispatch_rows(&r);
 }
 
 /* ---- normalisation */
@@ -175,7 +175,7 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
     add(&r, MEAN, mean, true, 1);
     add(&r, W, w, false, 0);
     add(&r, B, b, false, 0);
-    return run(&r);
+    return dispatch_rows(&r);
 }
 
 /* with dh = g w, h = (x - mean) rstd:  dx [+]= rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
@@ -190,7 +190,7 @@ static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *
     add(&r, RSTD, rstd, false, 1);
     add(&r, MEAN, mean, false, 1);
     add(&r, W, w, false, 0);
-    return run(&r);
+    return dispatch_rows(&r);
 }
 
 /* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is
@@ -206,7 +206,7 @@ static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_arr
     add(&r, MEAN, mean, false, PART);
     add(&r, DW, dw, true, N);
     add(&r, DB, db, true, N);
-    return run(&r);
+    return dispatch_rows(&r);
 }
 
 static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean,
@@ -279,5 +279,5 @@ cr_status cr_gpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
     add(&r, TARGET, target, false, 1);
     add(&r, LSE, lse, false, 1);
     add(&r, G, g, false, !scalar);
-    return run(&r);
+    return dispatch_rows(&r);
 }

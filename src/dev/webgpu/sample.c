@@ -13,7 +13,7 @@
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;
 typedef struct kernel { int id; sample_task task; } kernel;
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const sample_task task = ((const kernel *)how)->task;
     static const char *const names[] = {"UNITS", "PICK", "TIMES"};
     cr_wgsl_const(w, names[task], 1);
@@ -26,8 +26,8 @@ static void write(wgsl *w, const void *how) {
 
 typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; } draw;
 
-static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int bits,
-                     int64_t offset) {
+static cr_status dispatch_task(const draw *d, sample_task task, const cr_array *y, const cr_array *a,
+                               const cr_array *b, int bits, int64_t offset) {
     gpu *g = cr_gpu_enter(d->op, y->dev);
     const int64_t n = d->M * (task == PICK ? d->S : d->N);
     const kernel how = {'w', task};
@@ -39,7 +39,7 @@ static cr_status run(const draw *d, sample_task task, const cr_array *y, const c
                                  .offset = (uint32_t)offset,
                                  .bits = (uint32_t)bits};
     const gpu_call c = {
-        .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how,
+        .op = d->op, .write = write_kernel, .how = &how, .how_bytes = sizeof how,
         .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL},
         .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
     return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
@@ -51,11 +51,11 @@ cr_status cr_gpu_permutation(const cr_permutation_args *args) {
     const uint64_t seed = args->seed, counter = args->counter;
     if (!y->numel) return CR_OK;
     const cr_array words = cr_gpu_array(y->dev, CR_U64, CR_LIST(1, y->numel)),
-                   places = cr_array_as(y, CR_LIST(1, y->numel));
+                   positions = cr_array_as(y, CR_LIST(1, y->numel));
     cr_status status = words.storage ? cr_gpu_random_integers(
                                            &(cr_random_integers_args){.y = words, .seed = seed, .counter = counter})
                                      : cr_error_status();
-    if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = places, .x = words});
+    if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = positions, .x = words});
     cr_gpu_array_give(&words);
     return status;
 }
@@ -70,9 +70,9 @@ static cr_status with_replacement(const draw *d, const cr_array *y, const cr_arr
     const bool ready = top.storage && whole.storage && sums.storage;
     cr_status status = ready ? cr_gpu_reduce(&(cr_reduce_args){.y = top, .x = rows, .how = {.kind = CR_REDUCE_MAX}})
                              : cr_error_status();
-    if (status == CR_OK) status = run(d, UNITS, &whole, w, &top, bits, w->offset);
+    if (status == CR_OK) status = dispatch_task(d, UNITS, &whole, w, &top, bits, w->offset);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = sums, .x = whole, .kind = CR_SCAN_SUM});
-    if (status == CR_OK) status = run(d, PICK, y, &sums, NULL, 0, y->offset);
+    if (status == CR_OK) status = dispatch_task(d, PICK, y, &sums, NULL, 0, y->offset);
     cr_gpu_array_give(&sums);
     cr_gpu_array_give(&whole);
     cr_gpu_array_give(&top);
@@ -81,7 +81,7 @@ static cr_status with_replacement(const draw *d, const cr_array *y, const cr_arr
 
 static cr_status without_replacement(const draw *d, const cr_array *y, const cr_array *w) {
     const cr_array waited = cr_gpu_array(w->dev, CR_U64, CR_LIST(d->M, d->N));
-    cr_status status = waited.storage ? run(d, TIMES, &waited, w, NULL, 0, w->offset) : cr_error_status();
+    cr_status status = waited.storage ? dispatch_task(d, TIMES, &waited, w, NULL, 0, w->offset) : cr_error_status();
     if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = *y, .x = waited});
     cr_gpu_array_give(&waited);
     return status;

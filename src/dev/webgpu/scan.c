@@ -70,7 +70,7 @@ static void add_arrays(wgsl *w, const kernel *h) {
     if (h->index) cr_wgsl_array(w, "index", CR_I64, true);
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     const bool extreme = h->kind >= CR_SCAN_MAX;
     add_constants(w, h);
@@ -96,8 +96,8 @@ static bool bind_lines(const scan *s, gpu_call *c, const cr_array *t, uint32_t *
 
 /* One task over `chunks` chunks of each line of R elements, from chunk `first` on.  to NULL: y;
  * from NULL: x; before: the states that chunks start from, NULL: none. */
-static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before, int64_t R,
-                     int64_t chunk, int64_t first, int64_t chunks) {
+static cr_status dispatch_task(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before,
+                               int64_t R, int64_t chunk, int64_t first, int64_t chunks) {
     const int64_t count = s->M * chunks * s->N;
     const cr_array *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
     kernel h = s->how;
@@ -111,7 +111,7 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
                          .chunks = (uint32_t)chunks,
                          .first = (uint32_t)first};
     gpu_call call = {.op = name_of(s),
-                     .write = write,
+                     .write = write_kernel,
                      .how = &h,
                      .how_bytes = sizeof h,
                      .parameters = &q,
@@ -133,13 +133,13 @@ static gpu_buffer *take_states(const scan *s, int64_t chunks) {
 
 /* Each of (M, n, N) states becomes the sum of those before it; the first is not used. */
 static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
-    if (n <= FEW) return run(s, CARRY, states, NULL, NULL, n, n, 0, 1);
+    if (n <= FEW) return dispatch_task(s, CARRY, states, NULL, NULL, n, n, 0, 1);
     const int64_t chunks = gpu_ceil_div(n, CHUNK);
     gpu_buffer *sums = take_states(s, chunks);
     if (!sums) return cr_error_status();
-    cr_status status = run(s, SUM_STATES, sums, states, NULL, n, CHUNK, 0, chunks);
+    cr_status status = dispatch_task(s, SUM_STATES, sums, states, NULL, n, CHUNK, 0, chunks);
     if (status == CR_OK) status = carry(s, sums, chunks);
-    if (status == CR_OK) status = run(s, CARRY, states, NULL, sums, n, CHUNK, 0, chunks);
+    if (status == CR_OK) status = dispatch_task(s, CARRY, states, NULL, sums, n, CHUNK, 0, chunks);
     cr_gpu_buffer_give(s->g, sums);
     return status;
 }
@@ -148,12 +148,12 @@ static cr_status run_chunks(const scan *s, gpu_buffer *states, int64_t chunk, in
     cr_status status = CR_OK;
     if (s->a) {                                     /* chunks one after the other */
         for (int64_t c = 0; c < chunks; c++)
-            if (status == CR_OK) status = run(s, RESULTS, NULL, NULL, states, s->R, chunk, c, 1);
+            if (status == CR_OK) status = dispatch_task(s, RESULTS, NULL, NULL, states, s->R, chunk, c, 1);
         return status;
     }
-    if (states) status = run(s, SUM, states, NULL, NULL, s->R, chunk, 0, chunks);
+    if (states) status = dispatch_task(s, SUM, states, NULL, NULL, s->R, chunk, 0, chunks);
     if (states && status == CR_OK) status = carry(s, states, chunks);
-    return status == CR_OK ? run(s, RESULTS, NULL, NULL, states, s->R, chunk, 0, chunks) : status;
+    return status == CR_OK ? dispatch_task(s, RESULTS, NULL, NULL, states, s->R, chunk, 0, chunks) : status;
 }
 
 static cr_status run_lines(const scan *s) {

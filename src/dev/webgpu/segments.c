@@ -16,7 +16,7 @@ static cr_dtype acc_of(cr_dtype dt) {
     return cr_wgsl_wide(dt) ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
 }
 
-static void write(wgsl *w, const void *how) {
+static void write_kernel(wgsl *w, const void *how) {
     const kernel *h = how;
     const char *plus = cr_wgsl_wide(h->acc) ? "add64(a, b)" : h->element == CR_BOOL ? "a | b" : "a + b";
     cr_wgsl_const(w, "CHUNK", CHUNK);
@@ -80,7 +80,7 @@ static cr_status run_level(const gpu_segments *s, int64_t entries, const cr_arra
         q.src_strides[d] = (uint32_t)s->from_strides[d];
     }
     gpu_call c = {.op = s->op,
-                  .write = write,
+                  .write = write_kernel,
                   .how = &how,
                   .how_bytes = sizeof how,
                   .parameters = &q,

@@ -14,8 +14,8 @@ const cr_kernels cr_gpu_kernels = {
 #define KERNEL(name, cpu, ref, cuda, webgpu, ...) CR_IF_##webgpu(CR_ENTRY(name))
 #include "../kernels.def"
     .attention_takes = cr_gpu_attention_takes,
-    .chains = true,
-    .links_apart = true,
+    .can_fuse = true,
+    .fuse_behind_barrier = true,
     .chain_buffers = GPU_LEAST_BUFFERS,
     .f32_only = true,
 };

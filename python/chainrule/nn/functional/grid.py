@@ -128,12 +128,12 @@ def _weighted_pixels(pixels: Tensor, sizes: Sequence[int], corner: Sequence[tupl
     inside = _core.ones_like(corner[0][0], dtype=_core.bool)
     for size, (at, _) in zip(sizes, corner, strict=True):
         inside = inside.logical_and(_inside(at, size))
-    place = _core.zeros_like(inside, dtype=_core.int64)
+    index = _core.zeros_like(inside, dtype=_core.int64)
     for size, (at, _) in zip(sizes, corner, strict=True):
-        place = place * size + at.detach().masked_fill(~inside, 0).long()
+        index = index * size + at.detach().masked_fill(~inside, 0).long()
     weights = [weight for _, weight in corner if weight is not None]
     weight = math.prod(weights[1:], start=weights[0]) if weights else inside.to(pixels.dtype)
-    value = pixels.gather(2, place.unsqueeze(1).expand(-1, pixels.size(1), -1))
+    value = pixels.gather(2, index.unsqueeze(1).expand(-1, pixels.size(1), -1))
     return value.masked_fill(~inside.unsqueeze(1), 0) * weight.masked_fill(~inside, 0).unsqueeze(1)
 
 

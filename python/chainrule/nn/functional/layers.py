@@ -115,10 +115,10 @@ def _largest(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
     with no_grad():
         most = _core.full((bags, width), -math.inf, dtype=rows.dtype, device=rows.device)
         most = most.scatter_reduce(0, at, rows, "amax")
-        place = _core.arange(count, device=rows.device).unsqueeze(1)
-        place = place.expand(count, width).masked_fill(rows != most.gather(0, at), count)
+        index = _core.arange(count, device=rows.device).unsqueeze(1)
+        index = index.expand(count, width).masked_fill(rows != most.gather(0, at), count)
         first = _core.full((bags, width), count, dtype=_core.int64, device=rows.device)
-        first = first.scatter_reduce(0, at, place, "amin")
+        first = first.scatter_reduce(0, at, index, "amin")
         empty = first == count
     if not count:
         return rows.new_zeros(bags, width)

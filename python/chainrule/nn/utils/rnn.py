@@ -109,7 +109,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     )
 
 
-def _flat_places(sizes: list[int], batch: int) -> list[int]:
+def _flat_indices(sizes: list[int], batch: int) -> list[int]:
     """Where the rows of a packed batch lie in a padded one, (T, B) flattened."""
     return [t * batch + b for t, size in enumerate(sizes) for b in range(size)]
 
@@ -152,8 +152,8 @@ def pack_padded_sequence(
     batch = _core.tensor(sizes, dtype=_core.int64)
     if sizes[-1] == len(each):  # all of one length
         return PackedSequence(input[: each[0]].flatten(0, 1), batch, order)
-    places = _core.tensor(_flat_places(sizes, len(each)), dtype=_core.int64, device=input.device)
-    return PackedSequence(input.flatten(0, 1).index_select(0, places), batch, order)
+    indices = _core.tensor(_flat_indices(sizes, len(each)), dtype=_core.int64, device=input.device)
+    return PackedSequence(input.flatten(0, 1).index_select(0, indices), batch, order)
 
 
 def pad_packed_sequence(
@@ -175,8 +175,8 @@ def pad_packed_sequence(
     padded = _core.full(
         ((total_length or steps) * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
     )
-    places = _core.tensor(_flat_places(sizes, batch), dtype=_core.int64, device=data.device)
-    padded = padded.index_copy(0, places, data).unflatten(0, (-1, batch))
+    indices = _core.tensor(_flat_indices(sizes, batch), dtype=_core.int64, device=data.device)
+    padded = padded.index_copy(0, indices, data).unflatten(0, (-1, batch))
     lengths = _core.tensor([sum(size > b for size in sizes) for b in range(batch)], dtype=_core.int64)
     if unsorted is not None:
         padded, lengths = padded.index_select(1, unsorted), lengths[unsorted.cpu()]

@@ -10,7 +10,7 @@ import chainrule as cr
 from chainrule import Node as Node
 
 from .. import _names
-from ..history import _TensorMeta
+from ..legacy import _TensorMeta
 
 __getattr__ = _names.forward(__name__, "chainrule.autograd")
 

@@ -8,7 +8,7 @@ from typing import Any
 import chainrule as cr
 import chainrule.cuda as _cuda
 
-from .. import _names, history
+from .. import _names, legacy
 
 _NAMES = dict.fromkeys(("default_generator", "manual_seed", "initial_seed", "seed", "get_rng_state"), "chainrule")
 _NAMES["OutOfMemoryError"] = "chainrule"
@@ -16,8 +16,8 @@ _forward = _names.forward(__name__, "chainrule.cuda", names=_NAMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in history.CUDA_TYPES:
-        return history.CUDA_TYPES[name]
+    if name in legacy.CUDA_TYPES:
+        return legacy.CUDA_TYPES[name]
     return _forward(name)
 
 
@@ -74,14 +74,14 @@ def current_device() -> int:
 
 def set_device(device: Any) -> None:
     """Tensors go to the device that a call names, whatever is set here.  RuntimeError: there is no such device."""
-    at = history.device(device)
+    at = legacy.device(device)
     if at.type == "cuda":
         cr.Device(str.__str__(at))
 
 
 def _here(device: Any = None) -> cr.Device:
     """The CUDA device of a number, a name or None.  RuntimeError: there is none."""
-    return cr.Device(str.__str__(history.device("cuda" if device is None else device)))
+    return cr.Device(str.__str__(legacy.device("cuda" if device is None else device)))
 
 
 def _properties(device: Any = None) -> tuple[str, int, int, int]:

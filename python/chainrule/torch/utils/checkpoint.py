@@ -79,7 +79,7 @@ def checkpoint(
             )
         for y, g in zip(results, grads, strict=True):
             if g is not None:
-                _core._graft(y, g)
+                _core._backward_through(y, g)
         return [None] * len(needs)
 
     with contexts[0]:

@@ -1,4 +1,4 @@
-/* beat.c - who of a world is alive.  MPI notices neither a process that was stopped nor a host that vanished.
+/* heartbeat.c - who of a world is alive.  MPI notices neither a process that was stopped nor a host that vanished.
  *
  * Each rank has one TCP connection with rank 0, and says twice a second that it lives, and after which step.  A
  * connection that ends without a farewell, or a silence, is a lost rank: rank 0 tells the others.  From then
@@ -96,7 +96,7 @@ static void say(cr_beat *b, int kind) {
         if (b->socket[i] >= 0) (void)cr_os_send(b->socket[i], &m, sizeof m);
 }
 
-static void run(void *arg) {
+static void send_beats(void *arg) {
     cr_beat *b = arg;
     double said = 0, turn = cr_os_seconds();
     while (!atomic_load(&b->stop)) {
@@ -117,7 +117,7 @@ static void run(void *arg) {
 }
 
 /* ---- meeting */
-typedef struct place { char host[CR_HOST]; int64_t port; uint64_t secret; } place;
+typedef struct address { char host[CR_HOST]; int64_t port; uint64_t secret; } address;
 
 /* Rank 0: a connection from each rank, which says the secret and its rank. */
 static int meet_all(cr_beat *b, int listener) {
@@ -137,7 +137,7 @@ static int meet_all(cr_beat *b, int listener) {
     return missing;
 }
 
-static int meet_first(cr_beat *b, const place *first) {
+static int meet_first(cr_beat *b, const address *first) {
     const message m = {.kind = ALIVE, .rank = b->w->rank, .secret = b->secret};
     const bool here = !strcmp(first->host, b->w->host);
     b->socket[0] = cr_os_connect(here ? "localhost" : first->host, (int)first->port, meeting / 2);
@@ -169,7 +169,7 @@ static double patience_of(double asked) {
 static cr_status meet(cr_beat *b, bool good) {
     static const char op[] = "world_open";
     cr_world *w = b->w;
-    place mine = {.secret = cr_os_entropy()}, *all = calloc((size_t)w->size, sizeof *all);
+    address mine = {.secret = cr_os_entropy()}, *all = calloc((size_t)w->size, sizeof *all);
     int port = 0, listener = w->rank ? -1 : cr_os_listen(&port);
     int32_t missing = !good || (!w->rank && listener < 0), *of = calloc((size_t)w->size, sizeof *of);
     cr_status status = all && of ? CR_OK : cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
@@ -205,7 +205,7 @@ cr_status cr_beat_start(cr_world *w, double patience) {
     cr_status status = meet(b, has_room(b));
     if (status != CR_OK || w->alone) { cr_beat_stop(w); return status; }
     for (int i = 0; i < b->n; i++) b->heard[i] = cr_os_seconds();
-    b->thread = cr_thread_start(run, b);
+    b->thread = cr_thread_start(send_beats, b);
     return b->thread ? CR_OK : cr_fail(CR_NO_MEMORY, "world_open", "no thread for beats could be started");
 }
 

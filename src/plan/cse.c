@@ -1,4 +1,4 @@
-/* common.c - the pass that drops a kernel which computes again what an earlier one has computed. */
+/* cse.c - the pass that drops a kernel which computes again what an earlier one has computed. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -140,7 +140,7 @@ static int earlier(const cr_plan *p, int i, const int *writers, bool *failed) {
     return -1;
 }
 
-cr_status cr_pass_common(cr_plan *p) {
+cr_status cr_pass_cse(cr_plan *p) {
     int *writers = calloc((size_t)p->n_buffers + 1, sizeof *writers);
     bool failed = !writers;
     if (writers) count_writers(p, writers);

@@ -1,6 +1,6 @@
-/* update.c - the pass that runs an optimizer's update inside the product that makes the gradient, where the device has
- * such a kernel and the bits stay: the gradient then never exists as a whole.  Elsewhere, on the host, the update
- * runs right behind what makes the gradient, and the memory is free for the next one. */
+/* fuse_update.c - the pass that runs an optimizer's update inside the product that makes the gradient, where the
+ * device has such a kernel and the bits stay: the gradient then never exists as a whole.  Elsewhere, on the host, the
+ * update runs right behind what makes the gradient, and the memory is free for the next one. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int inp
     const cr_kernels *kernels = m->c.dev->kernels;
     cr_status status = cr_step_fill(&joint, CR_KERNEL_update_by_product,
                                     &(cr_update_by_product_args){w, input, m->a, m->b, m->how}, cr_same_number, NULL);
-    joint.run = kernels->unwatched[CR_KERNEL_update_by_product];
+    joint.run = kernels->raw[CR_KERNEL_update_by_product];
     joint.update = u->update;
     joint.name = cr_joined(u->name, " inside its gradient");
     const int at = status == CR_OK && joint.name ? place_for(p, &joint, s, product, update) : -1;
@@ -168,7 +168,7 @@ static cr_status try_step(cr_plan *p, int i, bool *done) {
     return p->buffers[b].dev->host && p->buffers[b].bytes >= LARGE ? hoist(p, i, reader, walk) : CR_OK;
 }
 
-cr_status cr_pass_update(cr_plan *p) {
+cr_status cr_pass_fuse_update(cr_plan *p) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_steps && status == CR_OK; ) {
         bool done = false;

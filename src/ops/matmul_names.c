@@ -1,4 +1,4 @@
-/* products.c - products of two tensors under their own names, and sums with them: composites of
+/* matmul_names.c - products of two tensors under their own names, and sums with them: composites of
  * matmul.  einsum.c has those over named axes. */
 #include "compose.h"
 

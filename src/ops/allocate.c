@@ -1,4 +1,4 @@
-/* new.c - storage for results, borrowed memory, and the address of a tensor's elements. */
+/* allocate.c - storage for results, borrowed memory, and the address of a tensor's elements. */
 #include "compose.h"
 
 #include <stdint.h>
@@ -40,7 +40,7 @@ cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
 
 /* Checks the strides of borrowed memory and stores them in m: not negative, and the last element
  * has an address. */
-static cr_status place_strided(cr_meta *m, const int64_t *strides) {
+static cr_status set_strides(cr_meta *m, const int64_t *strides) {
     int64_t last = 1;
     bool overflow = false;
     m->strided = true;
@@ -71,7 +71,7 @@ cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int6
         status = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt),
                          cr_dtype_name(dt));
     for (int i = 0; status == CR_OK && i < n; i++) m.shape[i] = shape[i];
-    if (status == CR_OK && strides) status = place_strided(&m, strides);
+    if (status == CR_OK && strides) status = set_strides(&m, strides);
     if (status != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
     cr_storage *s = cr_storage_new(data, (size_t)span(&m, numel) * cr_dtype_size(dt), cr_cpu(), NULL);
     if (!s) return NULL;

@@ -1,8 +1,8 @@
-/* chain.c - the pass that joins elementwise kernels into one: a program that holds the values between them, on the cpu
+/* fuse.c - the pass that joins elementwise kernels into one: a program that holds the values between them, on the cpu
  * in blocks in the first cache, and writes only what is read elsewhere.
  *
  * On the cpu a row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than
- * its parts.  loops.c makes one loop of the whole program later.  On a GPU the program is one kernel.  A link is one of
+ * its parts.  jit.c makes one loop of the whole program later.  On a GPU the program is one kernel.  A link is one of
  * the kernels that a chain joins. */
 #include "plan.h"
 
@@ -18,10 +18,10 @@ enum {
 };
 
 /* Elements of a buffer over the shape of the chain. */
-typedef struct place {
+typedef struct location {
     int buffer; cr_dtype dtype;
     int64_t offset, strides[CR_MAX_DIMS], low, high;
-} place;
+} location;
 
 typedef struct chain {
     const cr_plan *p;
@@ -30,8 +30,8 @@ typedef struct chain {
     int n, step[LINKS];
     cr_dtype compute;
     int ndim; int64_t shape[CR_MAX_DIMS], numel;
-    int n_in; place in[CR_MAX_INPUTS];
-    int n_written; place written[WRITTEN];
+    int n_in; location in[CR_MAX_INPUTS];
+    int n_written; location written[WRITTEN];
     int value[WRITTEN], uses[WRITTEN];              /* the operand written there; how often the chain itself uses it */
     int n_instr, n_const;
     cr_instr instr[MOST_VALUES];
@@ -81,7 +81,7 @@ static bool qualifies(const cr_plan *p, const cr_step *s) {
     const cr_walk *w = walk_of(s, &own);
     if (!w || !w->numel || w->ndim < 1 || (w->compute != CR_F32 && w->compute != CR_F64)) return false;
     const cr_device *dev = device_of(p, w);
-    if (!dev->kernels->chains || (dev == cr_cpu() && w->numel < LEAST) || cr_live_params(p, s)) return false;
+    if (!dev->kernels->can_fuse || (dev == cr_cpu() && w->numel < LEAST) || cr_live_params(p, s)) return false;
     if (is_loop(dev, w) && (w->program->n_param || w->n_out > 1 || w->n_in > 3)) return false;
     bool alike = true;                              /* numbers may be the host's */
     for (int i = 0; i < w->n_in; i++) {
@@ -101,7 +101,7 @@ static bool same_space(chain *c, const cr_walk *w) {
     return c->ndim == 1;
 }
 
-static void widen(place *a, int ndim, const int64_t *shape) {       /* from one axis */
+static void widen(location *a, int ndim, const int64_t *shape) {    /* from one axis */
     int64_t step = a->strides[0];
     for (int d = ndim - 1; d >= 0; step *= shape[d--]) a->strides[d] = step;
 }
@@ -114,21 +114,21 @@ static void take_space(chain *c, const cr_walk *w) {
     memcpy(c->shape, w->shape, sizeof *w->shape * (size_t)w->ndim);
 }
 
-static place place_of(const chain *c, const cr_walk *w, const cr_arg *a) {
+static location location_of(const chain *c, const cr_walk *w, const cr_arg *a) {
     cr_operand o;
     cr_reach(w->ndim, w->shape, a->strides, a->offset, a->dtype, &o);
-    place at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset, .low = o.low,
-                .high = o.high};
+    location at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset, .low = o.low,
+                   .high = o.high};
     memcpy(at.strides, a->strides, sizeof *a->strides * (size_t)w->ndim);
     if (w->ndim < c->ndim) widen(&at, c->ndim, c->shape);
     return at;
 }
 
-static bool overlap(const place *a, const place *b) {
+static bool overlap(const location *a, const location *b) {
     return a->buffer == b->buffer && a->low < b->high && b->low < a->high;
 }
 
-static bool same_place(const chain *c, const place *a, const place *b) {
+static bool same_location(const chain *c, const location *a, const location *b) {
     if (a->buffer != b->buffer || a->dtype != b->dtype || a->offset != b->offset) return false;
     for (int d = 0; d < c->ndim; d++)
         if (a->strides[d] != b->strides[d] && c->shape[d] > 1) return false;
@@ -136,11 +136,11 @@ static bool same_place(const chain *c, const place *a, const place *b) {
 }
 
 /* ---- one more link */
-static int find_written(const chain *c, const place *at, bool *clash) {
+static int find_written(const chain *c, const location *at, bool *clash) {
     int found = -1;
     for (int i = 0; i < c->n_written; i++) {
         if (!overlap(&c->written[i], at)) continue;
-        if (same_place(c, &c->written[i], at)) found = i;
+        if (same_location(c, &c->written[i], at)) found = i;
         else *clash = true;
     }
     return found;
@@ -159,21 +159,21 @@ static int instruction(chain *c, int op, int v0, int v1, int v2) {
     return c->n_instr++;
 }
 
-/* What the place holds of the value v: it has the place's dtype.  Rounding it again there changes nothing.  The link
- * that made v rounds it.  Where links stay apart NE is no cast to bool: it may take a subnormal number for 0. */
-static int rounded(chain *c, const place *at, int v, bool *ok) {
+/* What the location holds of the value v: it has the location's dtype.  Rounding it again there changes nothing.  The
+ * link that made v rounds it.  Where links stay apart NE is no cast to bool: it may take a subnormal number for 0. */
+static int rounded(chain *c, const location *at, int v, bool *ok) {
     if (at->dtype == c->compute) return v;
     const bool test = v >= 0 && c->instr[v].op >= CR_OP_ISNAN && c->instr[v].op <= CR_OP_GE;
     if (at->dtype == CR_BOOL && test) return v;
     const int op = at->dtype == CR_BOOL ? CR_OP_NE : at->dtype == CR_F16 ? CR_OP_F16 : CR_OP_BF16;
-    *ok &= at->dtype == CR_BOOL ? !c->dev->kernels->links_apart : cr_dtype_is_half(at->dtype);
+    *ok &= at->dtype == CR_BOOL ? !c->dev->kernels->fuse_behind_barrier : cr_dtype_is_half(at->dtype);
     const int made = instruction(c, op, v, op == CR_OP_NE ? constant(c, 0) : NONE, NONE);
     if (v >= 0) c->link[made] = c->link[v];
     return made;
 }
 
 /* The operand that stands for an input of the walk; links: counts what the chain has already. */
-static int operand_of(chain *c, const place *at, int *links, bool *ok) {
+static int operand_of(chain *c, const location *at, int *links, bool *ok) {
     bool clash = false, broadcast = true;
     const int k = find_written(c, at, &clash);
     *ok &= !clash;
@@ -184,7 +184,7 @@ static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     }
     for (int d = 0; d < c->ndim; d++) broadcast &= at->strides[d] == 0 || c->shape[d] == 1;
     for (int i = 0; i < c->n_in; i++) {
-        if (!same_place(c, &c->in[i], at)) continue;
+        if (!same_location(c, &c->in[i], at)) continue;
         *links += !broadcast;
         return INPUT - i;
     }
@@ -207,7 +207,7 @@ static int joined(chain *c, const cr_program *p, int i, int k, const int *values
 static void add_instructions(chain *c, const cr_walk *w, const int *operands, int *values) {
     const cr_program *p = w->program;
     const int base = cr_first_result(p);
-    const bool joins = c->dev != cr_cpu() && !c->dev->kernels->links_apart;
+    const bool joins = c->dev != cr_cpu() && !c->dev->kernels->fuse_behind_barrier;
     if (is_loop(c->dev, w)) {
         c->instr[c->n_instr] = (cr_instr){(int16_t)(CR_OP_COUNT + p->fused), NONE, NONE, NONE};
         int16_t *const to[] = {&c->instr[c->n_instr].a, &c->instr[c->n_instr].b, &c->instr[c->n_instr].c};
@@ -230,14 +230,14 @@ static void add_instructions(chain *c, const cr_walk *w, const int *operands, in
 }
 
 /* May the walk write there: nothing that the chain reads or wrote out of step? */
-static bool may_write(const chain *c, const place *at) {
+static bool may_write(const chain *c, const location *at) {
     bool clash = false;
     find_written(c, at, &clash);
-    for (int i = 0; i < c->n_in; i++) clash |= overlap(&c->in[i], at) && !same_place(c, &c->in[i], at);
+    for (int i = 0; i < c->n_in; i++) clash |= overlap(&c->in[i], at) && !same_location(c, &c->in[i], at);
     return !clash;
 }
 
-static void note_written(chain *c, const place *at, int value) {
+static void note_written(chain *c, const location *at, int value) {
     bool clash = false;
     int k = find_written(c, at, &clash);
     if (k < 0) k = c->n_written++;
@@ -264,13 +264,13 @@ static bool join(chain *c, int i) {
     int operands[CR_MAX_INPUTS], values[MOST_VALUES + CR_MAX_INPUTS], links = 0;
     bool ok = true;
     for (int k = 0; k < w->n_in; k++) {
-        const place at = place_of(&next, w, &w->in[k]);
+        const location at = location_of(&next, w, &w->in[k]);
         operands[k] = operand_of(&next, &at, &links, &ok);
     }
     if (!ok || (c->n && !links)) return false;
     add_instructions(&next, w, operands, values);
     for (int k = 0; k < w->n_out; k++) {
-        const place at = place_of(&next, w, &w->out[k]);
+        const location at = location_of(&next, w, &w->out[k]);
         if (next.n_written == WRITTEN || !may_write(&next, &at)) return false;
         note_written(&next, &at, values[p->out[k]]);
     }
@@ -338,7 +338,7 @@ static cr_program *program_of(const chain *c, int n_out, const int *out, const c
     return p;
 }
 
-static cr_arg arg_of(const chain *c, const place *at) {
+static cr_arg arg_of(const chain *c, const location *at) {
     cr_arg a = {.storage = (cr_storage *)(intptr_t)(at->buffer + 1), .offset = at->offset, .dtype = at->dtype};
     memcpy(a.strides, at->strides, sizeof *at->strides * (size_t)c->ndim);
     return a;
@@ -354,14 +354,14 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
     memcpy(w.shape, c->shape, sizeof *c->shape * (size_t)c->ndim);
     for (int i = 0; i < c->n_in; i++) w.in[i] = arg_of(c, &c->in[i]);
     for (int i = 0; i < n_out; i++) w.out[i] = arg_of(c, &c->written[out[i]]);
-    to->run = c->dev->kernels->unwatched[CR_KERNEL_elementwise];
+    to->run = c->dev->kernels->raw[CR_KERNEL_elementwise];
     cr_status status = cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){&w, 1}, cr_same_number, NULL);
     cr_program_free(program);
     return status;
 }
 
 /* Can one kernel write all results?  A GPU may bind few buffers, and a written one only once, by a window that does not
- * hold places far from each other. */
+ * hold locations far from each other. */
 static bool fits(const chain *c) {
     int out[WRITTEN];
     const int n_out = outputs_of(c, out), most = c->dev->kernels->chain_buffers;
@@ -369,11 +369,11 @@ static bool fits(const chain *c) {
     int bound = n_out;
     for (int i = 0; i < c->n_in; i++) bound += !c->p->buffers[c->in[i].buffer].dev->host;
     for (int k = 0; k < n_out; k++) {
-        const place *at = &c->written[out[k]];
+        const location *at = &c->written[out[k]];
         for (int i = 0; i < c->n_in + n_out; i++) {
-            const place *other = i < c->n_in ? &c->in[i] : &c->written[out[i - c->n_in]];
+            const location *other = i < c->n_in ? &c->in[i] : &c->written[out[i - c->n_in]];
             if (other->buffer != at->buffer) continue;
-            if (!same_place(c, other, at)) return false;
+            if (!same_location(c, other, at)) return false;
             bound -= i < c->n_in;
         }
     }
@@ -416,7 +416,7 @@ static void count_operands(const cr_plan *p, int *total) {
         for (int o = 0; o < p->steps[i].n_operands; o++) total[p->steps[i].operands[o].buffer]++;
 }
 
-cr_status cr_pass_chain(cr_plan *p) {
+cr_status cr_pass_fuse(cr_plan *p) {
     chain *c = malloc(sizeof *c);
     int *total = malloc(sizeof *total * (size_t)(p->n_buffers + 1));
     cr_status status = c && total ? CR_OK : cr_no_memory("plan");

@@ -1,4 +1,4 @@
-/* close.c - are two tensors the same, or nearly so?  Composites; no gradient. */
+/* allclose.c - are two tensors the same, or nearly so?  Composites; no gradient. */
 #include "compose.h"
 
 #include <string.h>

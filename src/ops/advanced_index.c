@@ -1,7 +1,7 @@
-/* at.c - keys of index tensors and bool masks, x[a, :, b] and x[mask], and where a mask is true.
+/* advanced_index.c - keys of index tensors and bool masks, x[a, :, b] and x[mask], and where a mask is true.
  *
  * A key says for the axes of x, in order: CR_NONE, the whole axis; integers, positions along it; a
- * bool mask of d axes, the places in d axes of x where it is true, one after the other.  Integers and
+ * bool mask of d axes, the positions in d axes of x where it is true, one after the other.  Integers and
  * masks broadcast to one shape I, which in the result stands where the axes stood that they index, or
  * in front if those are not neighbours.  All of it comes down to one index along one axis (take.c). */
 #include "compose.h"
@@ -45,7 +45,7 @@ cr_tensor *cr_nonzero(const cr_tensor *x) {
     return cr_leave(counted ? cr_apply(&cr_op_nonzero, 1, &mask, &p) : NULL);
 }
 
-cr_tensor *cr_places(const cr_tensor *mask) {
+cr_tensor *cr_mask_positions(const cr_tensor *mask) {
     cr_tensor *at = mask ? cr_nonzero(cr_reshape(mask, 1, &mask->numel)) : NULL;
     return at ? cr_reshape(at, 1, &at->numel) : NULL;
 }
@@ -83,7 +83,7 @@ const cr_op cr_op_ravel = {
 };
 
 /* ---- keys */
-/* what indexes `count` axes of x, of `size` places */
+/* what indexes `count` axes of x, of `size` positions */
 typedef struct part { int axis, count; const cr_tensor *given; int64_t size; } part;
 
 typedef struct key {
@@ -176,7 +176,7 @@ static bool locate(key *k) {
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < k->n; i++) {
         const cr_tensor *given = k->parts[i].given;
-        in[i] = is_mask(&k->parts[i])                 ? cr_places(given)
+        in[i] = is_mask(&k->parts[i])                 ? cr_mask_positions(given)
                 : given->dtype == CR_I32 && k->n == 1 ? given
                                                       : cast_to(given, CR_I64);
         if (!in[i] || !meet(k->take.name, in[i], &ndim, shape)) return false;
@@ -212,7 +212,7 @@ static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     return cr_expand(values->ndim ? cast_to(values, k->x->dtype) : cr_to(values, k->x->dtype, k->x->dev), ndim, shape);
 }
 
-/* One value at the places of one mask: its positions are not needed. */
+/* One value at the positions of one mask: its positions are not needed. */
 static cr_tensor *fill_mask(cr_tensor *to, const cr_tensor *x, const key *k, const cr_tensor *value) {
     const cr_tensor *mask = k->parts[0].given;
     int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};

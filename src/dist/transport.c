@@ -1,4 +1,4 @@
-/* carry.c - bytes between ranks: MPI for memory of the cpu, the link for that of GPUs.  On the world's thread. */
+/* transport.c - bytes between ranks: MPI for memory of the cpu, the link for that of GPUs.  On the world's thread. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* part.c - parts of a tensor, described by strides over its elements in row-major order.
+/* strided_view.c - parts of a tensor, described by strides over its elements in row-major order.
  *     part          a view: index (slice, select, narrow, split, chunk, unbind), diagonal, unfold
  *     embed_part    zeros with g added to the part: the gradient of part
  *     replace_part  a copy of x with the part replaced, with which grad/rewrite.c records in-place work on views */
@@ -44,7 +44,7 @@ static cr_array array_of_part(const cr_tensor *x, const cr_part_params *p) {
 }
 
 /* The same as a handle outside any graph. */
-static cr_tensor *placed(const cr_tensor *x, const cr_part_params *p) {
+static cr_tensor *embedded(const cr_tensor *x, const cr_part_params *p) {
     cr_meta m = {.dtype = x->dtype, .ndim = p->ndim, .offset = x->offset + p->offset, .strided = true};
     memcpy(m.shape, p->shape, sizeof m.shape);
     memcpy(m.strides, p->strides, sizeof m.strides);
@@ -94,7 +94,7 @@ static cr_status add_part(cr_tensor *part, const cr_tensor *g) {
 
 /* Adds g to the part p of sum; returns sum. */
 static cr_tensor *add_to(cr_tensor *sum, const cr_part_params *p, const cr_tensor *g) {
-    cr_tensor *part = g ? placed(sum, p) : NULL;
+    cr_tensor *part = g ? embedded(sum, p) : NULL;
     return part && add_part(part, g) == CR_OK ? sum : NULL;
 }
 
@@ -141,7 +141,7 @@ static cr_status embed_forward(const cr_call *c, cr_tensor *out, cr_tensor *cons
     if (status != CR_OK || !g->numel) return status;
     const cr_array to = array_of_part(out, p);
     if (!shares) return cr_copy_array(&to, &g->array);
-    cr_tensor *part = placed(out, p), *d = cr_tensor_alias(g, NULL);
+    cr_tensor *part = embedded(out, p), *d = cr_tensor_alias(g, NULL);
     status = part && d ? add_part(part, d) : cr_error_status();
     cr_release(part); cr_release(d);
     return status;

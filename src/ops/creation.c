@@ -1,4 +1,4 @@
-/* make.c - new tensors: constants, ranges, host memory. */
+/* creation.c - new tensors: constants, ranges, host memory. */
 #include "compose.h"
 #include "../core/pool.h"
 #include "../dev/meta.h"

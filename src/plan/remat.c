@@ -1,4 +1,4 @@
-/* again.c - the pass that computes a value again, right before a use far behind the others, instead of keeping it until
+/* remat.c - the pass that computes a value again, right before a use far behind the others, instead of keeping it until
  * then.  It takes elementwise kernels whose inputs are in memory there anyway: GELU in a backward pass, which has the
  * argument of GELU too. */
 #include "plan.h"
@@ -83,7 +83,7 @@ static cr_status repeat(cr_plan *p, int i, int at, int buffer) {
     return status;
 }
 
-cr_status cr_pass_again(cr_plan *p) {
+cr_status cr_pass_remat(cr_plan *p) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_steps && status == CR_OK; i++) {
         const int buffer = result_of(p, &p->steps[i]), at = buffer < 0 ? -1 : far_use(p, i, buffer);

@@ -1,4 +1,4 @@
-/* places.c - take_rows, put_rows, and ravel, which turns the indices of several axes into one.
+/* rows_by_index.c - take_rows, put_rows, and ravel, which turns the indices of several axes into one.
  *
  * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16
  * are rounded once. */
@@ -18,7 +18,7 @@ typedef struct job {
     cr_dtype dtype;
     size_t size;
     int64_t M, R, N, K;
-    int64_t rows, columns, places;                  /* of a chunk */
+    int64_t rows, columns, positions;               /* of a chunk */
     int64_t blocks, ranges;                         /* blocks of columns, ranges of rows of x, per group of m */
     bool sum;
     int32_t *slot; int64_t slots;                   /* sums of half precision: the f32 accumulator of each row */
@@ -92,9 +92,9 @@ cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
 }
 
 /* ---- put: x[m, index[k], n] = y[m, k, n] or += in order of k; chunks of `rows` m by blocks of
- * columns or by ranges of places */
+ * columns or by ranges of positions */
 
-typedef struct block { int64_t from, to, first, last; } block;      /* columns, places */
+typedef struct block { int64_t from, to, first, last; } block;      /* columns, positions */
 
 #define PUT(name, T, MEET, replaces)                                                                            \
     static void name(const job *j, int64_t m, block b) {                                                        \
@@ -106,9 +106,9 @@ typedef struct block { int64_t from, to, first, last; } block;      /* columns, 
             T *at = x + index_at(index, k) * xr;                                                                \
             *at = (T)MEET(*at, y[k * yr]);                                                                      \
         } else for (int64_t k = 0; k < K && cr_goes_on(k, INDEX_GRAIN); k++) {                                  \
-            const int64_t place = index_at(index, k);                                                           \
-            if (place < b.first || place >= b.last) continue;                                                   \
-            T *restrict at = x + place * xr;                                                                    \
+            const int64_t position = index_at(index, k);                                                        \
+            if (position < b.first || position >= b.last) continue;                                             \
+            T *restrict at = x + position * xr;                                                                 \
             const T *of = y + k * yr, one = *of;                                                                \
             if (xn == 1 && yn == 1 && replaces) memcpy(at, of, (size_t)N * sizeof(T));                          \
             else if (xn == 1 && yn == 1) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], of[n]);         \
@@ -137,18 +137,18 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     uint16_t *x = (uint16_t *)(void *)j->x + m * j->xs[0] + from * j->xs[2];
     const uint16_t *y = (const uint16_t *)(const void *)j->y + m * j->ys[0] + from * j->ys[2];
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
-        int64_t place = index_at(j->index, k), slot = j->slot[place];
+        int64_t position = index_at(j->index, k), slot = j->slot[position];
         float *s = sum + slot * n;
         /* slots are numbered in the order of first use */
-        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }
+        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + position * j->xs[1], j->xs[2], n); seen++; }
         cr_block_load(CR_LANE_F32, row, j->dtype, y + k * j->ys[1], j->ys[2], n);
         for (int64_t c = 0; c < n; c++) s[c] += row[c];
     }
     seen = 0;
     for (int64_t k = 0; k < j->K; k++) {
-        int64_t place = index_at(j->index, k);
-        if (j->slot[place] != seen) continue;
-        cr_block_store(CR_LANE_F32, sum + seen * n, j->dtype, x + place * j->xs[1], j->xs[2], n);
+        int64_t position = index_at(j->index, k);
+        if (j->slot[position] != seen) continue;
+        cr_block_store(CR_LANE_F32, sum + seen * n, j->dtype, x + position * j->xs[1], j->xs[2], n);
         seen++;
     }
 }
@@ -179,8 +179,8 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     const int64_t range = chunk % j->ranges, column = chunk / j->ranges % j->blocks;
     int64_t m = chunk / j->ranges / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
-    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->places,
-                     cr_imin(j->R, (range + 1) * j->places)};
+    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->positions,
+                     cr_imin(j->R, (range + 1) * j->positions)};
     size_t bytes = j->slot ? (size_t)((j->slots + 1) * (b.to - b.from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
@@ -197,12 +197,12 @@ static void cut(job *j) {
     j->ranges = 1;
     if (j->N >= LONG && !j->slot) j->ranges = cr_imin(cr_imin(pieces, RANGES), j->R);
     else j->columns = cr_imin(j->N, cr_imax(16, INDEX_GRAIN / j->K));
-    j->places = (j->R + j->ranges - 1) / j->ranges;
+    j->positions = (j->R + j->ranges - 1) / j->ranges;
     j->rows = cr_imax(1, INDEX_GRAIN / (j->K * j->columns));
     j->blocks = cr_pieces(j->N, j->columns);
 }
 
-/* Gives each place that the index names a slot, in the order of its first use.  False: no memory. */
+/* Gives each position that the index names a slot, in the order of its first use.  False: no memory. */
 static bool number_slots(job *j, size_t bytes) {
     if (!(j->slot = cr_cpu_take(bytes))) return false;
     memset(j->slot, -1, bytes);

@@ -1,4 +1,4 @@
-/* loops.c - the programs that chain.c made become loops of the system's C compiler, in the background, once a plan has
+/* jit.c - the programs that fuse.c made become loops of the system's C compiler, in the background, once a plan has
  * run a few times.  Until then, and where there is no compiler, they run by instructions; the bits are the same. */
 #include "../core/os.h"
 #include "plan.h"
@@ -39,7 +39,7 @@ static void make(void *ctx) {
 
 static void collect(cr_loop_job *j, const cr_step *s) {
     if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise) return;
-    if (s->run != cr_cpu()->kernels->unwatched[CR_KERNEL_elementwise]) return;
+    if (s->run != cr_cpu()->kernels->raw[CR_KERNEL_elementwise]) return;
     const cr_walk *w = cr_step_walks(s)->walks;
     if (!w->program->chain || w->compute != CR_F32 || w->numel < LEAST || j->n == MOST) return;
     for (int i = 0; i < j->n; i++)
@@ -53,7 +53,7 @@ static cr_loop_job *job_of(const cr_plan *p) {
     if (!j) return NULL;
     atomic_init(&j->refs, 2);
     j->process = cr_os_process_id();
-    for (int i = 0; i < p->n_steps && cr_pass_on("loops"); i++) {
+    for (int i = 0; i < p->n_steps && cr_pass_on("jit"); i++) {
         const cr_group *g = p->steps[i].group;
         for (int k = 0; k < (g ? g->n : 1); k++) collect(j, g ? &g->steps[k] : &p->steps[i]);
     }
