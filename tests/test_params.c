@@ -144,6 +144,12 @@ TEST(clip_grad_norm) {
         CHECK(cr_is_none(cr_grad(a)) && cr_is_none(cr_grad(b)), "gradients stay");
         OK(cr_params_clip_grad_norm(p, 1.0, &norm));
         CHECK(norm == 0, "norm %g without gradients", norm);
+        cr_tensor *g = cr_full(CR_LIST(3), 1, CR_F32, dev), *half = cr_full(CR_LIST(2), 1, CR_F16, cr_cpu());
+        OK(cr_scale_grads(5, (cr_tensor *[]){g, half, g, half, g}, 2));         /* each as often as it stands there */
+        double *three = values(g), *two = values(half);
+        CHECK(three[2] == 8 && two[1] == 4, "scaled by 2 three and two times: %g and %g", three[2], two[1]);
+        free(three); free(two);
+        cr_release(g); cr_release(half);
         cr_tensor *small = cr_full(CR_LIST(5), 0, CR_F64, dev);
         OK(cr_set_grad(b, small));
         OK(cr_params_clip_grad_norm(p, 0, &norm));
@@ -158,6 +164,8 @@ TEST(clip_grad_norm) {
     cr_params *p = cr_params_new();
     FAILS(CR_BAD_VALUE, "at least 0, not -1", cr_params_clip_grad_norm(p, -1, NULL));
     FAILS(CR_BAD_VALUE, "not nan", cr_params_clip_grad_norm(p, NAN, NULL));
+    OK(cr_scale_grads(0, NULL, 2));
+    FAILS(CR_BAD_VALUE, "gradient", cr_scale_grads(1, (cr_tensor *[]){NULL}, 2));
     FAILS(CR_BAD_VALUE, "NULL", cr_params_clip_grad_norm(NULL, 1, NULL));
     cr_params_free(p);
 }

@@ -203,6 +203,8 @@ cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm
                                (or NULL, as a recorded step needs it): that norm */
 cr_tensor  *cr_clip_grad_norm(int64_t n, cr_tensor *const *grads, double max_norm);
                             /* the same of n gradients; their norm: (), f64, on the cpu */
+cr_status   cr_scale_grads(int64_t n, cr_tensor *const *grads, double by);
+                            /* grads[i] *= by, outside any graph, for each i in turn */
 
 /* ---- initialisers: in place */
 cr_status   cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g);

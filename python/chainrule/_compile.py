@@ -72,6 +72,13 @@ class _Kept(weakref.ref[Tensor]):
     """The same: a tensor from outside, which may end."""
 
 
+class _Grad:
+    """The same: the gradient of an argument or of a tensor from outside."""
+
+    def __init__(self, of: _Given | _Kept) -> None:
+        self.of = of
+
+
 class _Ready:
     """A plan, when it fits, and where its results go."""
 
@@ -91,6 +98,8 @@ class _Ready:
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
         def leaf(x: Any) -> Any:
+            if type(x) is _Grad:
+                return leaf(x.of).grad
             if type(x) is _Kept:
                 return x()
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
@@ -225,8 +234,12 @@ class Compiled(Planned):
 
         def leaf(x: Any) -> Any:
             if isinstance(x, Tensor) and id(x) not in places:
-                places[id(x)] = _Made(len(outputs))
-                outputs.append(x)
+                owner = _core._grad_owner(x)
+                if owner is not None and id(owner) in places and owner.grad is x:
+                    places[id(x)] = _Grad(places[id(owner)])
+                else:
+                    places[id(x)] = _Made(len(outputs))
+                    outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
                 kind = type(x).__name__
                 raise _trace.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")

@@ -239,8 +239,7 @@ class GradScaler:
         with no_grad():
             # the squares of finite gradients may add up to infinity
             bad = not isfinite(_core._total_norm(grads)) and not all(bool(g.isfinite().all()) for g in grads)
-            if grads:
-                _core._update("scale", grads, grads, {"scale": 1 / self._scale})
+            _core._scale_grads(grads, 1 / self._scale)
         self._found[id(optimizer)] = bad
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -285,6 +285,10 @@ cr_tensor *api__clip_grad_norm(const arg *a) {
     return cr_clip_grad_norm(a[0].list.n, (cr_tensor *const *)(uintptr_t)a[0].list.v, a[1].d);
 }
 
+PyObject *api__scale_grads(const arg *a) {
+    return done(cr_scale_grads(a[0].list.n, (cr_tensor *const *)(uintptr_t)a[0].list.v, a[1].d));
+}
+
 PyObject *api__total_norm(const arg *a) {
     double norm = 0;
     cr_status bad;

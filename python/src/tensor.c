@@ -599,6 +599,11 @@ static PyObject *get_T(PyObject *self, void *unused) {
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
 void forget_grad(PyObject *self) { keep_grad((Tensor *)(void *)self, NULL); }
 
+PyObject *api__grad_owner(const arg *a) {
+    Tensor *owner = ((Tensor *)(void *)a[0].from)->owner;
+    return Py_NewRef(owner ? (PyObject *)owner : Py_None);
+}
+
 /* Where the object is the gradient of another one, that one gets the new handle too. */
 static bool become_grad(Tensor *s, cr_tensor *t) {
     cr_tensor *g = s->owner ? cr_grad_retain(s->owner->t) : NULL;

@@ -172,22 +172,53 @@ cr_status cr_clip_measure(cr_clip *c, int64_t n, cr_tensor *const *grads, cr_ten
     return status;
 }
 
-/* One run for each device; reorders grads. */
-cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx) {
+/* Moves tensors on the device of the first, each once, to the front; their number, or -1: out of memory. */
+static int64_t gather_run(int64_t n, cr_tensor **grads) {
+    cr_table_slot few[CR_TABLE_FEW] = {0};
+    cr_table seen = {.few = few};
+    const cr_device *dev = cr_device_of(grads[0]);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        cr_tensor *g = grads[i];
+        if (cr_device_of(g) != dev) continue;
+        uint64_t *before = cr_table_add(&seen, (uintptr_t)g);
+        if (!before) {
+            count = -1;
+            break;
+        }
+        if (*before) continue;
+        *before = 1;
+        grads[i] = grads[count];
+        grads[count++] = g;
+    }
+    cr_table_free(&seen);
+    return count;
+}
+
+cr_status cr_scale_in_runs(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx) {
     const cr_program *scale = cr_program_find("scale");
     cr_status status = CR_OK;
-    for (int64_t from = 0, to; from < n; from = to) {
-        if (status != CR_OK) break;
-        to = from + 1;
-        for (int64_t i = to; i < n; i++) {
-            cr_tensor *g = grads[i];
-            if (cr_device_of(g) != cr_device_of(grads[from])) continue;
-            grads[i] = grads[to];
-            grads[to++] = g;
-        }
-        status = cr_program_update(scale, to - from, grads + from, (const cr_tensor *const *)grads + from, &by);
+    for (int64_t from = 0, count; from < n && status == CR_OK; from += count) {
+        count = gather_run(n - from, grads + from);
+        if (count < 0) return cr_no_memory("scale_grads");
+        status = cr_program_update(scale, count, grads + from, (const cr_tensor *const *)grads + from, &by);
         if (status == CR_OK && each) each(ctx);
     }
+    return status;
+}
+
+cr_status cr_scale_grads(int64_t n, cr_tensor *const *grads, double by) {
+    static const char op[] = "scale_grads";
+    if (n < 0 || (n && !grads)) return cr_fail_null(op, "the gradients");
+    for (int64_t i = 0; i < n; i++)
+        if (!grads[i]) return cr_fail_null(op, "a gradient");
+    cr_tensor **list = malloc((size_t)(n + 1) * sizeof *list);
+    if (!list) return cr_no_memory(op);
+    if (n) memcpy(list, grads, (size_t)n * sizeof *list);
+    const bool mode = cr_set_grad_enabled(false);
+    const cr_status status = cr_scale_in_runs(n, list, by, NULL, NULL);
+    cr_set_grad_enabled(mode);
+    free(list);
     return status;
 }
 
@@ -216,7 +247,7 @@ static cr_status clip(cr_clip *c, int64_t n, cr_tensor **grads, cr_tensor *norm)
     c->end = free;
     cr_status status = cr_clip_measure(c, n, grads, norm);
     if (status != CR_OK || (c->factor == 1 && !s)) return status;
-    return cr_scale_grads(n, grads, c->factor, s ? note_run : NULL, s);
+    return cr_scale_in_runs(n, grads, c->factor, s ? note_run : NULL, s);
 }
 
 cr_tensor *cr_clip_grad_norm(int64_t n, cr_tensor *const *grads, double max_norm) {

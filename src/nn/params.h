@@ -22,8 +22,7 @@ cr_clip  *cr_clip_new(const char *op, double max_norm);
  * recording takes c over, also after a failure. */
 cr_status cr_clip_measure(cr_clip *c, int64_t n, cr_tensor *const *grads, cr_tensor *norm);
 void      cr_clip_done(cr_clip *c);                 /* frees c, unless a recording has it */
-/* grads[i] *= by, outside any graph; their order changes where they are on several devices.  each (or NULL): called
- * after each of the runs that this takes */
-cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx);
+/* cr_scale_grads, which changes the order of grads.  each (or NULL): called after each of the runs that this takes */
+cr_status cr_scale_in_runs(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx);
 
 #endif

@@ -40,8 +40,6 @@ static inline cr_dtype cr_gradient_dtype(const cr_call *c, int i) {
 cr_tensor *cr_fused_as(const cr_call *c, int i);                 /* uninitialised, for gradient dx[i] in that dtype */
 /* The same, for a gradient that the kernel may write over saved: saved itself where nothing but this call has it. */
 cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved);
-/* cr_matmul_how of this thread's products (matmul.c) */
-int        cr_product_how(void);
 /* x as M rows of N, its last axis; a scalar is one row of 1 */
 void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);
 

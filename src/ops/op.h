@@ -200,6 +200,7 @@ typedef struct cr_run {
     const cr_tensor *const *saved;                  /* the inputs as the kernel saw them; NULL: not recorded */
 } cr_run;
 cr_status cr_execute(const cr_run *p);
+int       cr_product_how(void);                     /* cr_matmul_how of this thread's products (matmul.c) */
 cr_status cr_run_walks(const void *work);           /* a kernel: elementwise programs; work: cr_elementwise_args */
 
 /* bytes [at, at + bytes) of `from` to `to_at` of `to`, on another device; memory that this process can read needs no

@@ -103,7 +103,7 @@ static cr_status measure(const char *op, const cr_optim *opt, double by, double 
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = cr_total_norm(n, (const cr_tensor *const *)grads, norm);
     if (status == CR_OK && !isfinite(*norm)) status = all_finite(n, grads, &finite);
-    if (status == CR_OK && by != 1) status = cr_scale_grads(n, grads, by, NULL, NULL);
+    if (status == CR_OK && by != 1) status = cr_scale_grads(n, grads, by);
     cr_set_grad_enabled(recording);
     free(grads);
     *bad = !finite;

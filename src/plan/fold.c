@@ -96,6 +96,7 @@ static cr_status take_steps(folding *f, int n, cr_plan *own) {
         if (is_kept(f, i)) own->outputs[kept++] = (cr_result){.buffer = i, .array = bytes_of(b)};
     }
     own->n_buffers = p->n_buffers, own->n_outputs = kept;
+    own->how = cr_product_how();
     for (int i = 0; i < p->n_steps; i++) {
         if (!f->step[i]) { p->steps[left++] = p->steps[i]; continue; }
         own->steps[own->n_steps] = p->steps[i];

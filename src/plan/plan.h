@@ -181,6 +181,7 @@ struct cr_plan {
     bool writes_outside;
     bool retired;                                   /* fits nothing any more */
     bool no_grad;                                   /* recorded with the gradient mode off */
+    int how;                                        /* of f32 products, in the recording (cr_product_how) */
     _Atomic(cr_instance *) instances;
     atomic_int runs; _Atomic(cr_loop_job *) loops;  /* NULL: not begun */
 };

@@ -563,6 +563,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     r->id = atomic_fetch_add(&next_id, 1);
     r->last_update = -1;
     r->plan->no_grad = !cr_grad_enabled();
+    r->plan->how = cr_product_how();
     r->since = cr_graph_mark();
     cr_autocast_clear();                            /* a weight's cast from before would be a constant of the plan */
     snprintf(r->name, sizeof r->name, "record");

@@ -266,12 +266,12 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
 }
 
 static bool fits(const cr_plan *p, const cr_tensor *const *in) {
-    const bool grad = cr_grad_enabled();
-    if (p->retired) return false;
+    const bool grad = cr_grad_enabled(), graph = p->n_cotangents && (grad || p->no_grad);
+    if (p->retired || p->how != cr_product_how()) return false;
     for (int i = 0; i < p->n_inputs; i++) {
         if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
         if (!cr_same_layout(&p->inputs[i].array, &in[i]->array)) return false;
-        if (p->n_cotangents && grad && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
+        if (graph && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
         if (grad && (p->no_grad || !p->inputs[i].in_graph) && cr_in_graph(in[i])) return false;
     }
     return same_sharing(p, in) && leaves_fit(p, in);
@@ -503,12 +503,19 @@ static cr_status give_gradients(cr_plan *p, const cr_instance *x, const cr_tenso
 }
 
 /* ---- the backward pass of a run */
-typedef struct saved { cr_storage *s; cr_counter *c; unsigned version; } saved;        /* c: owned, or NULL */
+typedef struct saved {
+    cr_storage *s;
+    cr_counter *c; unsigned version;                /* owned; NULL: the storage counts */
+    cr_node *leaf; unsigned moves;                  /* retained; NULL: no leaf */
+} saved;
 typedef struct pending { cr_plan *p; cr_instance *x; int n; saved *saved; bool done; } pending;
 
 static void pending_end(void *ctx) {
     pending *b = ctx;
-    for (int i = 0; i < b->n; i++) cr_counter_release(b->saved[i].c);
+    for (int i = 0; i < b->n; i++) {
+        cr_counter_release(b->saved[i].c);
+        cr_node_release(b->saved[i].leaf);
+    }
     instance_give(b->p, b->x);
     cr_plan_release(b->p);
     free(b->saved);
@@ -517,8 +524,11 @@ static void pending_end(void *ctx) {
 
 static bool crosses(const cr_plan *p, const cr_buffer *b) { return b->first < p->split && b->last >= p->split; }
 
-static void add_saved(pending *b, cr_storage *s, cr_counter *c) {
-    b->saved[b->n++] = (saved){s, cr_counter_retain(c), cr_version_of(s, c)};
+/* t: the tensor that has the storage; NULL: it has no name */
+static void add_saved(pending *b, cr_storage *s, const cr_tensor *t) {
+    cr_node *leaf = t && t->node && t->node->head.leaf ? cr_node_retain(t->node) : NULL;
+    cr_counter *c = t ? t->counter : NULL;
+    b->saved[b->n++] = (saved){s, cr_counter_retain(c), cr_version_of(s, c), leaf, leaf ? leaf->moves : 0};
 }
 
 /* What the backward pass needs, by the handles that the step read it by. */
@@ -532,21 +542,26 @@ static bool save_versions(pending *b, const cr_tensor *const *in) {
         if (!crosses(p, o)) continue;
         if (o->kind == CR_BUFFER_OUTPUT) add_saved(b, b->x->bound[i], NULL);
         for (int k = 0; o->kind == CR_BUFFER_INPUT && k < p->n_inputs; k++)
-            if (p->inputs[k].buffer == i) add_saved(b, in[k]->storage, in[k]->counter);
+            if (p->inputs[k].buffer == i) add_saved(b, in[k]->storage, in[k]);
         if (o->kind != CR_BUFFER_OUTSIDE) continue;
         for (int k = 0; k < p->n_reads; k++)
             if (p->reads[k].by_op && p->reads[k].tensor->storage == o->storage)
-                add_saved(b, o->storage, p->reads[k].tensor->counter);
+                add_saved(b, o->storage, p->reads[k].tensor);
         if (b->n == before) add_saved(b, o->storage, NULL);
     }
     return true;
 }
 
 static cr_status versions_hold(const pending *b) {
-    for (int i = 0; i < b->n; i++)
-        if (cr_version_of(b->saved[i].s, b->saved[i].c) != b->saved[i].version)
+    for (int i = 0; i < b->n; i++) {
+        const saved *s = &b->saved[i];
+        if (cr_version_of(s->s, s->c) != s->version)
             return cr_fail(CR_RUNTIME, "plan",
                            "a tensor that the backward pass needs was modified in place since the plan ran");
+        if (s->leaf && s->leaf->moves != s->moves)
+            return cr_fail(CR_RUNTIME, "plan",
+                           "a tensor that the backward pass needs was given other data since the plan ran");
+    }
     return CR_OK;
 }
 
@@ -568,6 +583,8 @@ static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
     if (b->done)
         return cr_fail(CR_RUNTIME, "plan",
                        "the backward pass of a compiled function runs once: run the function again");
+    if (p->how != cr_product_how())
+        return cr_fail(CR_RUNTIME, "plan", "the precision of f32 products is another one than in the forward pass");
     cr_status status = versions_hold(b);
     cr_scope_begin();
     for (int k = 0; k < c->n_out && status == CR_OK; k++)
@@ -605,8 +622,10 @@ static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *co
         for (int i = 0; i < p->n_captured; i++) from[n++] = p->captured[i];
         for (int i = 0; i < p->n_outputs; i++) if (p->outputs[i].in_graph) of[m++] = out[i];
         atomic_fetch_add(&p->refs, 1);
+        const bool mode = cr_set_grad_enabled(true);
         status = cr_function_record(&(cr_function_use){.name = "plan", .n_in = n, .in = from, .n_out = m, .out = of,
                                                        .backward = backward, .ctx = b, .done = pending_end}, made);
+        cr_set_grad_enabled(mode);
         if (status != CR_OK) pending_end(b);
     }
     for (int i = 0, k = 0; i < p->n_outputs && status == CR_OK; i++) {
@@ -618,8 +637,9 @@ static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *co
     return status;
 }
 
+/* A plan that was recorded with the gradient mode off has results in a graph where the step turned it on. */
 static bool wants_graph(const cr_plan *p, const cr_tensor *const *in) {
-    if (!p->n_cotangents || !cr_grad_enabled()) return false;
+    if (!p->n_cotangents || (!cr_grad_enabled() && !p->no_grad)) return false;
     for (int i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].in_graph && cr_in_graph(in[i])) return true;
     for (int i = 0; i < p->n_captured; i++)

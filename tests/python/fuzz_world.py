@@ -466,7 +466,7 @@ def compared(eager: Note, compiled: Note, loose: bool, skip: Callable[[str], boo
     if eager.raised != compiled.raised:
         if re.search(r"\[(lstm|gru|rnn)\].*modified in place", eager.raised):
             return "cannot", eager.raised  # eager keeps weights that this backward pass does not need
-        if compiled.raised and not eager.raised and CANNOT.search(compiled.raised):
+        if CANNOT.search(compiled.raised):
             return "cannot", compiled.raised
         kinds = [x.partition(":")[0] for x in (eager.raised, compiled.raised)]
         if kinds[0] == kinds[1]:

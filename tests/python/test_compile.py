@@ -830,6 +830,67 @@ def test_backward_runs_once() -> None:
         loss.backward(create_graph=True)
 
 
+def test_backward_after_other_data_or_precision() -> None:
+    """Eager calls take the data and the precision of now there."""
+    layer = nn.Linear(3, 1)
+    fast = cr.compile(layer)
+    x = cr.randn(2, 3, requires_grad=True)
+    for _ in range(3):
+        loss = fast(x).sum()
+    layer.weight.data = layer.weight.data * 2
+    with pytest.raises(RuntimeError, match="other data"):
+        loss.backward()
+    for _ in range(3):
+        loss = fast(x).sum()
+    layer.bias.data = layer.bias.data * 2  # not needed
+    loss.backward()
+    for _ in range(3):
+        loss = fast(x).sum()
+    cr.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(RuntimeError, match="precision"):
+            loss.backward()
+    finally:
+        cr.set_float32_matmul_precision("highest")
+    loss.backward()
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_gradient_mode_of_the_step(outer: bool) -> None:
+    """A step that turns the mode on has results in a graph, whatever the mode of the call."""
+    w = cr.tensor([2.0, 3.0], requires_grad=True)
+    f = cr.compile(cr.enable_grad()(lambda x: (w * x, x + 1)))
+    with cr.set_grad_enabled(outer):
+        for k in range(4):
+            w.grad = None
+            y, plain = f(cr.tensor([1.0 + k, 2.0]))
+            assert y.requires_grad and not y.is_leaf and not plain.requires_grad
+            y.backward(cr.ones(2))
+            assert gradient(w).tolist() == [1.0 + k, 2.0]
+    assert not f.explain().startswith("no plan")
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_gradients_that_are_returned(made: bool) -> None:
+    """They are the objects that the tensors have: `.to` gives both the new dtype."""
+    layer = nn.Linear(2, 2)
+    layer(cr.ones(1, 2)).sum().backward()
+
+    def step(x: cr.Tensor) -> tuple[Any, ...]:
+        if made:
+            layer.zero_grad()
+            layer(x).sum().backward()
+        return layer.weight.grad, [layer.bias.grad], x.sum()
+
+    fast = cr.compile(step)
+    for k in range(4):
+        weight, (bias,), total = fast(cr.full((1, 2), float(k)))
+        assert weight is layer.weight.grad and bias is layer.bias.grad and total.item() == 2 * k
+        assert weight.tolist() == [[float(k if made else 1)] * 2] * 2
+    layer.to(cr.float64)
+    assert weight.dtype is cr.float64 and gradient(layer.weight) is weight
+
+
 def test_accumulation() -> None:
     """The gradients that a step adds to must be those of the recording, or it is recorded again."""
     results = []

@@ -847,6 +847,13 @@ def test_clipping(norm: float) -> None:
         torch.nn.utils.clip_grad_norm_(theirs, 0.5, norm)
         for a, b in zip(mine, theirs, strict=True):
             same("gradient", a.grad, b.grad)
+    nn.utils.clip_grad_norm_([mine[1], *mine, mine[1]], 0.1, norm)  # one that stands three times is scaled three times
+    nn.utils.clip_grads_with_norm_([mine[1], mine[1]], 0.5, cr.tensor(1.0))
+    if torch:
+        torch.nn.utils.clip_grad_norm_([theirs[1], *theirs, theirs[1]], 0.1, norm)
+        torch.nn.utils.clip_grads_with_norm_([theirs[1], theirs[1]], 0.5, torch.tensor(1.0))
+        for a, b in zip(mine, theirs, strict=True):
+            same("gradient", a.grad, b.grad)
     nn.utils.clip_grad_value_(mine, 0.01)
     assert max(p.grad.abs().max().item() for p in mine) <= float(cr.tensor(0.01))
     mine[0].grad.fill_(math.nan)

@@ -179,7 +179,7 @@ class Optimizer:
             if self._scales:
                 self._scale = scale
             else:
-                _core._update("scale", grads, grads, {"scale": scale})
+                _core._scale_grads(grads, scale)
         try:
             self.step()
         finally:

@@ -70,7 +70,7 @@ def clip_grad_norm_(
     norm = _joint_norm(grads, norm_type, error_if_nonfinite)
     scale = max_norm / (norm + 1e-6)
     if not scale >= 1:  # also where it is NaN
-        _core._update("scale", grads, grads, {"scale": scale})
+        _core._scale_grads(grads, scale)
     return _like(_core.tensor(norm, dtype=_core.float64), grads)
 
 
@@ -102,7 +102,7 @@ def clip_grads_with_norm_(
     grads = _gradients(parameters)
     scale = max_norm / (total_norm.item() + 1e-6)
     if not scale >= 1:
-        _core._update("scale", grads, grads, {"scale": scale})
+        _core._scale_grads(grads, scale)
 
 
 def clip_grad_norm(
