@@ -1,5 +1,6 @@
 """Tensors, automatic differentiation and neural networks: PyTorch's names over a small C library."""
 
+from . import _fork as _fork
 from . import _subclass as _subclass
 from . import autograd as autograd
 from ._core import *
@@ -139,13 +140,13 @@ if autograd.TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     """A name whose module is imported at the first use."""
-    from importlib import import_module
-
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
+        __import__(f"{__name__}.{name}")
+        return globals()[name]
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
+    module = __import__(f"{__name__}.{_FROM[name]}", fromlist=[name])
+    found = globals()[name] = getattr(module, name)
     return found
 
 

@@ -209,6 +209,34 @@ def test_shutdown(what: str) -> None:
     assert out.startswith("well")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_fork_while_a_thread_imports() -> None:
+    """Parts of the package are imported at first use.  The child has what the other thread was importing."""
+    program = """
+import os, signal, sys, threading, time
+import chainrule as cr
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "chainrule._compile":
+            begun.set()
+            time.sleep(0.3)
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: cr.compile)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(cr.compile(lambda x: x + 1)(cr.ones(3)).sum().item() != 6)
+thread.join()
+print("status", os.waitpid(child, 0)[1])
+"""
+    assert runs(program).strip() == "status 0"
+
+
 def test_keyboard_interrupt_between_ops() -> None:
     """A loop of ops is interrupted, and the library goes on."""
     fired = threading.Event()
