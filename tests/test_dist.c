@@ -923,7 +923,7 @@ TEST(bad_parallel) {
     cr_params *params = cr_params_new();
     const cr_dtype dtypes[] = {CR_BF16, CR_F32, CR_F64};
     static const char *const names[] = {"b", "w", "a"}, *const expected[] = {
-        "option engine goes neither with option half nor with bfloat16 parameters",
+        "option engine cannot be combined with option half or bfloat16 parameters",
         "[parallel_new] 'w' is float32, but 'b' bfloat16: all parameters must have one dtype",
         "[parallel_new] 'a' is float64 on cpu: contiguous float32 or bfloat16 on cpu or cuda is supported"};
     cr_tensor *w[3];

@@ -86,11 +86,11 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
     return n;
 }
 
-static int check(const command *c, settings *s) {
+static int check_settings(const command *c, settings *s) {
     if (s->resume) {
         if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
-            return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+            return usage_error(c, "--resume continues in its own folder: --out cannot be given with it");
         s->out = s->resume;
         return CLI_OK;
     }
@@ -102,8 +102,8 @@ static int check(const command *c, settings *s) {
     for (int i = 0; i < 3; i++)
         if (!s->lora && option_find(c, needs[i])->given) return usage_error(c, "--%s needs --lora", needs[i]);
     if (!s->overwrite && run_exists(s->out))
-        return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite",
-                        s->out, s->out);
+        return cli_fail("'%s' already holds a run: continue with --resume %s, choose another --out, or give "
+                        "--overwrite", s->out, s->out);
     return CLI_OK;
 }
 
@@ -121,7 +121,7 @@ static bool open_samples(tune *t) {
     t->r.data.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
     if (!s->validation.n) {                         /* the last tenth */
         if (t->train.n < 2)
-            return cli_fail("the data are one sample: give more of them, or --validation FILE"), false;
+            return cli_fail("the data have only one sample: give more, or --validation FILE"), false;
         t->kept = t->train.n / 10 ? t->train.n / 10 : 1;
         t->train.n -= t->kept;
     }
@@ -217,7 +217,7 @@ static bool estimate(const tune *t, run_memory *m, bool *known) {
     return made;
 }
 
-static bool prepare(tune *t) {
+static bool prepare_tuning(tune *t) {
     run *r = &t->r;
     run_memory need;
     bool known = false;
@@ -298,7 +298,7 @@ static bool write_result(tune *t) {
     return true;
 }
 
-static int finish(tune *t, int64_t first) {
+static int finish_tuning(tune *t, int64_t first) {
     run *r = &t->r;
     char time[32], curve[4096];
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
@@ -325,12 +325,12 @@ static int finetune(tune *t) {
     if (isnan(r->s->lr) && !r->s->resume) r->s->lr = r->s->lora ? 2e-4 : 2e-5;
     int code = run_settle(r);
     if (code != CLI_OK) return code;
-    if (!prepare(t)) return CLI_FAILED;
+    if (!prepare_tuning(t)) return CLI_FAILED;
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);
-    return code == CLI_OK && over ? finish(t, first) : code;
+    return code == CLI_OK && over ? finish_tuning(t, first) : code;
 }
 
 int cli_finetune(int argc, char **argv) {
@@ -347,7 +347,7 @@ int cli_finetune(int argc, char **argv) {
     tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
-        code = check(&c, &s);
+        code = check_settings(&c, &s);
         if (code == CLI_OK) code = finetune(&t);
     }
     run_close(&t.r);

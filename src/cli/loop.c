@@ -21,7 +21,7 @@ int run_settle(run *r) {
     r->weights.half_dtype = half_dtype_named(s->dtype);
     if (half_dtype_named(s->weights) != CR_F32) {
         if (r->weights.half_dtype == CR_F16)
-            return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
+            return usage_error(r->command, "--dtype f16 cannot be combined with --weights %s", s->weights);
         r->weights.half_dtype = CR_F32;                     /* activations have the dtype of the weights */
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;

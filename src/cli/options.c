@@ -278,11 +278,11 @@ static bool config_apply(const command *c, const char *name) {
     for (const cr_json *v = (*c->config)->first; v; v = v->next) {
         option *o = option_find(c, v->key);
         const bool wanted = o && strcmp(v->key, "config") && strcmp(v->key, "resume");
-        const bool place = log && (!strcmp(v->key, "device") || !strcmp(v->key, "threads"));  /* of the other machine */
+        const bool local = log && (!strcmp(v->key, "device") || !strcmp(v->key, "threads"));  /* of that machine */
         if (!wanted && !log)
             return cli_fail("'%s': there is no option \"%.60s\"%s", name, v->key, meant_option(c, v->key, nearest)),
                    false;
-        if (wanted && !place && !o->given && !config_set(o, v, log, why, sizeof why))
+        if (wanted && !local && !o->given && !config_set(o, v, log, why, sizeof why))
             return cli_fail("'%s': \"%s\" %s", name, v->key, why), false;
     }
     return true;

@@ -74,7 +74,7 @@ int cli_plot(int argc, char **argv) {
         run->name = names[p.n++];
         if (!runlog_read(file, INT64_MAX, NULL, &run->train, &run->val)) { cli_fail_library(); goto done; }
         if (!run->train.n && !run->val.n) {
-            cli_fail("'%s' has no losses: a line for each is needed, such as {\"step\": 1, \"loss\": 4.2}", file);
+            cli_fail("'%s' has no losses: each needs a line such as {\"step\": 1, \"loss\": 4.2}", file);
             goto done;
         }
     }

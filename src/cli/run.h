@@ -206,6 +206,7 @@ void print_rest(cr_decoder *decoder);               /* writes what is left of th
 typedef enum model_kind { MODEL_RUN, MODEL_FOLDER, MODEL_FILE } model_kind;
 /* weights: for cr_lm_load; home: where its tokenizer is.  False: it is none, message printed */
 bool model_find(const char *path, char weights[4096], char home[4096], model_kind *kind);
+bool join_path(const char *dir, const char *name, char out[4096]);      /* false: too long */
 void folder_of(const char *path, char out[4096]);   /* the folder that holds a file, or the folder itself */
 
 /* ---- generate.c, chat.c: text from a model */

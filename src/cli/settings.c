@@ -200,7 +200,7 @@ int settings_check(const command *c, settings *s) {
     if (s->resume) {
         if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
-            return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+            return usage_error(c, "--resume continues in its own folder: --out cannot be given with it");
         s->out = s->resume;
     } else {
         if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
@@ -211,15 +211,15 @@ int settings_check(const command *c, settings *s) {
                                s->tokenizer);
         if (!s->overwrite && run_exists(s->out))
             return cli_fail(
-                "'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out,
-                s->out);
+                "'%s' already holds a run: continue with --resume %s, choose another --out, or give --overwrite",
+                s->out, s->out);
     }
     if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
     if (s->gpus && s->device && *s->device && strcmp(s->device, "cuda") != 0 && strcmp(s->device, "gpu") != 0)
         return usage_error(c, "--gpus %lld gives each process a GPU of its own: --device cannot be %s",
                            (long long)s->gpus, s->device);
     if (s->gpus && !s->resume && s->microbatches < s->gpus)
-        return usage_error(c, "--gpus %lld needs --microbatches of at least %lld: each GPU computes some of a step",
+        return usage_error(c, "--gpus %lld needs --microbatches of at least %lld: each GPU computes part of a step",
                            (long long)s->gpus, (long long)s->gpus);
     return CLI_OK;
 }

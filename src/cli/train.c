@@ -316,7 +316,7 @@ static bool say_where(const run *r) {
     return true;
 }
 
-static int finish(run *r, int64_t first) {
+static int finish_run(run *r, int64_t first) {
     char time[32], tokens[32], rate[32];
     const int64_t batches = r->ranks.parallel ? r->s->microbatches : r->s->accumulate;
     const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->at.step * n;
@@ -340,7 +340,7 @@ static int finish(run *r, int64_t first) {
     return say_where(r) && !r->saved.best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-static bool prepare(run *r) {
+static bool prepare_run(run *r) {
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !say_what(r) || !make_model(r))
         return false;
     r->data.hash = tokens_hash(r->data.tokens);
@@ -355,13 +355,13 @@ static int train(run *r) {
     int code = run_settle(r);
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
-    if (!prepare(r)) return CLI_FAILED;
+    if (!prepare_run(r)) return CLI_FAILED;
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);
     if (code != CLI_OK || !over) return code;
-    return run_first(r) ? finish(r, first) : CLI_OK;
+    return run_first(r) ? finish_run(r, first) : CLI_OK;
 }
 
 int cli_train(int argc, char **argv) {

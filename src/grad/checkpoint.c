@@ -67,13 +67,13 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     if (!y || cr_walk_through(y, g) != CR_OK) dx[wanted] = NULL;
 }
 
-static void hold(const void *params, bool on) {
+static void hold_params(const void *params, bool on) {
     if (!on) cr_tape_free(((const again *)params)->tape);
 }
 
 static const cr_op op_checkpoint = {
     .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .recompute_forward = true,
-    .grad = checkpoint_grad, .hold = hold,
+    .grad = checkpoint_grad, .hold = hold_params,
 };
 
 /* m: NULL in the first run of an outer checkpoint, which notes for itself. */

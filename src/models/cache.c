@@ -284,7 +284,8 @@ static cr_status check_header(const char *op, const cr_lm *m, const char *path, 
         status = cr_fail(CR_BAD_VALUE, op, "'%s' is no cache of a text", path);
     if (status == CR_OK) status = fingerprint(m, print);
     if (status == CR_OK && strcmp(print, model))
-        status = cr_fail(CR_BAD_VALUE, op, "'%s' is of another model: its fingerprint is %.16s, this model's %s", path,
+        status = cr_fail(CR_BAD_VALUE, op, "'%s' belongs to another model: its fingerprint is %.16s, this model's %s",
+                         path,
                          model, print);
     if (status == CR_OK && strcmp(dtype, cr_dtype_name(dt)))
         status = cr_fail(CR_BAD_VALUE, op, "'%s' is a cache of %.20s, not %s", path, dtype, cr_dtype_name(dt));

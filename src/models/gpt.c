@@ -145,7 +145,7 @@ static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype d
     const double C = (double)c->width;
     if (((double)c->vocabulary + (double)c->context + (double)c->layers * 12 * C) * C > 0x1p58)
         return cr_fail(CR_BAD_VALUE, op,
-                       "a model of %lld layers of width %lld has more parameters than an address can reach",
+                       "a model of %lld layers of width %lld has more parameters than memory can address",
                        (long long)c->layers, (long long)c->width);
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, op, "weights must be of a float dtype, not %s", cr_dtype_name(dt));

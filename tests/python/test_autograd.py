@@ -497,7 +497,7 @@ def test_nodes_are_objects_of_their_own(device: str) -> None:
     del x, h, y
     gc.collect()
     assert node.next_functions[0][0].next_functions[0][0] is leaf and leaf.variable is None
-    with pytest.raises(AttributeError, match="is no leaf"):
+    with pytest.raises(AttributeError, match="is not a leaf"):
         node.variable  # noqa: B018
     with pytest.raises(TypeError):
         type(node)()
