@@ -626,7 +626,7 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
     assert (
         said.stderr.count("is not a folder that a save made") == 3
         and "validation loss" in said.stdout
-        and "go on" not in said.stdout
+        and "resume with" not in said.stdout
     ), said
     assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
     run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)
@@ -759,7 +759,7 @@ def checkpoints_that_are_kept(folder: Path) -> None:
     assert "already holds a run" in run(folder, *words, "--out", "run", code=1).stderr, (
         "the best of a run is worth as much"
     )
-    assert "no checkpoint to go on" in run(folder, "train", "--resume", "run", code=1).stderr
+    assert "no checkpoint to resume" in run(folder, "train", "--resume", "run", code=1).stderr
 
 
 @test

@@ -477,8 +477,8 @@ class Function:
         # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
         given = list(ctx._given or ())
         positions = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
-        saved = [x for x in (given[i] for i in places) if isinstance(x, Tensor)]
-        for i in places:
+        saved = [x for x in (given[i] for i in positions) if isinstance(x, Tensor)]
+        for i in positions:
             given[i] = None
         hooks = _core._set_saved_hooks(None)
         _core._set_saved_hooks(hooks)

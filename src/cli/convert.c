@@ -209,13 +209,14 @@ int cli_quantize(int argc, char **argv) {
     int64_t bits = 4, group = 64, threads = 0, n = 0;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, in Hugging Face's layout"},
-        {.name = "bits", .integer = &bits, .help = "of a weight: 8 or 4; the head has 8", .min = 4, .max = 8},
-        {.name = "group", .integer = &group, .help = "neighbours that share a scale: 32, 64, 96 or 128", .min = 32,
+        {.name = "bits", .integer = &bits, .help = "bits per weight, 8 or 4; the head has 8", .min = 4, .max = 8},
+        {.name = "group", .integer = &group, .help = "adjacent weights that share a scale: 32, 64, 96 or "
+                                                     "128", .min = 32,
          .max = 128},
         {.name = "calibrate", .text = &text, .what = "FILE",
-         .help = "a text like those that the model will see: its first 16,384 tokens balance the rounding to 4 bits"},
+         .help = "text typical of the model's use: its first 16,384 tokens guide the rounding to 4 bits"},
         option_threads(&threads),
     };
     const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
@@ -247,7 +248,7 @@ int cli_import(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, for generate"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16", .help = "of the weights; as they are when absent"},
     };
@@ -270,14 +271,15 @@ int cli_export(int argc, char **argv) {
     const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "adapter", .text = &adapter, .what = "DIR",
-         .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
+         .help = "an adapter of finetune --lora or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
-         .help = "a folder of Hugging Face, or one file; when absent, gguf where --out ends in .gguf"},
+         .help = "a Hugging Face folder, or one file; if absent, gguf where --out ends in .gguf"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
-         .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
+         .help = "dtype of the weights; if absent, unchanged, but f16 in a GGUF file, which can also hold q8_0 and "
+                 "q4_0"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
                        options,  sizeof options / sizeof *options,    NULL, NULL,

@@ -47,24 +47,25 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
     form.before = "";
     const option own[OWN] = {
         {.name = "model", .text = &s->model, .what = "DIR", .group = "Model and data", .kept = KEPT_FIXED,
-         .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
+         .help = "model to start from: a Hugging Face folder, a GGUF file, or a chainrule run"},
         {.name = "data", .files = &s->data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"} or {\"text\"}; others: text"},
         {.name = "validation", .files = &s->validation, .what = "FILE...",
-         .help = "the same, to validate; absent: the last tenth of --data"},
+         .help = "validation data in the same formats; if absent, the last tenth of --data"},
         {.name = "lora", .integer = &s->lora, .group = "Adapter", .kept = KEPT_FIXED, .max = 65536,
-         .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
+         .help = "train a LoRA adapter of rank N and freeze the weights; 0: train all weights"},
         {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED,
          .help = "the adapter's scale is alpha / rank"},
         {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
-         .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
+         .help = "layers with an adapter, such as c_attn,c_fc or all-linear (default c_attn of GPT-2, else "
+                 "q_proj,v_proj)"},
         {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
-         .help = "share of the adapter's inputs dropped while training"},
+         .help = "dropout probability of the adapter's inputs"},
         {.name = "context", .integer = &s->context, .group = "Batch", .kept = KEPT_FIXED, .max = 0x1p31 - 1,
-         .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
+         .help = "tokens per row, and the most of a sample; 0: the model's context, at most 1024"},
         form,
         {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
-         .help = "cut longer samples instead of refusing"},
+         .help = "truncate longer samples instead of refusing them"},
     };
     static const char *const shared[] = {
         "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
@@ -79,9 +80,9 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
             if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
     for (int i = OWN; i < n; i++) {
         if (!strncmp(out[i].group, "Batch", 5) || !strcmp(out[i].name, "dtype")) out[i].group = "Batch";
-        if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
-        if (!strcmp(out[i].name, "dtype")) out[i].help = "of products and activations; f16 scales the loss";
-        if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
+        if (!strcmp(out[i].name, "batch")) out[i].help = "rows per step; a row holds whole samples";
+        if (!strcmp(out[i].name, "dtype")) out[i].help = "dtype of products and activations; f16 scales the loss";
+        if (!strcmp(out[i].name, "lr")) out[i].help = "peak learning rate (default 2e-4 with --lora, else 2e-5)";
     }
     return n;
 }
@@ -279,7 +280,7 @@ static cr_status validate(run *r, double *loss) {
 }
 
 /* ---- the end */
-/* The result beside the checkpoints: an adapter in PEFT's format, or a folder of Hugging Face. */
+/* The result beside the checkpoints: an adapter in PEFT's format, or a Hugging Face folder. */
 static bool write_result(tune *t) {
     run *r = &t->r;
     char best[4096];
@@ -339,7 +340,7 @@ int cli_finetune(int argc, char **argv) {
     option options[TUNE_OPTIONS];
     const command c = {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
-        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
         options, tune_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
         "finetune --model run --data book.txt --minutes 10\n"};

@@ -31,7 +31,7 @@ int cli_info(int argc, char **argv) {
     }
     cr_world *world = cr_world_open(NULL);
     if (!world) printf("\nprocesses none: %s\n", cr_error());
-    else if (cr_world_size(world) == 1) printf("\nprocesses 1: no mpirun started this one\n");
+    else if (cr_world_size(world) == 1) printf("\nprocesses 1: not started by mpirun\n");
     else printf("\nprocesses %d, by %s; this is rank %d on %s\n", cr_world_size(world), cr_world_engine(world),
                 cr_world_rank(world), cr_world_host(world));
     cr_error_clear();

@@ -176,7 +176,7 @@ static int stop_early(run *r) {
     char limit[64], program[4200], folder[4200];
     if (r->s->steps) snprintf(limit, sizeof limit, " of %lld", (long long)r->s->steps);
     else snprintf(limit, sizeof limit, " and %.3g of %.4g minutes", r->at.elapsed / 60, r->s->minutes);
-    printf("stopped after step %lld%s; go on with:\n  %s %s --resume %s\n", (long long)r->at.step, limit,
+    printf("stopped after step %lld%s; resume with:\n  %s %s --resume %s\n", (long long)r->at.step, limit,
            shell_word(cli_program(), program), r->command->name, shell_word(r->s->out, folder));
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }

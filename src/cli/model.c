@@ -1,4 +1,4 @@
-/* model.c - what --model names: a run, a checkpoint in one, a folder of Hugging Face, or a GGUF file. */
+/* model.c - what --model names: a run, a checkpoint in one, a Hugging Face folder, or a GGUF file. */
 #include "run.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "../core/os.h"
 #include "../io/json.h"
 
-static const char kinds[] = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file";
+static const char kinds[] = "a model is a chainrule run, a Hugging Face folder, or a GGUF file";
 
 bool join_path(const char *dir, const char *name, char out[4096]) {
     const int n = snprintf(out, 4096, "%s/%s", dir, name);
@@ -174,8 +174,7 @@ void say_chat(const opened *o, FILE *out) {
 
 option option_template(const char **form) {
     return (option){.name = "template", .text = form, .what = "NAME|FILE",
-                    .help = "of conversations: chatml, llama2, llama3, mistral, or a file in Jinja; the model's when "
-                            "absent"};
+                    .help = "chat template: chatml, llama2, llama3, mistral, or a Jinja file; if absent, the model's"};
 }
 
 void close_model(opened *o) {

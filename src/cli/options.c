@@ -31,7 +31,7 @@ option option_device(const char **device) {
 
 option option_threads(int64_t *threads) {
     return (option){
-        .name = "threads", .integer = threads, .help = "0: as many as the machine offers", .max = 1024, .kept = KEPT};
+        .name = "threads", .integer = threads, .help = "0: all processors of this process", .max = 1024, .kept = KEPT};
 }
 
 static const char *placeholder(const option *o) {
@@ -154,7 +154,7 @@ static void print_help(const command *c) {
         print_option(o, columns);
     }
     if (!c->n) printf("\nOptions:\n");
-    print_option(&(option){.name = "help", .help = "this text", .what = ""}, columns);
+    print_option(&(option){.name = "help", .help = "print this help", .what = ""}, columns);
     printf("\nExamples:\n");
     for (const char *line = c->examples; *line; line += strspn(line, "\n")) {
         const int length = (int)strcspn(line, "\n");

@@ -370,7 +370,7 @@ int cli_train(int argc, char **argv) {
     option options[SETTINGS_OPTIONS];
     const command c = {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
-        "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
         options, settings_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "train --data book.txt --minutes 5 --out run\n"
         "train --data book.txt --layers 6 --width 256 --steps 5000\n"

@@ -515,6 +515,16 @@ cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
     return CR_OK;
 }
 
+cr_status cr_optim_set_group_lr(cr_optim *opt, int64_t group, double lr) {
+    static const char op[] = "optim_set_group_lr";
+    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+    if (group < 0 || group >= opt->groups)
+        return cr_fail(CR_BAD_INDEX, op, "group %lld is not in [0, %d)", (long long)group, (int)opt->groups);
+    const cr_status status = check_number(op, "lr", lr, INFINITY);
+    if (status == CR_OK) opt->options[group].lr = lr;
+    return status;
+}
+
 double cr_optim_lr(const cr_optim *opt) {
     return cr_lacks("optim_lr", "the optimizer", opt) ? NAN : opt->options[0].lr;
 }

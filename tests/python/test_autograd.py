@@ -166,7 +166,7 @@ def test_hook_behind_the_accumulation() -> None:
 
 def test_hook_behind_the_accumulation_refused() -> None:
     x = leaf(1.0)
-    with pytest.raises(RuntimeError, match="no leaf"):
+    with pytest.raises(RuntimeError, match="not a leaf"):
         (x * 2).register_post_accumulate_grad_hook(print)
     with pytest.raises(RuntimeError, match="does not require a gradient"):
         cr.ones(2).register_post_accumulate_grad_hook(print)

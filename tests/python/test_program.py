@@ -66,7 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-THERE = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file"
+THERE = "a model is a chainrule run, a Hugging Face folder, or a GGUF file"
 MODELS = {
     "generate": "",
     "chat": "",

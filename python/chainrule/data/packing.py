@@ -69,7 +69,8 @@ class Packing:
         for i, sample in enumerate(samples):
             if len(sample.tokens) - 1 > context:
                 raise ValueError(
-                    f"[Packing] sample {i} has {len(sample.tokens)} tokens, more than the context of {context} and one to predict"
+                    f"[Packing] sample {i} has {len(sample.tokens)} tokens, more than the context of {context}"
+                    " and one to predict"
                 )
         if not samples or batch_size < 1:
             raise ValueError(f"[Packing] {len(samples)} samples in batches of {batch_size}: both must be at least 1")

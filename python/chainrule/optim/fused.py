@@ -221,11 +221,11 @@ class Fused(Optimizer):
         """ValueError: entries that are missing, of another update, of another shape or no tensors, all named."""
         if self._foreign:
             return
-        wrong = [f"{n} is no parameter" for n in given if isinstance(n, int) and n not in places]
+        wrong = [f"{n} is no parameter" for n in given if isinstance(n, int) and n not in entry_of]
         wrong += [
             f"{misfit} of parameter {n}"
             for n, entries in given.items()
-            if n in places and entries != {}
+            if n in entry_of and entries != {}
             for misfit in self._misfits(*entry_of[n], entries)
         ]
         if wrong:
