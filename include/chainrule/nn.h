@@ -542,6 +542,9 @@ cr_gpt     *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev
 void        cr_gpt_free(cr_gpt *m);
 cr_gpt_config cr_gpt_configuration(const cr_gpt *m);
 cr_params  *cr_gpt_params(const cr_gpt *m); /* borrowed */
+void        cr_gpt_gradient_checkpointing(cr_gpt *m, bool on);
+                            /* on: the graph keeps the input of each block, and the backward pass
+                               runs the block again; the same bits, less memory, more time */
 cr_tensor  *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train);
                             /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets,
@@ -592,6 +595,7 @@ cr_params  *cr_lm_params(const cr_lm *m);
 const char *cr_lm_config(const cr_lm *m); /* borrowed; the text of config.json */
 int64_t     cr_lm_vocabulary(const cr_lm *m);
 int64_t     cr_lm_context(const cr_lm *m); /* the most tokens that it sees */
+void        cr_lm_gradient_checkpointing(cr_lm *m, bool on);    /* as cr_gpt_... */
 cr_tensor  *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens); /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets);
                             /* mean cross-entropy in nats per token */

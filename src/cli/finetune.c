@@ -69,8 +69,8 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
     };
     static const char *const shared[] = {
         "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
-        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "config", "stop-at",
-        "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
+        "beta1", "beta2", "clip", "fuse-step", "gradient-checkpointing", "seed", "out", "overwrite", "resume",
+        "config", "stop-at", "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
     int n = OWN;
     settings_options(s, optimizers, all);
@@ -171,6 +171,7 @@ static bool make_objects(tune *t) {
         made = cr_lm_lora(t->o.model, &o, r->generator) == CR_OK;
         r->weights.frozen = cr_lm_params(t->o.model);
     }
+    cr_lm_gradient_checkpointing(t->o.model, s->recompute);
     r->weights.trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
     if (!s->lora) r->weights.config = cr_lm_config(t->o.model);
     run_weights *w = &r->weights;

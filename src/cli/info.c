@@ -1,6 +1,6 @@
 /* info.c - chainrule info: what this library is and what it found on this machine. */
 #include "cli.h"
-#include "../dev/dev.h"
+#include "../dev/registry.h"
 
 #include <string.h>
 

@@ -52,7 +52,7 @@ settings settings_default(void) {
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 14 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 14, RUN = 14 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
@@ -148,6 +148,9 @@ static void update_options(settings *s, const char *optimizers, option out[UPDAT
          .help = "clip the global norm of the gradients to X; 0: no clipping"},
         {.name = "fuse-step", .flag = &s->fuse_step, .kept = KEPT,
          .help = "update weights inside the backward pass and keep no gradient: less memory; needs --clip 0"},
+        {.name = "gradient-checkpointing", .flag = &s->recompute, .kept = KEPT, .before = "",
+         .help = "keep only the inputs of blocks and compute their activations again in the backward pass: less "
+                 "memory, slower, the same bits"},
         {.name = "compile", .flag = &s->compile, .kept = KEPT,
          .help = "record the second step and replay it: the same result, faster; --no-compile: run each step op by "
                  "op"},

@@ -130,6 +130,7 @@ static bool make_model(run *r) {
     r->generator = cr_generator_new((uint64_t)s->seed);
     r->weights.model = r->generator ? cr_gpt_new(&c, half_dtype_named(s->weights), r->dev, r->generator) : NULL;
     r->weights.trained = r->weights.model ? cr_gpt_params(r->weights.model) : NULL;
+    if (r->weights.model) cr_gpt_gradient_checkpointing(r->weights.model, s->recompute);
     r->data.vocabulary = c.vocabulary;
     r->data.loader = r->weights.model ? cr_loader_new(r->data.train, &o) : NULL;
     run_weights *w = &r->weights;

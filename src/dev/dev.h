@@ -114,6 +114,5 @@ const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL
 const char      *cr_cuda_problem(void);             /* why there is no GPU */
 const cr_device *cr_webgpu_at(int i);               /* the i-th WebGPU adapter, NULL past the end; webgpu/gpu.c */
 const char      *cr_webgpu_problem(void);
-const char      *cr_gpu_problem(const char *kind);  /* of "cuda", "webgpu" or "gpu"; "": there is one */
 
 #endif

@@ -1,5 +1,6 @@
 /* registry.c - the devices of this process, by name and number. */
 #include "meta.h"
+#include "registry.h"
 #include "../core/config.h"
 
 #include <stdio.h>
