@@ -543,7 +543,7 @@ def overwrite_leaves_nothing_to_go_on_from(folder: Path) -> None:
         said = run(folder, "train", "--resume", "run", code=1).stderr
         assert "another process trains in 'run'" in said, said
         process.kill()
-    assert "holds no checkpoint to go on from" in run(folder, "train", "--resume", "run", code=1).stderr
+    assert "holds no checkpoint to resume" in run(folder, "train", "--resume", "run", code=1).stderr
     assert "'run' holds no model: neither config.json" in run(folder, "generate", "--model", "run", code=1).stderr
     assert sorted(p.name for p in (folder / "run").iterdir()) == ["curve.svg", "run.jsonl", "tokenizer.json"]
 
@@ -624,9 +624,9 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
     for step in (4, 6, 8):
         assert f"chainrule: the checkpoint after step {step} was not saved\n" in said.stderr, said.stderr
     assert (
-        said.stderr.count("is no folder that a save made") == 3
+        said.stderr.count("is not a folder that a save made") == 3
         and "validation loss" in said.stdout
-        and "go on" not in said.stdout
+        and "resume with" not in said.stdout
     ), said
     assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
     run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)
@@ -759,7 +759,7 @@ def checkpoints_that_are_kept(folder: Path) -> None:
     assert "already holds a run" in run(folder, *words, "--out", "run", code=1).stderr, (
         "the best of a run is worth as much"
     )
-    assert "no checkpoint to go on" in run(folder, "train", "--resume", "run", code=1).stderr
+    assert "no checkpoint to resume" in run(folder, "train", "--resume", "run", code=1).stderr
 
 
 @test
@@ -835,9 +835,9 @@ def half_precision(folder: Path) -> None:
     again = run(folder, "train", "--resume", "--dtype f16 resumed", "--dtype", "f32", code=2).stderr
     assert "--dtype cannot change" in again, again
     again = run(folder, "train", "--resume", "f32", "--weights", "bf16", code=2).stderr
-    assert "--weights cannot change when a run goes on: it was f32, not bf16" in again, again
+    assert "--weights cannot change when a run is resumed: it was f32, not bf16" in again, again
     both = run(folder, *words, "--weights", "bf16", "--dtype", "f16", "--out", "no", code=2).stderr
-    assert "--dtype f16 does not go with --weights bf16" in both, both
+    assert "--dtype f16 cannot be combined with --weights bf16" in both, both
     held = {name: len(weights(folder / name)["weights.safetensors"]) for name in ("f32", "--weights bf16")}
     assert 0.5 <= held["--weights bf16"] / held["f32"] < 0.52, held
     halves = ["--weights", "bf16", "--clip", 0]
@@ -871,7 +871,7 @@ def a_run_of_an_older_version_goes_on(folder: Path) -> None:
     for key in ("weights", "exchange", "compile"):
         forget(folder / "old" / "checkpoint", key)
     said = run(folder, "train", "--resume", "old", "--weights", "bf16", code=2).stderr
-    assert "--weights cannot change when a run goes on: it was f32, not bf16" in said, said
+    assert "--weights cannot change when a run is resumed: it was f32, not bf16" in said, said
     run(folder, "train", "--resume", "old", "--weights", "f32", "--stop-at", 6)
     forget(folder / "old" / "checkpoint", "weights")
     run(folder, "train", "--resume", "old")
@@ -879,7 +879,7 @@ def a_run_of_an_older_version_goes_on(folder: Path) -> None:
     assert losses(folder / "old") == losses(folder / "straight")
     forget(folder / "old" / "checkpoint", "dtype")
     said = run(folder, "train", "--resume", "old", "--steps", 9, code=1).stderr
-    assert "is not a run of chainrule train: it does not say --dtype" in said, said
+    assert "is not a run of chainrule train: it does not record --dtype" in said, said
 
 
 @test
@@ -1072,7 +1072,7 @@ def fine_tuning_that_cannot_be(folder: Path) -> None:
     (folder / "odd.jsonl").write_text('{"text": "line \\u2603"}\n')
     (folder / "empty.jsonl").write_text("\n")
     for name, message in (
-        ("one", "the data are one sample"),
+        ("one", "the data have only one sample"),
         ("odd", "odd.jsonl line 1"),
         ("empty", "has no samples"),
         ("none", "cannot read"),

@@ -354,7 +354,8 @@ TEST(late_hooks) {
         EXPECT3(cr_grad(x), 7.5, 7.5, 7.5);
         cr_add_late_hook(x, fails, NULL, NULL);
         FAILS(CR_RUNTIME, "a hook of a leaf failed without a message", cr_backward(total(x), CR_NONE, NULL));
-        FAILS(CR_RUNTIME, "[add_late_hook] the tensor is no leaf", cr_add_late_hook(cr_mul(x, x), fails, NULL, NULL));
+        FAILS(CR_RUNTIME, "[add_late_hook] the tensor is not a leaf",
+              cr_add_late_hook(cr_mul(x, x), fails, NULL, NULL));
         FAILS(CR_RUNTIME, "does not require", cr_add_late_hook(vec3(1, 2, 3, d), fails, NULL, NULL));
         FAILS(CR_BAD_VALUE, "the hook", cr_add_late_hook(x, NULL, NULL, NULL));
         cr_scope_end();

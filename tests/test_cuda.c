@@ -42,7 +42,7 @@ TEST(names) {
     FAILS(CR_BAD_VALUE, text, cr_cuda(99));
     FAILS(CR_BAD_VALUE, "device -1 does not exist", cr_cuda(-1));
     FAILS(CR_BAD_VALUE, "device x does not exist", cr_device_find("cuda:x"));
-    FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
+    FAILS(CR_RUNTIME, "is set too late", cr_switch_set("CUDA", "off"));
 }
 
 static int64_t launches(void) { return the_gpu()->counters.launches; }
@@ -414,7 +414,7 @@ TEST(unpooled) {
     said = said_by("CHAINRULE_GPU_POOL=of", "round_trip");
     CHECK(strstr(said, "CHAINRULE_GPU_POOL is on or off, not 'of'"), "said %s", said);
     cr_empty_cache(dev());                          /* opens it */
-    FAILS(CR_BAD_VALUE, "CHAINRULE_GPU_POOL comes too late: cuda:0 is in use", cr_switch_set("GPU_POOL", "off"));
+    FAILS(CR_BAD_VALUE, "CHAINRULE_GPU_POOL is set too late: cuda:0 is in use", cr_switch_set("GPU_POOL", "off"));
     test_ran_on(dev());
 #else
     SKIP("no simulator");

@@ -852,7 +852,8 @@ TEST(same_as_accumulation_by_hand) {
     FAILS(CR_RUNTIME, "[parallel_backward] no microbatch is open", cr_parallel_backward(p, w));
     cr_scope_begin();
     for (int j = 1; cr_parallel_next(p, NULL, NULL); j++) {
-        if (j == 2) FAILS(CR_RUNTIME, "[parallel_next] the last microbatch", cr_parallel_next(p, NULL, NULL));
+        if (j == 2)
+            FAILS(CR_RUNTIME, "[parallel_next] cr_parallel_backward was not called", cr_parallel_next(p, NULL, NULL));
         OK(cr_parallel_backward(p, cr_mul_scalar(cr_sum(w, CR_ALL, false), j)));
     }
     OK(cr_parallel_step(p, INFINITY, &loss, &norm));
@@ -881,7 +882,7 @@ TEST(bad_parallel) {
     cr_parallel *tiny = cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = 1});
     CHECK(tiny, "buckets of a byte: %s", cr_error());       /* an element for each rank */
     cr_parallel_free(tiny);
-    FAILS(CR_BAD_VALUE, "option engine goes neither with option half",
+    FAILS(CR_BAD_VALUE, "option engine cannot be combined with option half",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .engine = true, .half = true}));
     if (cr_world_size(world) > 1) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
@@ -923,7 +924,7 @@ TEST(bad_parallel) {
     cr_params *params = cr_params_new();
     const cr_dtype dtypes[] = {CR_BF16, CR_F32, CR_F64};
     static const char *const names[] = {"b", "w", "a"}, *const expected[] = {
-        "option engine goes neither with option half nor with bfloat16 parameters",
+        "option engine cannot be combined with option half or bfloat16 parameters",
         "[parallel_new] 'w' is float32, but 'b' bfloat16: all parameters must have one dtype",
         "[parallel_new] 'a' is float64 on cpu: contiguous float32 or bfloat16 on cpu or cuda is supported"};
     cr_tensor *w[3];

@@ -196,7 +196,7 @@ TEST(einsum_errors) {
     FAILS(CR_BAD_VALUE, "label '...' is 4 in operand 1, (4, 3), and 2 before", cr_einsum("...,...", 2, ab));
     FAILS(CR_BAD_VALUE, "label 'i' stands for sizes 2 and 3 in operand 0, (2, 3)", cr_einsum("ii", 1, &a));
     FAILS(CR_BAD_VALUE, "label 'k' of the output is in no operand", cr_einsum("ij->k", 1, &a));
-    FAILS(CR_BAD_VALUE, "label 'i' of the output stands there twice", cr_einsum("ij->ii", 1, &a));
+    FAILS(CR_BAD_VALUE, "label 'i' of the output appears twice", cr_einsum("ij->ii", 1, &a));
     FAILS(CR_BAD_VALUE, "operand 0 has 2 axes, (2, 3), and subscripts for 3", cr_einsum("ijk", 1, &a));
     FAILS(CR_BAD_VALUE, "operand 0 has 2 axes, (2, 3), and subscripts for 3", cr_einsum("ijk...", 1, &a));
     FAILS(CR_BAD_VALUE, "subscripts for 1 operands, but 2 operands", cr_einsum("ij", 2, ab));

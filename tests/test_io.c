@@ -285,13 +285,13 @@ TEST(safetensors_refused) {
         FAILS(CR_IO, others[i].says, cr_load(path, cr_cpu()));
     }
     put_safetensors(path, "{}", 3, NULL, 0);
-    FAILS(CR_IO, "it says 3 bytes of header, behind the length are 2", cr_load(path, cr_cpu()));
+    FAILS(CR_IO, "its header has 3 bytes, and 2 follow", cr_load(path, cr_cpu()));
     put_safetensors(path, "{}", 0, NULL, 0);
     FAILS(CR_IO, "does not start with '{'", cr_load(path, cr_cpu()));
     put_safetensors(path, "{}", SIZE_MAX, NULL, 0);
-    FAILS(CR_IO, "it says 18446744073709551615 bytes of header", cr_load(path, cr_cpu()));
+    FAILS(CR_IO, "its header has 18446744073709551615 bytes", cr_load(path, cr_cpu()));
     file_put(path, "", 0);
-    FAILS(CR_IO, "0 bytes are no header", cr_load(path, cr_cpu()));
+    FAILS(CR_IO, "0 bytes are too few for a header", cr_load(path, cr_cpu()));
     FAILS(CR_IO, "No such file", cr_load("/nowhere/w.safetensors", cr_cpu()));
     FAILS(CR_IO, "weights.safetensors': No such file", cr_load("/", cr_cpu()));      /* no checkpoint's folder */
     FAILS(CR_IO, "Not a regular file", cr_load("/dev/null", cr_cpu()));
@@ -390,7 +390,7 @@ TEST(folders_of_shards) {
         cr_params *q = cr_load(dir, cr_cpu());
         CHECK(q && there(dir, ".chainrule-ready"), "link %d: %s", link, cr_error());
         cr_params_free(q);
-        FAILS(CR_IO, "is no folder that a save made", cr_save_folder(dir, p, "{}", 0));
+        FAILS(CR_IO, "is not a folder that a save made", cr_save_folder(dir, p, "{}", 0));
         CHECK(!unlink(ready), "unlink");
     }
     CHECK(cr_os_remove_folder(dir), "%s", cr_os_error());
@@ -446,8 +446,8 @@ TEST(gguf_refused) {
         {4, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 4"},
         {1, 64, GGUF_F32, 2, 16, 64, 128, "w", 1, "GGUF of version 1"},
         {3, 64, GGUF_F32, 70, 16, 64, 128, "w", 1, "an array is longer than the file"},
-        {3, 64, GGUF_F32, 2, 16, 96, 192, "w", 1, "'w' is at 96, no multiple of 64"},
-        {3, 64, GGUF_Q8_0, 2, 33, 64, 192, "w", 1, "'first' have 33 elements, no multiple of the 32"},
+        {3, 64, GGUF_F32, 2, 16, 96, 192, "w", 1, "'w' is at 96, not a multiple of 64"},
+        {3, 64, GGUF_Q8_0, 2, 33, 64, 192, "w", 1, "'first' have 33 elements, not a multiple of the block size 32"},
         {3, 64, GGUF_F32, 2, 16, 0, 64, "w", 1, "the tensors together more than the data"},
         {3, 64, GGUF_F32, 2, 16, 64, 127, "w", 1, "'w' has 64 bytes at 64, behind its end"},
         {3, 64, GGUF_F32, 2, 16, 64, 128, "w\0x", 3, "empty, holds a NUL"},
@@ -985,8 +985,8 @@ TEST(checkpoints_are_checked_and_removed) {
     put_text(folder_path("mine/.chainrule-new"), "weights.safetensors", "half");
     OK(cr_training_check(dir));
     CHECK(!symlink("mine", folder_path("link")), "symlink");
-    FAILS(CR_IO, "link' is no folder of a checkpoint", cr_training_check(folder_path("link")));
-    FAILS(CR_IO, "link' is no folder", cr_training_remove(folder_path("link")));
+    FAILS(CR_IO, "link' is not the folder of a checkpoint", cr_training_check(folder_path("link")));
+    FAILS(CR_IO, "link' is not a folder that a save made", cr_training_remove(folder_path("link")));
     CHECK(cr_os_remove(folder_path("link")), "%s", cr_os_error());
     OK(cr_training_remove(dir));
     CHECK(!cr_os_exists(dir), "it is still there");
@@ -1252,7 +1252,7 @@ TEST(profile) {
     CHECK(!strcmp(words(arg_of(product, "result")), "float32 (2, 5)") &&
               whole(arg_of(product, "bytes")) == 4 * (6 + 15 + 10),
           "its result, %lld bytes", (long long)whole(arg_of(product, "bytes")));
-    CHECK(!strcmp(words(arg_of(product, "device")), "cpu") && !arg_of(product, "place"), "its device");
+    CHECK(!strcmp(words(arg_of(product, "device")), "cpu") && !arg_of(product, "source"), "its device");
     CHECK(product && !strcmp(words(cr_json_get(product, "ph")), "X") && cr_json_get(product, "ts")->number >= 0 &&
               cr_json_get(product, "dur")->number > 0,
           "its time");
@@ -1263,9 +1263,9 @@ TEST(profile) {
           "backward comes after forward");
     CHECK(event_named(root, "cast") && event_named(root, "transfer") && event_named(root, "adamw"),
           "casts, moves and updates");
-    CHECK(!strcmp(words(arg_of(event_named(root, "neg"), "place")),
+    CHECK(!strcmp(words(arg_of(event_named(root, "neg"), "source")),
                   "a \"place\"\\\n\xc3\xa9 ................................................."),
-          "the place: %s", words(arg_of(event_named(root, "neg"), "place")));
+          "the source: %s", words(arg_of(event_named(root, "neg"), "source")));
     const cr_json *elsewhere = event_named(root, "exp");
     CHECK(elsewhere && whole(cr_json_get(elsewhere, "tid")) != whole(cr_json_get(product, "tid")), "the other thread");
     for (const cr_json *e = cr_json_get(root, "traceEvents")->first; e; e = e->next)

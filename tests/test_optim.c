@@ -357,6 +357,18 @@ TEST(optim_groups_tied_idle) {
     OK(cr_optim_step(opt));
     OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
     CHECK(got[2] == 0.5, "with lr 0 every group stands still: %g", got[2]);
+    OK(cr_optim_set_group_lr(opt, 1, 0.125));
+    FAILS(CR_BAD_INDEX, "group 2 is not in [0, 2)", cr_optim_set_group_lr(opt, 2, 1));
+    FAILS(CR_BAD_VALUE, "lr must be finite", cr_optim_set_group_lr(opt, 0, NAN));
+    cr_requires_grad_(m, false);                    /* frozen */
+    OK(cr_set_grad(m, CR_NONE));
+    OK(cr_optim_step(opt));
+    OK(cr_read(w, CR_F64, got, sizeof got));
+    CHECK(got[5] == 0.5 && cr_optim_lr(opt) == 0, "only group 1 has a rate: w is %g, lr %g", got[5], cr_optim_lr(opt));
+    OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
+    CHECK(got[2] == 0.25, "the rate of group 1: %g, wanted 0.25", got[2]);
+    OK(cr_read(m, CR_F64, got, 2 * sizeof *got));
+    CHECK(got[1] == 0.25, "a frozen parameter: %g, wanted 0.25", got[1]);
     FAILS(CR_BAD_VALUE, "in another group already, as 'w'", cr_optim_add(opt, first, &o));
     cr_tensor *fresh = cr_ones(CR_LIST(2), CR_F64, cr_cpu()), *alone = cr_ones(CR_LIST(2), CR_F64, cr_cpu());
     cr_params *alias = params_of(1, (const char *const[]){"w"}, &fresh),

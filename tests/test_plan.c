@@ -1064,7 +1064,7 @@ TEST(refused) {
     FAILS(CR_RUNTIME, "records nothing", cr_record_end(0, NULL));
     OK(cr_record_begin(1, in));
     CHECK(cr_recording(), "it records");
-    FAILS(CR_RUNTIME, "records a step already", cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "already records a step", cr_record_begin(1, in));
     FAILS(CR_RUNTIME, "[item] the value of a tensor is read while a step is recorded",
           cr_item(cr_sum(cr_exp(x), CR_ALL, false)));
     CHECK(!cr_record_end(0, NULL) && !cr_recording(), "a failed recording ends without a plan");

@@ -86,7 +86,7 @@ TEST(names) {
     g->dev.software = software;
     FAILS(CR_BAD_VALUE, "no GPU 'webgpu:77' here", cr_webgpu(77));
     FAILS(CR_BAD_VALUE, "no GPU 'gpu:-1' here", cr_gpu(-1));
-    FAILS(CR_RUNTIME, "comes too late", cr_switch_set("WGPU", "off"));
+    FAILS(CR_RUNTIME, "is set too late", cr_switch_set("WGPU", "off"));
 }
 
 /* Instructions that only the programs of plans have. */
@@ -1438,7 +1438,7 @@ static void lose(void) {
 
 TEST(zz_lost) {
     static const float zeros[300 * 300];
-    static const char gone[] = "webgpu:0 was lost and opened again: a tensor from before has no data (";
+    static const char gone[] = "webgpu:0 was lost and reopened: tensors from before have no data (";
     for (int round = 0; round < 3; round++) {
         cr_scope_begin();
         cr_tensor *x = cr_ones(CR_LIST(300, 300), CR_F32, dev()), *y = cr_add(x, x);

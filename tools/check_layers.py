@@ -49,8 +49,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "optim": (*GROUND, "io", "nn"),
     "dist": (*GROUND, "core/config.h", "core/library.h", "core/tensor.h", "dev/dev.h", "io", "nn", "optim"),
     "train": (*GROUND, "io"),
-    "models": (*GROUND, "io", "ops/linear.h"),
-    "cli": (*GROUND, "io/json.h"),  # reads its own logs
+    "models": (*GROUND, "io", "ops/linear.h", "grad/checkpoint.h"),
+    "cli": (*GROUND, "io/json.h", "dev/registry.h"),  # reads its own logs
 }
 
 # A room calls those before it; nn and value do not call each other.

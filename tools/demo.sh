@@ -6,7 +6,7 @@ demo=build/demo
 chainrule=build/release/chainrule
 mkdir -p $demo
 if [ -d $demo/checkpoint ] && ! tail -n 1 $demo/run.jsonl | grep -q '"event":"finish"'; then
-    echo "the last demo was stopped: this one goes on with it (rm -r $demo: to start anew)"
+    echo "the last demo was stopped: this one resumes it (rm -r $demo: to start anew)"
     exec $chainrule train --resume $demo "$@"
 fi
 files=$(find README.md CONTRIBUTING.md docs src -name '*.md' -o -name '*.c' ! -name '*.gen.*' | sort)

@@ -84,7 +84,7 @@ typedef struct cr_attention_options {
     const cr_tensor *mask;
                             /* NULL, CR_NONE: none; broadcasts to (B, H, T, S); bool: true where
                                t sees s; q's dtype: added to the scores */
-    int64_t window;         /* causal: only the last so many of these keys; 0: all */
+    int64_t window;         /* causal: only the last `window` of these keys; 0: all */
     int64_t shift;          /* causal: 0: the last query sees the last key; T - S: the first query
                                sees the first key */
 } cr_attention_options;
@@ -177,7 +177,9 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target,
                             const cr_cross_entropy_options *o);
                             /* -log softmax(logits)[target] : logits (..., V), target (...) of
                                ints -> (), with CR_EACH (...); o NULL: defaults.  The mean is over
-                               targets other than ignore_index */
+                               targets other than ignore_index, NaN if there are none; with
+                               CR_EACH their losses are 0.  Other targets outside [0, V) are an
+                               error */
 cr_tensor *cr_linear_cross_entropy(const cr_tensor *x, const cr_tensor *w,
                                    const cr_tensor *target,
                                    const cr_cross_entropy_options *o);
@@ -194,7 +196,10 @@ cr_status   cr_params_add(cr_params *p, const char *name, cr_tensor *t);
 int64_t     cr_params_count(const cr_params *p);
 int64_t     cr_params_numel(const cr_params *p);    /* a tensor with two names counts once */
 const char *cr_params_name(const cr_params *p, int64_t i); /* borrowed */
-cr_tensor  *cr_params_at(const cr_params *p, int64_t i); /* borrowed */
+cr_tensor  *cr_params_at(const cr_params *p, int64_t i);
+                            /* borrowed, and writable: cr_copy_ or cr_write with gradients off
+                               replaces its values; cr_requires_grad_(t, false) and
+                               cr_set_grad(t, CR_NONE) freeze it, and optimizers skip it */
 cr_tensor  *cr_params_get(const cr_params *p, const char *name);
                             /* borrowed; unknown name: an error */
 void        cr_params_zero_grad(cr_params *p);      /* free the gradients */
@@ -275,7 +280,7 @@ cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
                             /* keeps the parameters, not p: p may be freed before it; a parameter
                                that joins p later is not trained */
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);
-                            /* add a parameter group */
+                            /* add a parameter group, with options of its own */
 void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt); /* skips parameters without a gradient */
 cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);
@@ -293,7 +298,9 @@ cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);
                                gradient is complete, and the gradient is freed; after a failure
                                some have stepped */
 cr_status   cr_optim_set_lr(cr_optim *opt, double lr); /* every group */
-double      cr_optim_lr(const cr_optim *opt);
+cr_status   cr_optim_set_group_lr(cr_optim *opt, int64_t group, double lr);
+                            /* group 0: of cr_optim_new; 1, 2...: of cr_optim_add, in order */
+double      cr_optim_lr(const cr_optim *opt);       /* of group 0 */
 int64_t     cr_optim_steps(const cr_optim *opt);
 cr_params  *cr_optim_state(const cr_optim *opt);
                             /* moments and masters by name ("wte.m", "wte.v", "wte.w"); owned,
@@ -473,7 +480,7 @@ cr_status   cr_save(const char *path, const cr_params *tensors, const char *meta
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
                             /* all tensors of a safetensors file (memory-mapped on cpu), of a
-                               GGUF file (quantized ones as f32), of a folder of Hugging Face, or of
+                               GGUF file (quantized ones as f32), of a Hugging Face folder, or of
                                a checkpoint's weights.  The map lives as long as a tensor over it;
                                writes to a tensor do not reach the file.  Meanwhile the file may be
                                replaced or removed, but not written in place or cut short */
@@ -537,6 +544,9 @@ cr_gpt     *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev
 void        cr_gpt_free(cr_gpt *m);
 cr_gpt_config cr_gpt_configuration(const cr_gpt *m);
 cr_params  *cr_gpt_params(const cr_gpt *m); /* borrowed */
+void        cr_gpt_gradient_checkpointing(cr_gpt *m, bool on);
+                            /* on: the graph keeps the input of each block, and the backward pass
+                               runs the block again; the same bits, less memory, more time */
 cr_tensor  *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train);
                             /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets,
@@ -578,7 +588,7 @@ cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_p
 /* ---- pretrained language models: GPT-2; Llama, SmolLM, Mistral, Qwen 2 and 3 */
 typedef struct cr_lm cr_lm;
 cr_lm      *cr_lm_load(const char *path, const cr_device *dev);
-                            /* a folder of Hugging Face, a GGUF file, or a checkpoint's folder; on
+                            /* a Hugging Face folder, a GGUF file, or a checkpoint's folder; on
                                cpu over the mapped files.  One error lists all weights that are
                                missing, not wanted or of another shape than config.json says */
 void        cr_lm_free(cr_lm *m);
@@ -587,6 +597,7 @@ cr_params  *cr_lm_params(const cr_lm *m);
 const char *cr_lm_config(const cr_lm *m); /* borrowed; the text of config.json */
 int64_t     cr_lm_vocabulary(const cr_lm *m);
 int64_t     cr_lm_context(const cr_lm *m); /* the most tokens that it sees */
+void        cr_lm_gradient_checkpointing(cr_lm *m, bool on);    /* as cr_gpt_... */
 cr_tensor  *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens); /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets);
                             /* mean cross-entropy in nats per token */
@@ -636,7 +647,7 @@ cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *to
                                is tied to) with 8 bits; borrowed parts of m are others afterwards.
                                tokens: n of a text that calibrates 4 bits, NULL: none */
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
-                            /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
+                            /* format: "safetensors", a Hugging Face folder; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
                                "bf16", "q8_0", "q4_0" (gguf); NULL: as they are */
 cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,

@@ -61,7 +61,7 @@ def _rebuild(x: Any, leaf: Callable[[Any], Any], kept: Container[int] = ()) -> A
 
 
 class _Made(int):
-    """In the nest of a step's results: the place of a tensor that each run makes."""
+    """In the nest of a step's results: the position of a tensor that each run makes."""
 
 
 class _Given(int):
@@ -228,22 +228,22 @@ class Compiled(Planned):
         changed = before.changed()
         early = any(origin != _trace.OWN for origin, _ in [*found.trace.codes.values()][known:])
         walk = _guards.Walk(found.trace, roots)
-        places: dict[int, Any] = {id(x): _Kept(x) for x in walk.captured}
-        places |= {id(x): _Given(i) for i, x in enumerate(given)}
+        source: dict[int, Any] = {id(x): _Kept(x) for x in walk.captured}
+        source |= {id(x): _Given(i) for i, x in enumerate(given)}
         outputs: list[Tensor] = []
 
         def leaf(x: Any) -> Any:
-            if isinstance(x, Tensor) and id(x) not in places:
+            if isinstance(x, Tensor) and id(x) not in source:
                 owner = _core._grad_owner(x)
-                if owner is not None and id(owner) in places and owner.grad is x:
-                    places[id(x)] = _Grad(places[id(owner)])
+                if owner is not None and id(owner) in source and owner.grad is x:
+                    source[id(x)] = _Grad(source[id(owner)])
                 else:
-                    places[id(x)] = _Made(len(outputs))
+                    source[id(x)] = _Made(len(outputs))
                     outputs.append(x)
             elif not isinstance(x, Tensor) and type(x) not in _guards.PLAIN and id(x) not in walk.reached:
                 kind = type(x).__name__
                 raise _trace.Refused(f"the step returns a {kind}: return tensors, numbers or nests of them")
-            return places[id(x)] if isinstance(x, Tensor) else x
+            return source[id(x)] if isinstance(x, Tensor) else x
 
         nest = _rebuild(result, leaf, walk.reached)
         plan = _core._record_end(outputs, walk.captured)

@@ -160,9 +160,9 @@ class Walk:
         """Guards of one dict follow each other: they are compared only where the dict has changed."""
         first: dict[int, int] = {}
         order = [first.setdefault(id(x[1]), i) if isinstance(x[1], dict) else i for i, x in enumerate(self.entries)]
-        places = sorted(range(len(order)), key=order.__getitem__)
-        self.entries[:] = [self.entries[i] for i in places]
-        self.paths[:] = [self.paths[i] for i in places]
+        by_dict = sorted(range(len(order)), key=order.__getitem__)
+        self.entries[:] = [self.entries[i] for i in by_dict]
+        self.paths[:] = [self.paths[i] for i in by_dict]
 
     @property
     def reached(self) -> Container[int]:

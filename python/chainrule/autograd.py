@@ -476,9 +476,9 @@ class Function:
         kinds = [(y.shape, y.dtype, y.device) if isinstance(y, Tensor) else None for y in results]
         # A context that held a result would keep the graph alive for ever: the graph keeps these, ctx the others.
         given = list(ctx._given or ())
-        places = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
-        saved = [x for x in (given[i] for i in places) if isinstance(x, Tensor)]
-        for i in places:
+        positions = [i for i, x in enumerate(given) if _is_one_of(x, [results[k] for k in mine])]
+        saved = [x for x in (given[i] for i in positions) if isinstance(x, Tensor)]
+        for i in positions:
             given[i] = None
         hooks = _core._set_saved_hooks(None)
         _core._set_saved_hooks(hooks)
@@ -502,7 +502,7 @@ class Function:
             kept = ctx._given
             if kept is not None:
                 now = list(kept)
-                for i, x in zip(places, found, strict=True):
+                for i, x in zip(positions, found, strict=True):
                     now[i], ctx._versions[i] = x, x._version  # the graph has checked its version
                 ctx._given = tuple(now)
             try:

@@ -275,11 +275,11 @@ def _draw(plot: Any, train: _Points, validation: _Points, smooth: float, k: int,
 
 
 def _mean(values: Sequence[float], share: float) -> list[tuple[int, float]]:
-    """(place, mean) of that share of the points around up to 1000 places; of fewer at the start, where losses fall."""
+    """(position, mean) at up to 1000 positions, over that share of the points around each; over fewer at the start."""
     import numpy
 
     finite = numpy.where(numpy.isfinite(values), values, numpy.nan)
-    places = numpy.unique(numpy.linspace(0, len(values) - 1, 1000).round().astype(int)).tolist()
+    positions = numpy.unique(numpy.linspace(0, len(values) - 1, 1000).round().astype(int)).tolist()
     reach = int(len(values) * share / 2)
     return [
         (
@@ -290,7 +290,7 @@ def _mean(values: Sequence[float], share: float) -> list[tuple[int, float]]:
                 else numpy.nan
             ),
         )
-        for i in places
+        for i in positions
     ]
 
 

@@ -185,7 +185,7 @@ bool fits_double(const arg *value) {
 cr_tensor *api_copy_(const arg *a) { return cr_copy_(a[0].t, a[1].t); }
 cr_tensor *api_fill_(const arg *a) {
     if (cr_ndim(a[1].t) == 0) return fits_double(&a[1]) ? cr_fill_(a[0].t, cr_item(a[1].t)) : cr_copy_(a[0].t, a[1].t);
-    set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a tensor without axes is expected",
+    set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a 0-d tensor is expected",
               cr_ndim(a[1].t));
     return NULL;
 }

@@ -292,7 +292,7 @@ static PyObject *get_tensor(PyObject *self, void *unused) {
 
 static PyObject *get_variable(PyObject *self, void *unused) {
     if (!*look(self).op) return get_tensor(self, unused);
-    PyErr_Format(PyExc_AttributeError, "%S has no variable: it is no leaf", self);
+    PyErr_Format(PyExc_AttributeError, "%S has no variable: it is not a leaf", self);
     return NULL;
 }
 static PyObject *get_node_shape(PyObject *self, void *unused) {
@@ -308,7 +308,7 @@ static PyMethodDef node_methods[] = {
 static PyGetSetDef node_getset[] = {
     {"next_functions", get_next_functions, NULL,
      "(node, 0) of the op that made each input; (None, 0) where no gradient goes.", NULL},
-    {"variable", get_variable, NULL, "The leaf, or None once it is gone; AttributeError where this is no leaf.", NULL},
+    {"variable", get_variable, NULL, "The leaf, or None once it is freed; AttributeError: not a leaf.", NULL},
     {"shape", get_node_shape, NULL, "Of the result, or the leaf.", NULL},
     {"dtype", get_node_dtype, NULL, "Of the result, or the leaf.", NULL},
     {"_tensor", get_tensor, NULL,

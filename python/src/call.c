@@ -150,7 +150,7 @@ static const char *const wanted[] = {
     "Tensor", "Tensor or a number",    "a number",  "int",   "float", "bool", "str", "dtype", "Device or str",
     "ints",   "a sequence of Tensors", "Generator", "object"};
 
-/* Where a number is wanted a tensor without axes is one, unless that would cut a graph. */
+/* Where a number is wanted a 0-d tensor is one, unless that would cut a graph. */
 static bool number_of(PyObject *o, number *x) {
     if (!is_tensor(o)) return to_number(o, x);
     if (cr_ndim(handle(o)) || cr_requires_grad(handle(o))) return false;

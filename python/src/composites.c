@@ -31,7 +31,7 @@ cr_tensor *api_triu_indices(const arg *a) { return triangle(a, cr_triu); }
 cr_tensor *api_fill(const arg *a) {
     const cr_tensor *x = a[0].t;
     if (cr_ndim(a[1].t)) {
-        set_error(PyExc_RuntimeError, "[fill] the value is a number or a tensor without axes, not of %d",
+        set_error(PyExc_RuntimeError, "[fill] the value is a number or a 0-d tensor, not of %d",
                   cr_ndim(a[1].t));
         return NULL;
     }

@@ -20,7 +20,7 @@ typedef struct flat {
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
 } flat;
 
-static bool push(flat *f, const number *x, cr_dtype dt) {
+static bool push_number(flat *f, const number *x, cr_dtype dt) {
     if (f->count == f->room) {
         size_t room = f->room ? 2 * f->room : 16;
         void *more = PyMem_Realloc(f->cells, room * sizeof *f->cells);
@@ -91,7 +91,7 @@ static bool walk(flat *f, PyObject *o, int depth) {
     bool ok = scalar || (!PyErr_Occurred() && to_number(o, &x));
     if (ok) {
         if (f->ndim < 0) f->ndim = depth;
-        ok = f->ndim == depth ? push(f, &x, t ? its : scalar ? dt : dtype_of(&x)) : ragged(depth);
+        ok = f->ndim == depth ? push_number(f, &x, t ? its : scalar ? dt : dtype_of(&x)) : ragged(depth);
     } else if (!PyErr_Occurred()) {
         if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || !PySequence_Check(o))
             raise_type(o, "a tensor is made of numbers and sequences of them, not of");

@@ -118,7 +118,7 @@ cr_tensor *api_index_put_(const arg *a) {
 /* (input, mask, value): the value as an operand of where, in the scope of the caller */
 static const cr_tensor *masked_value(const arg *a) {
     if (cr_ndim(a[2].t) == 0) return cast(a[2].t, cr_dtype_of(a[0].t));
-    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected",
+    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a 0-d tensor is expected",
               cr_ndim(a[2].t));
     return NULL;
 }

@@ -691,7 +691,7 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
-    {"retains_grad", get_retains_grad, NULL, "Does it keep a gradient though it is no leaf?", NULL},
+    {"retains_grad", get_retains_grad, NULL, "Does it keep a gradient although it is not a leaf?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
     {"data", get_data, set_data,
      "The same storage outside the graph, with a version counter of its own.  Assigning a tensor puts this one over "

@@ -171,9 +171,9 @@ int cli_chat(int argc, char **argv) {
     option options[GENERATION_OPTIONS + 2];
     int n = generation_options(&c.g, options);
     options[n++] = (option){
-        .name = "system", .text = &c.system, .what = "TEXT", .help = "how to answer: a first message"};
+        .name = "system", .text = &c.system, .what = "TEXT", .help = "the system message: how to answer"};
     options[n++] = option_template(&c.form);
-    const command about = {"chat",  "--model DIR [options]", "Talks with a model that was trained to.",
+    const command about = {"chat",  "--model DIR [options]", "Chats with a model that was trained for conversations.",
                            options, n,                       NULL, NULL,
                            "chat --model SmolLM2-135M-Instruct\n"
                            "chat --model chat.gguf --system \"You answer in one sentence.\"\n"};

@@ -12,13 +12,11 @@
 #include "../core/utf8.h"
 #include "../io/json.h"
 
-static bool join(const char *dir, const char *name, char out[4096]) {
-    const int n = snprintf(out, 4096, "%s/%s", dir, name);
-    if (n > 0 && n < 4096) return true;
-    return cli_fail("the path '%.60s...' is too long", dir), false;
+static bool join_or_fail(const char *dir, const char *name, char out[4096]) {
+    return join_path(dir, name, out) || (cli_fail("the path '%.60s...' is too long", dir), false);
 }
 
-bool run_path(const run *r, const char *name, char out[4096]) { return join(r->s->out, name, out); }
+bool run_path(const run *r, const char *name, char out[4096]) { return join_or_fail(r->s->out, name, out); }
 
 /* ---- the folder */
 static bool has_weights(const char *dir) {
@@ -31,16 +29,16 @@ static bool has_weights(const char *dir) {
 
 static bool has(const char *dir, const char *name) {
     char path[4096];
-    return join(dir, name, path) && has_weights(path);
+    return join_or_fail(dir, name, path) && has_weights(path);
 }
 
 bool run_exists(const char *dir) { return has(dir, "checkpoint") || has(dir, "checkpoint-best"); }
 
 bool run_model(const char *dir, char model[4096], char tokenizer[4096]) {
     const bool one = has_weights(dir);
-    if (one) return join(dir, "../tokenizer.json", tokenizer) && join(dir, "", model);
-    return join(dir, has(dir, "checkpoint-best") ? "checkpoint-best" : "checkpoint", model) &&
-           join(dir, "tokenizer.json", tokenizer);
+    if (one) return join_or_fail(dir, "../tokenizer.json", tokenizer) && join_or_fail(dir, "", model);
+    return join_or_fail(dir, has(dir, "checkpoint-best") ? "checkpoint-best" : "checkpoint", model) &&
+           join_or_fail(dir, "tokenizer.json", tokenizer);
 }
 
 int64_t run_step(const char *checkpoint) {
@@ -70,7 +68,8 @@ static cr_status remove_checkpoint(const run *r, const char *name) {
 /* Completes an interrupted save, or removes its files. */
 static cr_status settle_checkpoint(const run *r, const char *name) {
     char dir[4096], new[4096], commit[4096];
-    if (!run_path(r, name, dir) || !join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit))
+    if (!run_path(r, name, dir) || !join_or_fail(dir, ".chainrule-new", new) ||
+        !join_or_fail(dir, ".chainrule-commit", commit))
         return CR_IO;
     if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
     return CR_OK;
@@ -123,7 +122,7 @@ static bool check_files(const run *r, const char *const *names) {
     for (; *names; names++) {
         if (!run_path(r, *names, path)) return false;
         if (cr_os_exists(path) || cr_os_is_link(path))
-            return cli_fail("'%s' is of no earlier run: move it away, or choose another --out", path), false;
+            return cli_fail("'%s' is not from an earlier run: move it away, or choose another --out", path), false;
     }
     return true;
 }
@@ -173,7 +172,7 @@ static cr_status remove_surplus(const run *r) {
 }
 
 /* ---- metadata: a JSON object of strings */
-static void put(cr_out *m, const char *key, const char *value) {
+static void put_string(cr_out *m, const char *key, const char *value) {
     cr_out_format(m, "%c\"%s\":", m->bytes ? ',' : '{', key);
     cr_out_string(m, value, strlen(value));
 }
@@ -193,7 +192,7 @@ static void put_names(cr_out *m, const char *key, const char *const *name, int c
         }
     }
     m->failed |= all.failed;
-    if (!all.failed) put(m, key, all.text);
+    if (!all.failed) put_string(m, key, all.text);
     cr_out_free(&all);
 }
 
@@ -210,25 +209,25 @@ static void restore_name(char *name) {
 static char *describe(const run *r, const double *val) {
     cr_out m = {0};
     char text[4096];
-    if (r->weights.config) put(&m, "config", r->weights.config);
-    else if (!r->weights.frozen) put(&m, "model", "gpt2");
+    if (r->weights.config) put_string(&m, "config", r->weights.config);
+    else if (!r->weights.frozen) put_string(&m, "model", "gpt2");
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
         if (!o->kept) continue;
         option_text(o, text, sizeof text);
-        put(&m, o->name, text);
+        put_string(&m, o->name, text);
     }
     snprintf(text, sizeof text, "%lld", (long long)r->data.vocabulary);
-    put(&m, "vocabulary", text);
+    put_string(&m, "vocabulary", text);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)r->data.hash);
-    put(&m, "digest", text);
+    put_string(&m, "digest", text);
     snprintf(text, sizeof text, "%.17g", r->at.seconds);
-    put(&m, "seconds", text);
+    put_string(&m, "seconds", text);
     snprintf(text, sizeof text, "%.17g", r->at.elapsed);
-    put(&m, "elapsed", text);
+    put_string(&m, "elapsed", text);
     if (val) {
         snprintf(text, sizeof text, "%.17g", *val);
-        put(&m, "val_loss", text);
+        put_string(&m, "val_loss", text);
     }
     put_names(&m, "tokens", &r->s->tokens, r->s->tokens ? 1 : 0);
     if (r->s->data.n) put_names(&m, "data", r->s->data.path, r->s->data.n);
@@ -308,13 +307,15 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
     if (!then && !cr_error()) then = o->before;
     if (!then) {
         if (cr_error()) *code = cli_fail_library();
-        else *code = cli_fail("'%s' is not a run of chainrule %s: it does not say --%s", r->s->resume, r->command->name,
+        else *code = cli_fail("'%s' is not a run of chainrule %s: it does not record --%s", r->s->resume,
+                              r->command->name,
                               o->name);
         return false;
     }
     option_text(o, now, sizeof now);
     if (o->given && strcmp(now, then) != 0) {
-        *code = usage_error(r->command, "--%s cannot change when a run goes on: it was %s, not %s", o->name, then, now);
+        *code = usage_error(r->command, "--%s cannot change when a run is resumed: it was %s, not %s", o->name, then,
+                            now);
         return false;
     }
     if (*then && !option_set(o, then, why, sizeof why)) {
@@ -366,7 +367,7 @@ bool run_restore_settings(run *r, int *code) {
     *code = CLI_FAILED;
     if (!run_path(r, "checkpoint", path)) return false;
     if (!has_weights(path))
-        return cli_fail("'%s' holds no checkpoint to go on from (no %s)", r->s->resume, path), false;
+        return cli_fail("'%s' holds no checkpoint to resume (no %s)", r->s->resume, path), false;
     for (int i = 0; i < r->command->n; i++)
         if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
@@ -425,7 +426,7 @@ int cli_checkpoint(int argc, char **argv) {
     if (options_parse(&c, argc, argv, &code)) {
         const bool good = words.n == 2 && !strcmp(words.path[0], "merge");
         if (!good) code = usage_error(&c, "expected: merge DIR");
-        else if (!join(words.path[1], has_weights(words.path[1]) ? "" : "checkpoint", path)) code = CLI_FAILED;
+        else if (!join_or_fail(words.path[1], has_weights(words.path[1]) ? "" : "checkpoint", path)) code = CLI_FAILED;
         else code = cr_training_merge(path) ? cli_fail_library() : CLI_OK;
     }
     free(words.path);

@@ -21,11 +21,6 @@ const char *const model_files[] = {
     NULL,
 };
 
-static bool join(const char *dir, const char *name, char out[4096]) {
-    const int n = snprintf(out, 4096, "%s/%s", dir, name);
-    return n > 0 && n < 4096;
-}
-
 cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
     snprintf(home, 4096, "%s", model);
     cr_tokenizer *t = cr_tokenizer_load(model);
@@ -37,7 +32,7 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]) {
 
 static bool write_text(const char *to, const char *name, const char *text, size_t bytes) {
     char path[4096], temporary[4096];
-    FILE *f = join(to, name, path) ? cr_os_create_beside(path, temporary, sizeof temporary) : NULL;
+    FILE *f = join_path(to, name, path) ? cr_os_create_beside(path, temporary, sizeof temporary) : NULL;
     if (f) (void)fwrite(text, 1, bytes, f);                    /* a failure is found by the commit */
     const bool good = f && cr_os_commit(f, temporary, path);
     if (!good) cli_fail("cannot write '%s/%s': %s", to, name, cr_os_error());
@@ -92,7 +87,7 @@ static bool write_said(const char *gguf, const cr_tokenizer *t, const char *to) 
 static bool write_tokenizer(const char *gguf, const char *to) {
     char file[4096];
     cr_tokenizer *t = cr_tokenizer_load(gguf);
-    const cr_status status = t && join(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
+    const cr_status status = t && join_path(to, "tokenizer.json", file) ? cr_tokenizer_save(t, file) : CR_IO;
     const bool good = status == CR_OK ? write_said(gguf, t, to) : (cli_fail_library(), false);
     cr_tokenizer_free(t);
     return good;
@@ -108,7 +103,7 @@ bool copy_companions(const char *model, const char *to) {
     folder_of(model, from);
     for (const char *const *name = model_files + COMPANIONS; *name; name++) {
         char source[4096], copy[4096];
-        if (!join(from, *name, source) || !join(to, *name, copy) || !cr_os_exists(source)) continue;
+        if (!join_path(from, *name, source) || !join_path(to, *name, copy) || !cr_os_exists(source)) continue;
         if (!cr_os_copy(source, copy))
             return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
     }
@@ -148,7 +143,7 @@ static bool is_written(const char *dir) {
     first_weights w = {""};
     if (run_exists(dir)) return true;
     cr_os_each_entry(dir, find_weights, &w);
-    char *by = *w.name && join(dir, w.name, path) ? cr_load_metadata(path, "written_by") : NULL;
+    char *by = *w.name && join_path(dir, w.name, path) ? cr_load_metadata(path, "written_by") : NULL;
     const bool is = by && !strcmp(by, "chainrule");
     cr_free(by);
     cr_error_clear();
@@ -158,11 +153,11 @@ static bool is_written(const char *dir) {
 /* Only files that the program wrote are replaced.  False: there is another one, message printed. */
 static bool may_write(const char *out, bool checkpoint) {
     char path[4096];
-    if (checkpoint && join(out, "checkpoint", path) && cr_training_check(path))
+    if (checkpoint && join_path(out, "checkpoint", path) && cr_training_check(path))
         return cli_fail_library(), false;
     if (is_written(out)) return true;
     for (const char *const *name = model_files; *name; name++)
-        if (join(out, *name, path) && (cr_os_exists(path) || cr_os_is_link(path)))
+        if (join_path(out, *name, path) && (cr_os_exists(path) || cr_os_is_link(path)))
             return cli_fail("'%s' was not written by chainrule: move it away, or choose another --out", path), false;
     return true;
 }
@@ -180,7 +175,7 @@ static int convert(const char *path, const char *adapter, const char *to, const 
     char weights[4096];
     cr_status status = CR_OK;
     char *entries = gguf ? tokenizer_entries(m, model) : NULL;
-    if (checkpoint && !join(to, "checkpoint", weights)) status = CR_IO;
+    if (checkpoint && !join_path(to, "checkpoint", weights)) status = CR_IO;
     else if (gguf) status = cr_lm_save_gguf(m, to, type, entries);
     else status = cr_lm_save(m, checkpoint ? weights : to, format, type);
     if (status == CR_OK)
@@ -214,13 +209,14 @@ int cli_quantize(int argc, char **argv) {
     int64_t bits = 4, group = 64, threads = 0, n = 0;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, in Hugging Face's layout"},
-        {.name = "bits", .integer = &bits, .help = "of a weight: 8 or 4; the head has 8", .min = 4, .max = 8},
-        {.name = "group", .integer = &group, .help = "neighbours that share a scale: 32, 64, 96 or 128", .min = 32,
+        {.name = "bits", .integer = &bits, .help = "bits per weight, 8 or 4; the head has 8", .min = 4, .max = 8},
+        {.name = "group", .integer = &group, .help = "adjacent weights that share a scale: 32, 64, 96 or "
+                                                     "128", .min = 32,
          .max = 128},
         {.name = "calibrate", .text = &text, .what = "FILE",
-         .help = "a text like those that the model will see: its first 16,384 tokens balance the rounding to 4 bits"},
+         .help = "text typical of the model's use: its first 16,384 tokens guide the rounding to 4 bits"},
         option_threads(&threads),
     };
     const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
@@ -252,7 +248,7 @@ int cli_import(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, for generate"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16", .help = "of the weights; as they are when absent"},
     };
@@ -275,14 +271,15 @@ int cli_export(int argc, char **argv) {
     const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
-         .help = "a run of chainrule, a folder of Hugging Face, or a GGUF file"},
+         .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "adapter", .text = &adapter, .what = "DIR",
-         .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
+         .help = "an adapter of finetune --lora or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
-         .help = "a folder of Hugging Face, or one file; when absent, gguf where --out ends in .gguf"},
+         .help = "a Hugging Face folder, or one file; if absent, gguf where --out ends in .gguf"},
         {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
-         .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
+         .help = "dtype of the weights; if absent, unchanged, but f16 in a GGUF file, which can also hold q8_0 and "
+                 "q4_0"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
                        options,  sizeof options / sizeof *options,    NULL, NULL,

@@ -7,7 +7,7 @@
 #include "../core/os.h"
 #include "../core/utf8.h"
 
-/* Remembers the first place that is not UTF-8. */
+/* Remembers the first position that is not UTF-8. */
 static void note_odd(const char *path, const char *text, size_t n, corpus *c) {
     const size_t good = cr_utf8_valid(text, n);
     int64_t line = 1;

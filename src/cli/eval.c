@@ -152,15 +152,15 @@ int cli_eval(int argc, char **argv) {
     job j = {.dtype = "f32", .batch = 4};
     option options[] = {
         {.name = "model", .text = &j.model, .what = "DIR",
-         .help = "a folder of Hugging Face, a GGUF file, or a run of chainrule"},
-        {.name = "adapter", .text = &j.adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
+         .help = "a Hugging Face folder, a GGUF file, or a chainrule run"},
+        {.name = "adapter", .text = &j.adapter, .what = "DIR", .help = "an adapter of finetune --lora or of PEFT"},
         {.name = "data", .files = &j.data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"}, {\"text\"} or {\"question\", "
                  "\"choices\", \"answer\"}; others: text"},
-        {.name = "context", .integer = &j.context, .help = "tokens of a window; 0: the model's, at most 1024",
+        {.name = "context", .integer = &j.context, .help = "tokens per window; 0: the model's context, at most 1024",
          .max = 0x1p31 - 1},
-        {.name = "batch", .integer = &j.batch, .help = "windows at once", .min = 1, .max = 0x1p20},
-        {.name = "truncate", .flag = &j.truncate, .help = "cut longer samples instead of refusing"},
+        {.name = "batch", .integer = &j.batch, .help = "windows per batch", .min = 1, .max = 0x1p20},
+        {.name = "truncate", .flag = &j.truncate, .help = "truncate longer samples instead of refusing them"},
         option_template(&j.form),
         {.name = "dtype", .text = &j.dtype, .words = "f32|bf16|f16", .help = "of products and activations"},
         {.name = "json", .flag = &j.json, .help = "print one JSON object"},

@@ -47,29 +47,30 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
     form.before = "";
     const option own[OWN] = {
         {.name = "model", .text = &s->model, .what = "DIR", .group = "Model and data", .kept = KEPT_FIXED,
-         .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
+         .help = "model to start from: a Hugging Face folder, a GGUF file, or a chainrule run"},
         {.name = "data", .files = &s->data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"} or {\"text\"}; others: text"},
         {.name = "validation", .files = &s->validation, .what = "FILE...",
-         .help = "the same, to validate; absent: the last tenth of --data"},
+         .help = "validation data in the same formats; if absent, the last tenth of --data"},
         {.name = "lora", .integer = &s->lora, .group = "Adapter", .kept = KEPT_FIXED, .max = 65536,
-         .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
+         .help = "train a LoRA adapter of rank N and freeze the weights; 0: train all weights"},
         {.name = "alpha", .real = &s->alpha, .above = true, .kept = KEPT_FIXED,
          .help = "the adapter's scale is alpha / rank"},
         {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
-         .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
+         .help = "layers with an adapter, such as c_attn,c_fc or all-linear (default c_attn of GPT-2, else "
+                 "q_proj,v_proj)"},
         {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
-         .help = "share of the adapter's inputs dropped while training"},
+         .help = "dropout probability of the adapter's inputs"},
         {.name = "context", .integer = &s->context, .group = "Batch", .kept = KEPT_FIXED, .max = 0x1p31 - 1,
-         .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
+         .help = "tokens per row, and the most of a sample; 0: the model's context, at most 1024"},
         form,
         {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED,
-         .help = "cut longer samples instead of refusing"},
+         .help = "truncate longer samples instead of refusing them"},
     };
     static const char *const shared[] = {
         "dtype", "batch", "accumulate", "steps", "minutes", "optimizer", "lr", "min-lr", "warmup", "weight-decay",
-        "beta1", "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "config", "stop-at",
-        "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
+        "beta1", "beta2", "clip", "fuse-step", "gradient-checkpointing", "seed", "out", "overwrite", "resume",
+        "config", "stop-at", "eval-every", "save-every", "keep", "best", "profile", "device", "threads"};
     option all[SETTINGS_OPTIONS];
     int n = OWN;
     settings_options(s, optimizers, all);
@@ -79,18 +80,18 @@ static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPT
             if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
     for (int i = OWN; i < n; i++) {
         if (!strncmp(out[i].group, "Batch", 5) || !strcmp(out[i].name, "dtype")) out[i].group = "Batch";
-        if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
-        if (!strcmp(out[i].name, "dtype")) out[i].help = "of products and activations; f16 scales the loss";
-        if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
+        if (!strcmp(out[i].name, "batch")) out[i].help = "rows per step; a row holds whole samples";
+        if (!strcmp(out[i].name, "dtype")) out[i].help = "dtype of products and activations; f16 scales the loss";
+        if (!strcmp(out[i].name, "lr")) out[i].help = "peak learning rate (default 2e-4 with --lora, else 2e-5)";
     }
     return n;
 }
 
-static int check(const command *c, settings *s) {
+static int check_settings(const command *c, settings *s) {
     if (s->resume) {
         if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
-            return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+            return usage_error(c, "--resume continues in its own folder: --out cannot be given with it");
         s->out = s->resume;
         return CLI_OK;
     }
@@ -102,8 +103,8 @@ static int check(const command *c, settings *s) {
     for (int i = 0; i < 3; i++)
         if (!s->lora && option_find(c, needs[i])->given) return usage_error(c, "--%s needs --lora", needs[i]);
     if (!s->overwrite && run_exists(s->out))
-        return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite",
-                        s->out, s->out);
+        return cli_fail("'%s' already holds a run: continue with --resume %s, choose another --out, or give "
+                        "--overwrite", s->out, s->out);
     return CLI_OK;
 }
 
@@ -121,7 +122,7 @@ static bool open_samples(tune *t) {
     t->r.data.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
     if (!s->validation.n) {                         /* the last tenth */
         if (t->train.n < 2)
-            return cli_fail("the data are one sample: give more of them, or --validation FILE"), false;
+            return cli_fail("the data have only one sample: give more, or --validation FILE"), false;
         t->kept = t->train.n / 10 ? t->train.n / 10 : 1;
         t->train.n -= t->kept;
     }
@@ -170,6 +171,7 @@ static bool make_objects(tune *t) {
         made = cr_lm_lora(t->o.model, &o, r->generator) == CR_OK;
         r->weights.frozen = cr_lm_params(t->o.model);
     }
+    cr_lm_gradient_checkpointing(t->o.model, s->recompute);
     r->weights.trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
     if (!s->lora) r->weights.config = cr_lm_config(t->o.model);
     run_weights *w = &r->weights;
@@ -217,7 +219,7 @@ static bool estimate(const tune *t, run_memory *m, bool *known) {
     return made;
 }
 
-static bool prepare(tune *t) {
+static bool prepare_tuning(tune *t) {
     run *r = &t->r;
     run_memory need;
     bool known = false;
@@ -279,7 +281,7 @@ static cr_status validate(run *r, double *loss) {
 }
 
 /* ---- the end */
-/* The result beside the checkpoints: an adapter in PEFT's format, or a folder of Hugging Face. */
+/* The result beside the checkpoints: an adapter in PEFT's format, or a Hugging Face folder. */
 static bool write_result(tune *t) {
     run *r = &t->r;
     char best[4096];
@@ -298,7 +300,7 @@ static bool write_result(tune *t) {
     return true;
 }
 
-static int finish(tune *t, int64_t first) {
+static int finish_tuning(tune *t, int64_t first) {
     run *r = &t->r;
     char time[32], curve[4096];
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
@@ -325,12 +327,12 @@ static int finetune(tune *t) {
     if (isnan(r->s->lr) && !r->s->resume) r->s->lr = r->s->lora ? 2e-4 : 2e-5;
     int code = run_settle(r);
     if (code != CLI_OK) return code;
-    if (!prepare(t)) return CLI_FAILED;
+    if (!prepare_tuning(t)) return CLI_FAILED;
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);
-    return code == CLI_OK && over ? finish(t, first) : code;
+    return code == CLI_OK && over ? finish_tuning(t, first) : code;
 }
 
 int cli_finetune(int argc, char **argv) {
@@ -339,7 +341,7 @@ int cli_finetune(int argc, char **argv) {
     option options[TUNE_OPTIONS];
     const command c = {
         "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
-        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
         options, tune_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
         "finetune --model run --data book.txt --minutes 10\n"};
@@ -347,7 +349,7 @@ int cli_finetune(int argc, char **argv) {
     tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
-        code = check(&c, &s);
+        code = check_settings(&c, &s);
         if (code == CLI_OK) code = finetune(&t);
     }
     run_close(&t.r);

@@ -67,25 +67,25 @@ void write_end(writer *w) {
 int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
     const option all[] = {
         {.name = "model", .text = &g->model, .what = "DIR",
-         .help = "the folder of a run of chainrule train (its best, if it has one) or of a checkpoint in it, a"
-                 " folder of Hugging Face, or a GGUF file"},
-        {.name = "adapter", .text = &g->adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
-        {.name = "tokens", .integer = &g->o.tokens, .help = "how many to write"},
+         .help = "a chainrule run (its best weights, if kept) or a checkpoint in it, a Hugging Face folder, or a "
+                 "GGUF file"},
+        {.name = "adapter", .text = &g->adapter, .what = "DIR", .help = "an adapter of finetune --lora or of PEFT"},
+        {.name = "tokens", .integer = &g->o.tokens, .help = "tokens to generate"},
         {.name = "temperature", .real = &g->s.temperature, .help = "0: always the likeliest token", .max = 1e6},
         {.name = "top-k", .integer = &g->s.top_k, .help = "only the N likeliest tokens; 0: all", .max = 0x1p31},
         {.name = "top-p", .real = &g->s.top_p, .what = "P",
-         .help = "only the likeliest tokens that hold P of the probability", .min = 1e-12, .max = 1},
+         .help = "only the likeliest tokens, until their probabilities add up to P", .min = 1e-12, .max = 1},
         {.name = "min-p", .real = &g->s.min_p, .what = "P",
          .help = "only tokens at least P times as likely as the likeliest; 0: all", .max = 1},
         {.name = "repeat-penalty", .real = &g->s.repetition_penalty,
-         .help = "divides the positive logits of tokens that occurred, multiplies the negative; 1: none",
+         .help = "divides positive logits of tokens that occurred by X, multiplies negative ones; 1: off",
          .min = 1e-3, .max = 1e3},
         {.name = "seed", .integer = &g->seed, .help = "the same seed gives the same text"},
         {.name = "draft", .text = &g->draft, .what = "DIR",
-         .help = "a smaller model of the same vocabulary, whose proposals the model checks: faster, and with"
-                 " --temperature 0 the same text"},
+         .help = "a smaller model with the same vocabulary for speculative decoding: faster, and with --temperature "
+                 "0 the same text"},
         {.name = "cache-dtype", .text = &g->cache, .words = "f32|f16|bf16|int8",
-         .help = "of the cache of keys and values; the weights' when absent"},
+         .help = "dtype of the key-value cache; if absent, the weights' dtype"},
         option_device(&g->device),
         option_threads(&g->threads),
     };
@@ -194,17 +194,17 @@ int cli_generate(int argc, char **argv) {
     option options[GENERATION_OPTIONS + 6];
     int n = generation_options(&g, options);
     options[n++] = (option){.name = "prompt", .text = &w.text, .what = "TEXT",
-                            .help = "what to go on from (default a newline); -: what standard input has"};
+                            .help = "text to continue (default a newline); -: from standard input"};
     options[n++] = (option){.name = "prompt-file", .text = &w.prompt_file, .what = "FILE",
-                            .help = "what to go on from, without its last line break"};
+                            .help = "file with the text to continue; its last line break is dropped"};
     options[n++] = (option){.name = "samples", .integer = &w.samples, .min = 1, .max = 1e6,
-                            .help = "texts to write, one after the other"};
-    options[n++] = (option){.name = "stop", .text = &w.stop, .what = "TEXT", .help = "ends before this text"};
+                            .help = "texts to generate, one after the other"};
+    options[n++] = (option){.name = "stop", .text = &w.stop, .what = "TEXT", .help = "stop before this text"};
     options[n++] = (option){.name = "beams", .integer = &g.o.beams, .min = 1, .max = 1024,
-                            .help = "more than 1: the likeliest text that a beam search finds"};
+                            .help = "beams of a beam search; 1: sampling"};
     options[n++] = (option){.name = "prompt-cache", .text = &w.cache_file, .what = "FILE",
-                            .help = "keys and values of the text: the part that the prompt begins with is not computed"
-                                    " again, and the file is written"};
+                            .help = "file of cached keys and values: what it shares with the start of the prompt is "
+                                    "not computed again; updated at the end"};
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
                        options,    n,                                       NULL, NULL,
                        "generate --model run --prompt \"Once upon a time\" --tokens 500\n"

@@ -1,5 +1,6 @@
 /* info.c - chainrule info: what this library is and what it found on this machine. */
 #include "cli.h"
+#include "../dev/registry.h"
 
 #include <string.h>
 
@@ -25,13 +26,12 @@ int cli_info(int argc, char **argv) {
                dev == cr_default_device() ? "  (default)" : "");
     static const char *const kinds[] = {"cuda", "webgpu"};
     for (int i = 0; i < 2; i++) {
-        if (cr_device_find(kinds[i])) continue;
-        printf("  %-8s none: %s\n", kinds[i], cr_error());
-        cr_error_clear();
+        const char *problem = cr_gpu_problem(kinds[i]);
+        if (*problem) printf("  %-8s none: %s\n", kinds[i], problem);
     }
     cr_world *world = cr_world_open(NULL);
     if (!world) printf("\nprocesses none: %s\n", cr_error());
-    else if (cr_world_size(world) == 1) printf("\nprocesses 1: no mpirun started this one\n");
+    else if (cr_world_size(world) == 1) printf("\nprocesses 1: not started by mpirun\n");
     else printf("\nprocesses %d, by %s; this is rank %d on %s\n", cr_world_size(world), cr_world_engine(world),
                 cr_world_rank(world), cr_world_host(world));
     cr_error_clear();

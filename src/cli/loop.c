@@ -21,7 +21,7 @@ int run_settle(run *r) {
     r->weights.half_dtype = half_dtype_named(s->dtype);
     if (half_dtype_named(s->weights) != CR_F32) {
         if (r->weights.half_dtype == CR_F16)
-            return usage_error(r->command, "--dtype f16 does not go with --weights %s", s->weights);
+            return usage_error(r->command, "--dtype f16 cannot be combined with --weights %s", s->weights);
         r->weights.half_dtype = CR_F32;                     /* activations have the dtype of the weights */
     }
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
@@ -176,7 +176,7 @@ static int stop_early(run *r) {
     char limit[64], program[4200], folder[4200];
     if (r->s->steps) snprintf(limit, sizeof limit, " of %lld", (long long)r->s->steps);
     else snprintf(limit, sizeof limit, " and %.3g of %.4g minutes", r->at.elapsed / 60, r->s->minutes);
-    printf("stopped after step %lld%s; go on with:\n  %s %s --resume %s\n", (long long)r->at.step, limit,
+    printf("stopped after step %lld%s; resume with:\n  %s %s --resume %s\n", (long long)r->at.step, limit,
            shell_word(cli_program(), program), r->command->name, shell_word(r->s->out, folder));
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }

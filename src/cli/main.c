@@ -41,19 +41,19 @@ const char *shell_word(const char *text, char out[4200]) {
 }
 
 static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
-    {"train",    cli_train,    "train a GPT on text, or go on with a run"},
-    {"finetune", cli_finetune, "train a pretrained model on your text, all of it or an adapter"},
+    {"train",    cli_train,    "train a GPT on text, or resume a run"},
+    {"finetune", cli_finetune, "train a pretrained model further: all weights, or an adapter"},
     {"eval",     cli_eval,     "measure a model: loss, perplexity, bits per byte, multiple choice"},
     {"generate", cli_generate, "write text with a trained model"},
-    {"chat",     cli_chat,     "talk with a pretrained model"},
-    {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
-    {"export",   cli_export,   "write a model for other programs"},
-    {"serve",    cli_serve,    "answer requests in OpenAI's form over HTTP (by the Python package)"},
-    {"checkpoint", cli_checkpoint, "join what many processes wrote into the files of one"},
+    {"chat",     cli_chat,     "chat with a pretrained model"},
+    {"import",   cli_import,   "convert a pretrained model to a checkpoint"},
+    {"export",   cli_export,   "write a model as a Hugging Face folder or a GGUF file"},
+    {"serve",    cli_serve,    "serve a model with OpenAI's HTTP API (needs the Python package)"},
+    {"checkpoint", cli_checkpoint, "merge a checkpoint of many processes into one"},
     {"quantize", cli_quantize, "write a model with weights of 8 or 4 bits"},
     {"tokenize", cli_tokenize, "turn text into a token file"},
-    {"plot",     cli_plot,     "draw the losses of one run or several"},
-    {"bench",    cli_bench,    "measure this machine: training steps, products, elementwise operations"},
+    {"plot",     cli_plot,     "plot the losses of one or more runs"},
+    {"bench",    cli_bench,    "benchmark this machine: training steps, products, elementwise operations"},
     {"info",     cli_info,     "version, devices, threads and switches"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

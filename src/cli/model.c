@@ -1,4 +1,4 @@
-/* model.c - what --model names: a run, a checkpoint in one, a folder of Hugging Face, or a GGUF file. */
+/* model.c - what --model names: a run, a checkpoint in one, a Hugging Face folder, or a GGUF file. */
 #include "run.h"
 
 #include <stdlib.h>
@@ -7,16 +7,16 @@
 #include "../core/os.h"
 #include "../io/json.h"
 
-static const char kinds[] = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file";
+static const char kinds[] = "a model is a chainrule run, a Hugging Face folder, or a GGUF file";
 
-static bool join(const char *dir, const char *name, char out[4096]) {
+bool join_path(const char *dir, const char *name, char out[4096]) {
     const int n = snprintf(out, 4096, "%s/%s", dir, name);
     return n > 0 && n < 4096;
 }
 
 static bool has_file(const char *dir, const char *name) {
     char path[4096];
-    return join(dir, name, path) && cr_os_exists(path);
+    return join_path(dir, name, path) && cr_os_exists(path);
 }
 
 void folder_of(const char *path, char out[4096]) {
@@ -72,7 +72,7 @@ bool model_find(const char *path, char weights[4096], char home[4096], model_kin
 
 static cr_tokenizer *tokenizer_of_run(const char *home) {
     char path[4096];
-    return join(home, "tokenizer.json", path) ? cr_tokenizer_load(path) : NULL;
+    return join_path(home, "tokenizer.json", path) ? cr_tokenizer_load(path) : NULL;
 }
 
 bool open_model(const char *path, const char *device, opened *o) {
@@ -85,7 +85,7 @@ bool open_model(const char *path, const char *device, opened *o) {
     if (o->model) o->tokenizer = kind == MODEL_RUN ? tokenizer_of_run(o->home) : tokenizer_near(weights, o->home);
     if (!o->tokenizer) return cli_fail_library(), false;
     if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
-        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
+        return cli_fail("'%s' has %lld tokens, the model %lld: they are not from the same run", o->home,
                         (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
                false;
     return true;
@@ -174,8 +174,7 @@ void say_chat(const opened *o, FILE *out) {
 
 option option_template(const char **form) {
     return (option){.name = "template", .text = form, .what = "NAME|FILE",
-                    .help = "of conversations: chatml, llama2, llama3, mistral, or a file in Jinja; the model's when "
-                            "absent"};
+                    .help = "chat template: chatml, llama2, llama3, mistral, or a Jinja file; if absent, the model's"};
 }
 
 void close_model(opened *o) {

@@ -31,7 +31,7 @@ option option_device(const char **device) {
 
 option option_threads(int64_t *threads) {
     return (option){
-        .name = "threads", .integer = threads, .help = "0: as many as the machine offers", .max = 1024, .kept = KEPT};
+        .name = "threads", .integer = threads, .help = "0: all processors of this process", .max = 1024, .kept = KEPT};
 }
 
 static const char *placeholder(const option *o) {
@@ -154,7 +154,7 @@ static void print_help(const command *c) {
         print_option(o, columns);
     }
     if (!c->n) printf("\nOptions:\n");
-    print_option(&(option){.name = "help", .help = "this text", .what = ""}, columns);
+    print_option(&(option){.name = "help", .help = "print this help", .what = ""}, columns);
     printf("\nExamples:\n");
     for (const char *line = c->examples; *line; line += strspn(line, "\n")) {
         const int length = (int)strcspn(line, "\n");
@@ -278,11 +278,11 @@ static bool config_apply(const command *c, const char *name) {
     for (const cr_json *v = (*c->config)->first; v; v = v->next) {
         option *o = option_find(c, v->key);
         const bool wanted = o && strcmp(v->key, "config") && strcmp(v->key, "resume");
-        const bool place = log && (!strcmp(v->key, "device") || !strcmp(v->key, "threads"));  /* of the other machine */
+        const bool local = log && (!strcmp(v->key, "device") || !strcmp(v->key, "threads"));  /* of that machine */
         if (!wanted && !log)
             return cli_fail("'%s': there is no option \"%.60s\"%s", name, v->key, meant_option(c, v->key, nearest)),
                    false;
-        if (wanted && !place && !o->given && !config_set(o, v, log, why, sizeof why))
+        if (wanted && !local && !o->given && !config_set(o, v, log, why, sizeof why))
             return cli_fail("'%s': \"%s\" %s", name, v->key, why), false;
     }
     return true;

@@ -35,15 +35,15 @@ int cli_plot(int argc, char **argv) {
     file_list files = {0};
     const char *out = "curves.svg", *title = "", *log = "none";
     option options[] = {
-        {.name = "out", .text = &out, .what = "FILE", .help = "the picture, SVG; also -o"},
+        {.name = "out", .text = &out, .what = "FILE", .help = "the SVG file to write; also -o"},
         {.name = "log", .text = &log, .words = "none|x|y|xy", .help = "logarithmic axes: steps (x), losses (y)"},
-        {.name = "title", .text = &title, .what = "TEXT", .help = "a line above"},
+        {.name = "title", .text = &title, .what = "TEXT", .help = "title of the plot"},
     };
     const command c = {"plot",
                        "RUN... [-o FILE] [--log none|x|y|xy] [--title TEXT]",
-                       "Draws training and validation losses over the steps: of folders that chainrule train wrote, or "
-                       "of files with a line such as\n"
-                       "{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": 2.5} for each.",
+                       "Plots training and validation losses over the steps, from folders of chainrule train or from "
+                       "files with lines such as\n{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": "
+                                                                                          "2.5}.",
                        options,
                        sizeof options / sizeof *options,
                        &files, NULL,
@@ -74,7 +74,7 @@ int cli_plot(int argc, char **argv) {
         run->name = names[p.n++];
         if (!runlog_read(file, INT64_MAX, NULL, &run->train, &run->val)) { cli_fail_library(); goto done; }
         if (!run->train.n && !run->val.n) {
-            cli_fail("'%s' has no losses: a line for each is needed, such as {\"step\": 1, \"loss\": 4.2}", file);
+            cli_fail("'%s' has no losses: each needs a line such as {\"step\": 1, \"loss\": 4.2}", file);
             goto done;
         }
     }

@@ -48,7 +48,7 @@ int run_share(run *r) {
         return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
                       ranks);
     if (!s->microbatches && s->elastic)
-        return refuse(r, "--elastic needs --microbatches, which the processes that are left share out anew (%d of %d)",
+        return refuse(r, "--elastic needs --microbatches, which the remaining processes share (%d of %d)",
                       ranks);
     if (!s->microbatches && (strcmp(s->exchange, "fixed") != 0 || strcmp(s->gradients, "f32") != 0))
         return refuse(r, "--exchange and --gradients need --microbatches: the %d processes of a step add their "
@@ -57,7 +57,7 @@ int run_share(run *r) {
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
     if (s->accumulate > 1 || s->fuse_step || r->weights.half_dtype == CR_F16)
-        return refuse(r, "--microbatches takes the place of --accumulate, and does not go with --fuse-step or --dtype "
+        return refuse(r, "--microbatches replaces --accumulate and cannot be combined with --fuse-step or --dtype "
                          "f16 (%d of %d processes)", ranks);
     return CLI_OK;
 }

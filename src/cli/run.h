@@ -25,7 +25,7 @@ typedef struct settings {
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, sample_every, keep, gpus;
     double minutes, lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite, fuse_step, compile, best, shard, elastic;
+    bool overwrite, fuse_step, recompute, compile, best, shard, elastic;
 } settings;
 
 typedef struct run run;
@@ -163,7 +163,7 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 45 };
+enum { SETTINGS_OPTIONS = 46 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
@@ -206,6 +206,7 @@ void print_rest(cr_decoder *decoder);               /* writes what is left of th
 typedef enum model_kind { MODEL_RUN, MODEL_FOLDER, MODEL_FILE } model_kind;
 /* weights: for cr_lm_load; home: where its tokenizer is.  False: it is none, message printed */
 bool model_find(const char *path, char weights[4096], char home[4096], model_kind *kind);
+bool join_path(const char *dir, const char *name, char out[4096]);      /* false: too long */
 void folder_of(const char *path, char out[4096]);   /* the folder that holds a file, or the folder itself */
 
 /* ---- generate.c, chat.c: text from a model */

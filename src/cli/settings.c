@@ -52,7 +52,7 @@ settings settings_default(void) {
 }
 
 /* ---- the options, in the order of --help: a function for each subject */
-enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 13, RUN = 14 };
+enum { DATA = 3, MODEL = 7, BATCH = 8, UPDATE = 14, RUN = 14 };
 static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
 
 static const double MANY = 0x1p31 - 1;
@@ -66,12 +66,12 @@ static void add_group(const char *name, int n, const option *rows, option *out) 
 
 static void data_options(settings *s, option out[DATA]) {
     const option rows[] = {
-        {.name = "data", .files = &s->data, .what = "FILE...", .help = "text to learn, one file after the other"},
+        {.name = "data", .files = &s->data, .what = "FILE...", .help = "text files to train on, in this order"},
         {.name = "tokens", .text = &s->tokens, .what = "FILE",
-         .help = "instead of --data: a token file of chainrule tokenize, or 'train_*.bin': all these as one"},
+         .help = "instead of --data: a token file of chainrule tokenize, or several as a pattern, 'train_*.bin'"},
         {.name = "tokenizer", .text = &s->tokenizer, .what = "chars|bytes|PATH", .kept = KEPT_FIXED,
-         .help = "what a token is; PATH: of a tokenizer.json or a GGUF file, or a folder with GPT-2's or "
-                 "SentencePiece's files"},
+         .help = "what a token is; PATH: a tokenizer.json, a GGUF file, or a folder with GPT-2's or SentencePiece's "
+                 "files"},
     };
     static_assert(sizeof rows / sizeof *rows == DATA, "the number of rows");
     add_group("Text", DATA, rows, out);
@@ -82,18 +82,18 @@ static void model_options(settings *s, option out[MODEL]) {
         {.name = "layers", .integer = &s->layers, .min = 1, .max = MANY, .kept = KEPT_FIXED,
          .help = "transformer blocks"},
         {.name = "heads", .integer = &s->heads, .min = 1, .max = MANY, .kept = KEPT_FIXED,
-         .help = "attention heads; they divide the width"},
+         .help = "attention heads; must divide the width"},
         {.name = "width", .integer = &s->width, .min = 1, .max = MANY, .kept = KEPT_FIXED,
          .help = "channels"},
         {.name = "context", .integer = &s->context, .min = 1, .max = MANY, .kept = KEPT_FIXED,
-         .help = "tokens the model sees"},
+         .help = "context length, in tokens"},
         {.name = "dtype", .text = &s->dtype, .words = "f32|bf16|f16", .kept = KEPT_FIXED,
-         .help = "of products and activations; weights, moments and losses stay f32; f16 scales the loss"},
+         .help = "dtype of products and activations; weights, moments and losses stay f32; f16 scales the loss"},
         {.name = "weights", .text = &s->weights, .words = "f32|bf16", .kept = KEPT_FIXED, .before = "f32",
-         .help = "bf16: weights, gradients and activations are bf16, and the optimizer keeps the weights in f32 too: "
-                 "with --shard-optimizer each process a part of them"},
+         .help = "bf16: weights, gradients and activations are bf16, and the optimizer keeps master weights in f32, "
+                 "which --shard-optimizer shards"},
         {.name = "dropout", .real = &s->dropout, .what = "P", .max = 0.999, .kept = KEPT_FIXED,
-         .help = "share of activations dropped while training"},
+         .help = "dropout probability of activations"},
     };
     static_assert(sizeof rows / sizeof *rows == MODEL, "the number of rows");
     add_group("Model", MODEL, rows, out);
@@ -103,23 +103,25 @@ static void model_options(settings *s, option out[MODEL]) {
 static void batch_options(settings *s, option out[BATCH]) {
     const option rows[] = {
         {.name = "batch", .integer = &s->batch, .min = 1, .max = MANY, .kept = KEPT_FIXED,
-         .help = "windows of the context in a step"},
+         .help = "sequences per step"},
         {.name = "accumulate", .integer = &s->accumulate, .min = 1, .max = MANY, .kept = KEPT_FIXED,
-         .help = "batches whose gradients add up to one step"},
+         .help = "batches whose gradients are accumulated for one step"},
         {.name = "microbatches", .integer = &s->microbatches, .max = 1 << 20, .kept = KEPT,
-         .help = "batches of a step, shared out to the processes of mpirun; any number of them gives the same bits"},
+         .help = "batches per step, divided among the processes of mpirun; the number of processes does not change "
+                 "the bits"},
         {.name = "exchange", .text = &s->exchange, .words = "fixed|engine", .kept = KEPT,
-         .help = "who adds the gradients: we, in one order; or MPI or NCCL, whose bits depend on how many processes "
-                 "there are"},
+         .help = "how gradients are summed: fixed, in one order; engine, by MPI or NCCL, where bits depend on the "
+                 "number of processes"},
         {.name = "gradients", .text = &s->gradients, .words = "f32|bf16", .kept = KEPT,
-         .help = "what travels between processes; bf16: half the bytes, and bits that depend on how many there are"},
+         .help = "dtype of gradients between processes; bf16: half the bytes, and bits depend on the number of "
+                 "processes"},
         {.name = "gpus", .integer = &s->gpus, .max = 64,
-         .help = "train on N GPUs of this machine, a process each; needs --microbatches"},
+         .help = "train on N GPUs of this machine, one process each; needs --microbatches"},
         {.name = "shard-optimizer", .flag = &s->shard,
          .help = "with --microbatches: each process keeps a part of the optimizer's moments and f32 weights"},
         {.name = "elastic", .flag = &s->elastic,
-         .help = "with --microbatches: processes that are lost do not end the run; needs Open MPI's mpirun --with-ft "
-                 "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},
+         .help = "with --microbatches: lost processes do not end the run; needs Open MPI's mpirun --with-ft ulfm; "
+                 "with --shard-optimizer each process keeps four more copies of its part of the moments"},
     };
     static_assert(sizeof rows / sizeof *rows == BATCH, "the number of rows");
     add_group("Batch and processes", BATCH, rows, out);
@@ -128,13 +130,13 @@ static void batch_options(settings *s, option out[BATCH]) {
 static void update_options(settings *s, const char *optimizers, option out[UPDATE]) {
     const option rows[] = {
         {.name = "steps", .integer = &s->steps, .kept = KEPT,
-         .help = "updates; 0: as many as --minutes allows, which it means where only that is given"},
+         .help = "optimizer steps; 0: until --minutes ends the run (the default if only --minutes is given)"},
         {.name = "minutes", .real = &s->minutes, .what = "M", .kept = KEPT,
-         .help = "end after the step in which so much time is over; the learning rate then follows the clock, so two "
-                 "runs differ; 0: no limit"},
+         .help = "stop after the step that reaches this time; the learning rate then follows the clock, so two runs "
+                 "differ; 0: no limit"},
         {.name = "optimizer", .text = &s->optimizer, .words = optimizers, .kept = KEPT_FIXED,
          .help = "sgd's momentum is --beta1"},
-        {.name = "lr", .real = &s->lr, .above = true, .kept = KEPT_FIXED, .help = "highest learning rate"},
+        {.name = "lr", .real = &s->lr, .above = true, .kept = KEPT_FIXED, .help = "peak learning rate"},
         {.name = "min-lr", .real = &s->min_lr, .kept = KEPT_FIXED,
          .help = "learning rate at the end of the cosine (default a tenth of --lr)"},
         {.name = "warmup", .integer = &s->warmup, .kept = KEPT_FIXED, .help = "steps of linear warm-up"},
@@ -143,11 +145,15 @@ static void update_options(settings *s, const char *optimizers, option out[UPDAT
         {.name = "beta2", .real = &s->beta2, .max = 0.999999, .kept = KEPT_FIXED,
          .help = "decay of the mean squared gradient"},
         {.name = "clip", .real = &s->clip, .kept = KEPT_FIXED,
-         .help = "largest joint norm of the gradients; 0: no limit"},
+         .help = "clip the global norm of the gradients to X; 0: no clipping"},
         {.name = "fuse-step", .flag = &s->fuse_step, .kept = KEPT,
          .help = "update weights inside the backward pass and keep no gradient: less memory; needs --clip 0"},
+        {.name = "gradient-checkpointing", .flag = &s->recompute, .kept = KEPT, .before = "",
+         .help = "keep only the inputs of blocks and compute their activations again in the backward pass: less "
+                 "memory, slower, the same bits"},
         {.name = "compile", .flag = &s->compile, .kept = KEPT,
-         .help = "record the second step and replay it: the same result, faster; --no-compile: run each step anew"},
+         .help = "record the second step and replay it: the same result, faster; --no-compile: run each step op by "
+                 "op"},
         {.name = "seed", .integer = &s->seed, .kept = KEPT_FIXED,
          .help = "seeds the weights, the order of the text, dropout and the sample"},
     };
@@ -161,12 +167,11 @@ static void run_options(settings *s, option out[RUN]) {
         {.name = "out", .text = &s->out, .what = "DIR", .help = "folder of the run"},
         {.name = "overwrite", .flag = &s->overwrite, .help = "replace the run in --out: its checkpoints are removed"},
         {.name = "resume", .text = &s->resume, .what = "DIR",
-         .help = "go on with the run in DIR, bit for bit; options given here replace its own (--no-best turns one "
-                 "off)"},
+         .help = "resume the run in DIR, bit for bit; options given here override its own (--no-best turns one off)"},
         {.name = "config", .text = &s->config, .what = "FILE",
          .help = "options from a JSON object, or from the folder or the run.jsonl of an earlier run; options given "
-                 "here come first"},
-        {.name = "stop-at", .integer = &s->stop_at, .help = "save and stop after step N, as Ctrl-C does; 0: do not"},
+                 "here override these"},
+        {.name = "stop-at", .integer = &s->stop_at, .help = "save and stop after step N, as Ctrl-C does; 0: off"},
         {.name = "eval-every", .integer = &s->eval_every, .kept = KEPT,
          .help = "steps between validations; 0: only at the end"},
         {.name = "save-every", .integer = &s->save_every, .kept = KEPT,
@@ -175,9 +180,9 @@ static void run_options(settings *s, option out[RUN]) {
          .help = "checkpoints to keep: the newest and the N - 1 saved before it"},
         {.name = "best", .flag = &s->best, .kept = KEPT,
          .help = "also keep the weights of the lowest validation loss; generate uses them"},
-        {.name = "sample", .integer = &s->sample, .kept = KEPT, .help = "tokens to write at the end"},
+        {.name = "sample", .integer = &s->sample, .kept = KEPT, .help = "tokens to generate at the end"},
         {.name = "sample-every", .integer = &s->sample_every, .kept = KEPT,
-         .help = "also write them every N steps; 0: do not"},
+         .help = "also generate them every N steps; 0: off"},
         {.name = "profile", .text = &s->profile, .what = "FILE",
          .help = "write a profile for Perfetto or chrome://tracing"},
         option_device(&s->device),
@@ -200,7 +205,7 @@ int settings_check(const command *c, settings *s) {
     if (s->resume) {
         if (s->config) return usage_error(c, "--resume has the settings of its run: --config cannot be given with it");
         if (option_find(c, "out")->given)
-            return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+            return usage_error(c, "--resume continues in its own folder: --out cannot be given with it");
         s->out = s->resume;
     } else {
         if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
@@ -211,15 +216,15 @@ int settings_check(const command *c, settings *s) {
                                s->tokenizer);
         if (!s->overwrite && run_exists(s->out))
             return cli_fail(
-                "'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out,
-                s->out);
+                "'%s' already holds a run: continue with --resume %s, choose another --out, or give --overwrite",
+                s->out, s->out);
     }
     if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
     if (s->gpus && s->device && *s->device && strcmp(s->device, "cuda") != 0 && strcmp(s->device, "gpu") != 0)
         return usage_error(c, "--gpus %lld gives each process a GPU of its own: --device cannot be %s",
                            (long long)s->gpus, s->device);
     if (s->gpus && !s->resume && s->microbatches < s->gpus)
-        return usage_error(c, "--gpus %lld needs --microbatches of at least %lld: each GPU computes some of a step",
+        return usage_error(c, "--gpus %lld needs --microbatches of at least %lld: each GPU computes part of a step",
                            (long long)s->gpus, (long long)s->gpus);
     return CLI_OK;
 }

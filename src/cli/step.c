@@ -90,7 +90,7 @@ static cr_status add_last(run *r, partials *p) {
 }
 
 /* Behind batch i, which the backward pass has added to its sibling if i is odd: joins sums of one level. */
-static cr_status join(run *r, partials *p, cr_tree *t, int64_t i) {
+static cr_status join_partials(run *r, partials *p, cr_tree *t, int64_t i) {
     int64_t merges[CR_TREE_DEPTH];
     const int count = cr_tree_push(t, (cr_tree_node){0, i}, i, merges);
     cr_status status = CR_OK;
@@ -122,7 +122,7 @@ static cr_status run_step_now(run *r) {
     cr_scope_begin();
     for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++) {
         status = add_gradients(r, i, each);
-        if (status == CR_OK && r->s->accumulate > 2) status = join(r, &waiting, &order, i);
+        if (status == CR_OK && r->s->accumulate > 2) status = join_partials(r, &waiting, &order, i);
     }
     while (waiting.n) drop_last(r, &waiting);
     if (status == CR_OK) status = update(r);

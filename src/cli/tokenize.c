@@ -24,12 +24,12 @@ int cli_tokenize(int argc, char **argv) {
     const char *out = NULL, *kind = "chars";
     int64_t bpe = 0, threads = 0;
     option options[] = {
-        {.name = "data", .files = &data, .what = "FILE...", .help = "text, one file after the other"},
+        {.name = "data", .files = &data, .what = "FILE...", .help = "text files, in this order"},
         {.name = "out", .text = &out, .what = "FILE",
          .help = "the token file; the tokenizer goes to FILE.tokenizer.json"},
         {.name = "tokenizer", .text = &kind, .what = "chars|bytes|PATH",
-         .help = "what a token is; PATH: of a tokenizer.json or a GGUF file, or a folder with GPT-2's or "
-                 "SentencePiece's files"},
+         .help = "what a token is; PATH: a tokenizer.json, a GGUF file, or a folder with GPT-2's or SentencePiece's "
+                 "files"},
         {.name = "train-bpe", .integer = &bpe,
          .help = "learn a byte-level BPE of N tokens from the text: <|endoftext|>, 256 bytes, merges", .max = 1 << 24},
         option_threads(&threads),

@@ -130,6 +130,7 @@ static bool make_model(run *r) {
     r->generator = cr_generator_new((uint64_t)s->seed);
     r->weights.model = r->generator ? cr_gpt_new(&c, half_dtype_named(s->weights), r->dev, r->generator) : NULL;
     r->weights.trained = r->weights.model ? cr_gpt_params(r->weights.model) : NULL;
+    if (r->weights.model) cr_gpt_gradient_checkpointing(r->weights.model, s->recompute);
     r->data.vocabulary = c.vocabulary;
     r->data.loader = r->weights.model ? cr_loader_new(r->data.train, &o) : NULL;
     run_weights *w = &r->weights;
@@ -316,7 +317,7 @@ static bool say_where(const run *r) {
     return true;
 }
 
-static int finish(run *r, int64_t first) {
+static int finish_run(run *r, int64_t first) {
     char time[32], tokens[32], rate[32];
     const int64_t batches = r->ranks.parallel ? r->s->microbatches : r->s->accumulate;
     const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->at.step * n;
@@ -340,7 +341,7 @@ static int finish(run *r, int64_t first) {
     return say_where(r) && !r->saved.best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-static bool prepare(run *r) {
+static bool prepare_run(run *r) {
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !say_what(r) || !make_model(r))
         return false;
     r->data.hash = tokens_hash(r->data.tokens);
@@ -355,13 +356,13 @@ static int train(run *r) {
     int code = run_settle(r);
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
-    if (!prepare(r)) return CLI_FAILED;
+    if (!prepare_run(r)) return CLI_FAILED;
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);
     if (code != CLI_OK || !over) return code;
-    return run_first(r) ? finish(r, first) : CLI_OK;
+    return run_first(r) ? finish_run(r, first) : CLI_OK;
 }
 
 int cli_train(int argc, char **argv) {
@@ -370,7 +371,7 @@ int cli_train(int argc, char **argv) {
     option options[SETTINGS_OPTIONS];
     const command c = {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
-        "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
         options, settings_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
         "train --data book.txt --minutes 5 --out run\n"
         "train --data book.txt --layers 6 --width 256 --steps 5000\n"

@@ -52,7 +52,7 @@ static struct {
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };
 
-static int find(const char *name) {
+static int find_switch(const char *name) {
     if (!strncmp(name, "CHAINRULE_", PREFIX)) name += PREFIX;
     for (int i = 0; i < SWITCHES; i++)
         if (!strcmp(switches[i].name + PREFIX, name)) return i;
@@ -74,13 +74,13 @@ bool cr_switch_at(int i, const char **name, const char **doc, const char **text)
 }
 
 const char *cr_config(const char *name) {
-    int i = find(name);
+    int i = find_switch(name);
     CR_ASSERT(i >= 0 && "a switch that is not in the table");
     return i < 0 ? NULL : in_force(i);
 }
 
 void cr_switch_owner(const char *name, cr_switch_check check, void (*changed)(void)) {
-    int i = find(name);
+    int i = find_switch(name);
     switches[i].check = check;
     switches[i].changed = changed;
 }
@@ -96,7 +96,7 @@ static cr_status no_such(const char *name) {
 
 cr_status cr_switch_set(const char *name, const char *text) {
     if (!name) return cr_fail_null("switch_set", "the name");
-    const int i = find(name);
+    const int i = find_switch(name);
     if (i < 0) return no_such(name);
     cr_status bad = switches[i].check ? switches[i].check(text) : CR_OK;
     if (bad != CR_OK) return bad;

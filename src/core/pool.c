@@ -267,7 +267,7 @@ static void publish(int64_t chunks, int n_parts, void (*fn)(void *, int64_t, int
 }
 
 /* Shuts the gate and waits until all threads have left. */
-static void finish(void) {
+static void finish_task(void) {
     int g = __atomic_and_fetch(&pool.gate, ~OPEN, __ATOMIC_SEQ_CST);
     while (g) {
         if (spin_while(&pool.gate, g)) { g = __atomic_load_n(&pool.gate, __ATOMIC_SEQ_CST); continue; }
@@ -298,7 +298,7 @@ static void run_job(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t
         if (pool.workers) {
             publish(chunks, in_order ? 1 : pool.workers + 1, fn, ctx);
             claim_chunks(my_number);
-            finish();
+            finish_task();
         } else {
             run_alone(chunks, fn, ctx, my_number);
         }

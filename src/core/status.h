@@ -30,7 +30,7 @@ typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_
 void cr_error_take(cr_saved_error *e);
 void cr_error_put(const cr_saved_error *e);
 
-/* The modes of a thread, in one place: a small op reads several, and each look-up of the thread's memory takes 3 ns. */
+/* The modes of a thread in one struct: a small op reads several, and each look-up of the thread's memory takes 3 ns. */
 typedef struct cr_thread_modes {
     bool anomaly;                                   /* cr_set_anomaly: an op that makes a NaN or an infinity fails */
     bool no_grad, auto_transfer;                    /* cr_set_grad_enabled, cr_auto_transfer */

@@ -349,7 +349,7 @@ bool cr_is_none(const cr_tensor *t) { return t == CR_NONE; }
 
 int64_t cr_size(const cr_tensor *t, int axis) {
     if (!real(t, "size")) return -1;
-    if (!t->ndim) return cr_fail(CR_BAD_INDEX, "size", "axis %d of a tensor without axes", axis), -1;
+    if (!t->ndim) return cr_fail(CR_BAD_INDEX, "size", "axis %d of a 0-d tensor", axis), -1;
     int a = cr_axis("size", axis, t->ndim);
     return a < 0 ? -1 : t->shape[a];
 }

@@ -1,5 +1,6 @@
 /* registry.c - the devices of this process, by name and number. */
 #include "meta.h"
+#include "registry.h"
 #include "../core/config.h"
 
 #include <stdio.h>
@@ -78,6 +79,11 @@ static const gpu_kind *kind_of(const char *name) {
     return NULL;
 }
 
+const char *cr_gpu_problem(const char *kind) {
+    const gpu_kind *k = kind_of(kind);
+    return k->at(0) ? "" : k->problem();
+}
+
 static const cr_device *gpu_named(const gpu_kind *kind, const char *name) {
     const char *number = strchr(name, ':');
     char wanted[16];
@@ -104,13 +110,13 @@ static void fail_unknown(const char *op, const char *name, const gpu_kind *kind)
     char known[200] = "";
     for (int i = 0; i < DEVICES; i++) append_name(known, sizeof known, devices[i]);
     if (kind) for (int i = 0; kind->at(i); i++) append_name(known, sizeof known, kind->at(i));
-    const char *why = kind && !kind->at(0) ? kind->problem() : "";
+    const char *why = kind ? cr_gpu_problem(kind->name) : "";
     cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind ? kind->noun : "device", name, known,
             *why ? " (" : "", why, *why ? ")" : "");
 }
 
 /* Looks for GPUs only where the name asks for one. */
-static const cr_device *find(const char *op, const char *name) {
+static const cr_device *find_device(const char *op, const char *name) {
     if (!strcmp(name, "auto")) return best_device();
     if (!strcmp(name, cr_device_meta.name)) return &cr_device_meta;
     for (int i = 0; i < DEVICES; i++)
@@ -124,7 +130,7 @@ static const cr_device *find(const char *op, const char *name) {
 static const cr_device *numbered(const char *op, const char *kind, int i) {
     char name[24];
     snprintf(name, sizeof name, "%s:%d", kind, i);
-    return find(op, name);
+    return find_device(op, name);
 }
 const cr_device *cr_gpu(int i) { return numbered("gpu", "gpu", i); }
 const cr_device *cr_cuda(int i) { return numbered("cuda", "cuda", i); }
@@ -132,18 +138,18 @@ const cr_device *cr_webgpu(int i) { return numbered("webgpu", "webgpu", i); }
 
 const cr_device *cr_device_find(const char *name) {
     if (!name) return cr_fail_null("device_find", "the name"), NULL;
-    return find("device_find", name);
+    return find_device("device_find", name);
 }
 
 const cr_device *cr_default_device(void) {
     const cr_device *dev = atomic_load(&chosen);
     if (dev) return dev;
     const char *name = cr_config("DEVICE");
-    return name ? find("CHAINRULE_DEVICE", name) : &cr_device_cpu;
+    return name ? find_device("CHAINRULE_DEVICE", name) : &cr_device_cpu;
 }
 
 static cr_status check_device(const char *name) {
-    return !name || find("switch_set", name) ? CR_OK : cr_error_status();
+    return !name || find_device("switch_set", name) ? CR_OK : cr_error_status();
 }
 static void forget_device(void) { atomic_store(&chosen, NULL); }
 

@@ -10,7 +10,7 @@ enum { PIECE = 1 << 24 };                           /* bytes */
 
 static bool on_host(const cr_tensor *x) { return x->dev->host; }
 
-static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const char *what) {
+static cr_status check_tensor(const char *op, cr_world *w, const cr_tensor *x, const char *what) {
     if (cr_world_lacks(op, w) || cr_lacks_tensor(op, what, x)) return cr_error_status();
     if (cr_is_none(x)) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, not a tensor", what);
     if (!cr_is_contiguous(x)) return cr_fail(CR_BAD_VALUE, op, "%s is not contiguous", what);
@@ -21,7 +21,7 @@ static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const ch
 static int64_t bytes_of(const cr_tensor *x) { return cr_numel(x) * (int64_t)cr_dtype_size(cr_dtype_of(x)); }
 
 /* x = from, as an in-place op: the version counter sees it.  They may overlap. */
-static cr_status put(cr_tensor *x, const cr_tensor *from) {
+static cr_status write_result(cr_tensor *x, const cr_tensor *from) {
     if (on_host(x) && x->storage != from->storage)
         return cr_write(x, cr_dtype_of(x), cr_data(from), (size_t)bytes_of(x));
     cr_scope_begin();
@@ -79,7 +79,7 @@ static cr_status spread_on_gpu(cr_world *w, const char *op, cr_tensor *x, int ro
 
 cr_status cr_broadcast_from(cr_world *w, cr_tensor *x, int root) {
     static const char op[] = "broadcast_from";
-    cr_status status = check(op, w, x, "x");
+    cr_status status = check_tensor(op, w, x, "x");
     if (status != CR_OK) return status;
     if (root < 0 || root >= w->size)
         return cr_fail(CR_BAD_INDEX, op, "root %d is not a rank of 0 .. %d", root, w->size - 1);
@@ -103,8 +103,8 @@ cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t
 
 /* out has `times` x the elements of x. */
 static cr_status check_pair(const char *op, cr_world *w, const cr_tensor *x, const cr_tensor *out, bool gathers) {
-    cr_status status = check(op, w, x, "x");
-    if (status == CR_OK) status = check(op, w, out, "out");
+    cr_status status = check_tensor(op, w, x, "x");
+    if (status == CR_OK) status = check_tensor(op, w, out, "out");
     if (status != CR_OK) return status;
     if (cr_dtype_of(x) != cr_dtype_of(out))
         return cr_fail(CR_BAD_TYPE, op, "x is %s, but out is %s", cr_dtype_name(cr_dtype_of(x)),
@@ -122,7 +122,7 @@ cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     static const char op[] = "all_gather";
     cr_status status = check_pair(op, w, x, out, true);
     if (status != CR_OK || !bytes_of(out)) return status;
-    if (w->size == 1) return put(out, x);
+    if (w->size == 1) return write_result(out, x);
     if ((status = touch(out)) != CR_OK) return status;
     if (on_host(x)) {                               /* x may be a part of out */
         char *own = (char *)cr_data(out) + bytes_of(x) * w->rank;
@@ -132,7 +132,7 @@ cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     cr_scope_begin();
     cr_tensor *flat = cr_reshape(out, CR_LIST(cr_numel(out))),
               *mine = flat ? cr_slice(flat, 0, cr_numel(x) * w->rank, cr_numel(x) * (w->rank + 1), 1) : NULL;
-    status = mine ? put(mine, x) : cr_error_status();
+    status = mine ? write_result(mine, x) : cr_error_status();
     cr_scope_end();
     return status == CR_OK ? spread_on_gpu(w, op, out, -1) : status;
 }
@@ -159,7 +159,7 @@ static void work_free(cr_work *k) {
     free(k);
 }
 
-/* Piece by piece, each sum in the place of its summand. */
+/* Piece by piece, each sum in the memory of its summand. */
 static int add_pieces(cr_world *w, void *ctx) {
     cr_work *k = ctx;
     const int64_t width = (int64_t)cr_dtype_size(k->e.dtype), bytes = bytes_of(k->x);
@@ -211,7 +211,7 @@ static cr_status start_work(cr_work *k, cr_tensor *x) {
 
 cr_work *cr_all_reduce_start(cr_world *w, cr_tensor *x) {
     static const char op[] = "all_reduce";
-    if (check(op, w, x, "x") || check_sum(op, x)) return NULL;
+    if (check_tensor(op, w, x, "x") || check_sum(op, x)) return NULL;
     cr_work *k = calloc(1, sizeof *k);
     if (!k) return cr_fail(CR_NO_MEMORY, op, "no memory for a sum"), NULL;
     k->w = w;
@@ -253,7 +253,7 @@ cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     cr_status status = check_pair(op, w, x, out, false);
     if (status == CR_OK) status = check_sum(op, x);
     if (status != CR_OK || !bytes_of(out)) return status;
-    if (w->size == 1) return put(out, x);
+    if (w->size == 1) return write_result(out, x);
     if (bytes_of(x) > INT32_MAX)
         return cr_fail(CR_BAD_VALUE, op, "x has %lld bytes: at most 2147483647 in one call", (long long)bytes_of(x));
     const bool apart = out->storage != x->storage;
@@ -261,7 +261,7 @@ cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     cr_tensor *sum = apart ? out : cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x));
     status = !sum ? cr_error_status() : apart ? touch(out) : CR_OK;
     if (status == CR_OK) status = add_shard(w, op, x, sum);
-    if (status == CR_OK && !apart) status = put(out, sum);
+    if (status == CR_OK && !apart) status = write_result(out, sum);
     cr_scope_end();
     return status;
 }

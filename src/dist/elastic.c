@@ -234,7 +234,7 @@ cr_status cr_parallel_recover(cr_parallel *p, bool *reload) {
     if (!reload) return cr_fail_null(op, "reload");
     cr_status status = cr_error_status();
     if (!p->w->mpi.elastic || p->w->size == 1 || p->w->stuck || atomic_load(&p->w->silent))
-        return status != CR_OK ? status : cr_fail(CR_RUNTIME, op, "nothing has failed, or option elastic is off");
+        return status != CR_OK ? status : cr_fail(CR_RUNTIME, op, "no rank has failed, or option elastic is off");
     cr_saved_error first;
     cr_error_take(&first);
     gathered g = {0};

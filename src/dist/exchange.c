@@ -42,7 +42,7 @@ cr_status cr_exchange_copy(const cr_array *to, const cr_array *from) {
 }
 
 /* to = a + b; to may be a or b */
-static cr_status add(const cr_world *w, const cr_array *to, const cr_array *a, const cr_array *b) {
+static cr_status add_arrays(const cr_world *w, const cr_array *to, const cr_array *a, const cr_array *b) {
     const int64_t n = to->numel;
     if (!n) return CR_OK;
     if (!to->dev->host || cr_dtype_size(to->dtype) == 2) {
@@ -102,7 +102,7 @@ static cr_status add_up(const cr_world *w, cr_exchange *e, const cr_array *out) 
                                y = name == OWN ? own : cr_array_range(&e->receive, at, n);
                 const bool last = s == w->size - 1 && k == count - 1 && i == found - 1;
                 const cr_array to = last ? *out : cr_array_range(&e->receive, name == OWN ? merges[i] : at, n);
-                status = add(w, &to, &x, &y);
+                status = add_arrays(w, &to, &x, &y);
                 if (name == OWN) own = to;
             }
         }
@@ -171,9 +171,9 @@ static int run_exchange(cr_world *w, cr_exchange *e) {
 static int run_engine(cr_world *w, cr_exchange *e) {
     const cr_array out = cr_array_range(&e->out, 0, e->n);
     const cr_array sum = out.dev->host ? out : cr_array_range(&e->send, 0, e->n);
-    cr_status status = e->nodes > 1 ? add(w, &sum, &e->value[0], &e->value[1])
+    cr_status status = e->nodes > 1 ? add_arrays(w, &sum, &e->value[0], &e->value[1])
                        : out.dev->host ? CR_OK : cr_exchange_copy(&sum, &e->value[0]);
-    for (int k = 2; k < e->nodes && status == CR_OK; k++) status = add(w, &sum, &sum, &e->value[k]);
+    for (int k = 2; k < e->nodes && status == CR_OK; k++) status = add_arrays(w, &sum, &sum, &e->value[k]);
     const int code = status == CR_OK ? cr_carry_sum(w, &sum) : cr_carried(w, status);
     return code || out.dev->host ? code : cr_carried(w, cr_exchange_copy(&out, &sum));
 }

@@ -64,7 +64,7 @@ static void lose_rank(cr_beat *b, int i, bool silent) {
 }
 
 /* ---- beats */
-static void take(cr_beat *b, int i, const message *m) {
+static void take_message(cr_beat *b, int i, const message *m) {
     if (m->secret != b->secret) return;
     b->heard[i] = cr_os_seconds();
     if (m->kind == ALIVE) b->step[i] = m->step;
@@ -86,7 +86,7 @@ static void listen_to(cr_beat *b, int i) {
         b->got[i] += (size_t)n;
         if (b->got[i] < sizeof(message)) continue;
         b->got[i] = 0;
-        take(b, i, &b->part[i]);
+        take_message(b, i, &b->part[i]);
     }
 }
 

@@ -75,7 +75,7 @@ static int64_t nearest(const cr_parallel *p, int64_t u, int64_t at, int64_t n, i
 
 /* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: elements that
  * ranks below s have of them. */
-static void cut(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit, int64_t *before) {
+static void cut_bucket(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit, int64_t *before) {
     const int size = p->w->size;
     cuts[0] = 0;
     cuts[size] = b->n;
@@ -108,7 +108,7 @@ static bool unit_buckets(cr_parallel *p) {
     p->cuts = calloc((size_t)(p->n_buckets * (size + 1)) + 1, sizeof *p->cuts);
     const bool good = before && p->buckets && p->cuts;
     for (int64_t i = 0, u = 0; i < p->n_buckets && good; i++) {
-        cut(p, &p->buckets[i], p->cuts + i * (size + 1), u, before);
+        cut_bucket(p, &p->buckets[i], p->cuts + i * (size + 1), u, before);
         for (int64_t at = 0; at < p->buckets[i].n;) at += p->units[u++].n;
     }
     free(before);

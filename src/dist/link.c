@@ -58,7 +58,7 @@ static hello greet(cr_world *w, const cr_device *d, cr_saved_error *why) {
 }
 
 /* False: text says what does not fit. */
-static bool fits(const hello *all, int size, char *text, size_t room) {
+static bool ranks_agree(const hello *all, int size, char *text, size_t room) {
     for (int r = 0; r < size; r++) {
         const hello *h = &all[r];
         if (!h->good)
@@ -79,7 +79,7 @@ static bool fits(const hello *all, int size, char *text, size_t room) {
 static answer answer_to(const cr_world *w, const cr_device *d, const hello *all) {
     answer a = {0};
     memcpy(a.magic, magic, sizeof magic);
-    if (!fits(all, w->size, a.text, sizeof a.text)) return a;
+    if (!ranks_agree(all, w->size, a.text, sizeof a.text)) return a;
     a.good = d->linking->key(d, a.key) == CR_OK;
     if (!a.good) snprintf(a.text, sizeof a.text, "%.500s", cr_error());
     cr_error_clear();
@@ -145,7 +145,8 @@ static cr_status receive_hellos(const cr_world *w, const char *op, int port, hel
     }
     cr_os_close_socket(listener);
     if (!missing) return CR_OK;
-    return cr_fail(CR_RUNTIME, op, "%d of %d ranks have not come to port %d within %g s, the first of them rank %d",
+    return cr_fail(CR_RUNTIME, op,
+                   "%d of %d ranks have not connected to port %d within %g s, the first of them rank %d",
                    missing, w->size, port, cr_world_limit(), first);
 }
 
@@ -182,7 +183,7 @@ static cr_status meet_first(const cr_torchrun *t, const char *op, const hello *m
     cr_os_close_socket(fd);
     if (!good)
         return cr_fail(CR_RUNTIME, op, "rank 0 at %s, port %d has not answered rank %d: another program listens there, "
-                                       "or not all ranks have come", t->address, port, t->rank);
+                                       "or not all ranks have connected", t->address, port, t->rank);
     a->text[sizeof a->text - 1] = 0;
     return CR_OK;
 }

@@ -100,18 +100,18 @@ static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_optio
 }
 
 /* ---- making */
-static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
+static cr_status check_options(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
     if (cr_world_lacks(op, w) || cr_lacks(op, "the optimizer", opt)) return cr_error_status();
     if (!o) return cr_fail_null(op, "the options");
     if (o->microbatches < w->size)
-        return cr_fail(CR_BAD_VALUE, op, "a step of %lld microbatches cannot feed %d ranks: each needs one at least",
+        return cr_fail(CR_BAD_VALUE, op, "a step of %lld microbatches cannot feed %d ranks: each needs at least one",
                        (long long)o->microbatches, w->size);
     if (o->microbatches > MOST_MICROBATCHES || o->bucket_bytes < 0 || o->bucket_bytes > MOST_BUCKET)
         return cr_fail(CR_BAD_VALUE, op, "microbatches %lld (at most %d), bucket_bytes %lld (0 to %d)",
                        (long long)o->microbatches, MOST_MICROBATCHES, (long long)o->bucket_bytes, MOST_BUCKET);
     if (o->engine && (o->half || dtype_of(opt) != CR_F32))
-        return cr_fail(CR_BAD_VALUE, op, "option engine goes neither with option half nor with bfloat16 parameters");
+        return cr_fail(CR_BAD_VALUE, op, "option engine cannot be combined with option half or bfloat16 parameters");
     if (opt->sharded) return cr_fail(CR_RUNTIME, op, "the optimizer is sharded already, by another cr_parallel");
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_tensor *p = opt->slots[i].p;
@@ -172,7 +172,7 @@ void cr_parallel_share(cr_parallel *p) {
 
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
-    if (check(w, opt, o) || agree(w, opt, o)) return NULL;
+    if (check_options(w, opt, o) || agree(w, opt, o)) return NULL;
     if (o->elastic && w->size > 1 && cr_elastic_begin(w, op)) return NULL;
     cr_parallel *p = calloc(1, sizeof *p);
     if (!p) return cr_no_memory(op), NULL;
@@ -263,7 +263,7 @@ bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
     if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return false;
     if (p->o.shard && !p->opt->sharded && cr_shard_begin(p)) return false;      /* a checkpoint was loaded */
     if (!p->begun) begin_step(p, l, g);
-    if (p->open) return cr_fail(CR_RUNTIME, op, "the last microbatch has had no cr_parallel_backward"), false;
+    if (p->open) return cr_fail(CR_RUNTIME, op, "cr_parallel_backward was not called for the last microbatch"), false;
     const bool more = p->at < p->last;
     const int64_t k = p->base + (more ? p->at : p->o.microbatches);
     if (l && cr_loader_seek(l, k)) return false;
@@ -399,7 +399,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     if (!p->open) return cr_fail(CR_RUNTIME, op, "no microbatch is open: cr_parallel_next comes first");
     const int64_t leaf = p->at;
     p->mine[1 + leaf] = cr_item(loss);
-    if (cr_error() || cr_shard_settle(p, op)) return cr_error_status();       /* gradients take the weights' place */
+    if (cr_error() || cr_shard_settle(p, op)) return cr_error_status();       /* gradients go where the weights are */
     if (!free_buffer(p, &p->into))
         return cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
     p->merges = cr_tree_push(&p->tree, (cr_tree_node){0, leaf}, p->into, p->merge);

@@ -538,7 +538,7 @@ static cr_status add_counts(const cr_parallel *p, cr_params *out) {
 }
 
 /* Rank `owner` of the layout's moments, after the last step, from rank `from` into the set. */
-static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
+static cr_status collect_shards(cr_parallel *p, int owner, int from, cr_params *into) {
     int64_t count = 0;
     cr_unit *list = list_of(p, owner, &count);
     if (!list) return cr_error_status();
@@ -576,7 +576,7 @@ cr_params *cr_shard_collect(cr_parallel *p, const int *from) {
     cr_params *all = cr_params_new();
     cr_status status = all ? CR_OK : cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
-    for (int r = 0; r < p->size && status == CR_OK; r++) status = collect(p, r, from[r], all);
+    for (int r = 0; r < p->size && status == CR_OK; r++) status = collect_shards(p, r, from[r], all);
     if (status == CR_OK) status = add_counts(p, all);
     cr_set_grad_enabled(recording);
     if (status == CR_OK) return all;

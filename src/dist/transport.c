@@ -19,11 +19,11 @@ static const cr_linking *calls(const cr_world *w) { return w->gpu->linking; }
 /* ---- memory of the cpu through the GPU */
 static cr_storage *stage(cr_world *w, int64_t bytes) { return w->gpu->allocate(w->gpu, (size_t)(bytes ? bytes : 1)); }
 
-static cr_status put(const cr_world *w, cr_storage *to, int64_t at, const void *from, int64_t n) {
+static cr_status upload_range(const cr_world *w, cr_storage *to, int64_t at, const void *from, int64_t n) {
     return n ? w->gpu->upload(w->gpu, to, (size_t)at, from, (size_t)n) : CR_OK;
 }
 
-static cr_status take(const cr_world *w, cr_storage *from, int64_t at, void *to, int64_t n) {
+static cr_status download_range(const cr_world *w, cr_storage *from, int64_t at, void *to, int64_t n) {
     return n ? w->gpu->download(w->gpu, to, from, (size_t)at, (size_t)n) : CR_OK;
 }
 
@@ -37,10 +37,10 @@ static int64_t end_of(const cr_world *w, const cr_range *of) {
 static cr_status exchange_staged(cr_world *w, const char *from, const cr_range *send, char *to,
                                  const cr_range *receive) {
     cr_storage *a = stage(w, end_of(w, send)), *b = a ? stage(w, end_of(w, receive)) : NULL;
-    cr_status status = b ? put(w, a, 0, from, end_of(w, send)) : cr_error_status();
+    cr_status status = b ? upload_range(w, a, 0, from, end_of(w, send)) : cr_error_status();
     if (status == CR_OK) status = calls(w)->exchange(w->link, a, send, b, receive);
     for (int r = 0; r < w->size && status == CR_OK; r++)
-        status = take(w, b, receive[r].at, to + receive[r].at, receive[r].bytes);
+        status = download_range(w, b, receive[r].at, to + receive[r].at, receive[r].bytes);
     if (a) cr_storage_release(a);
     if (b) cr_storage_release(b);
     return status;
@@ -49,10 +49,10 @@ static cr_status exchange_staged(cr_world *w, const char *from, const cr_range *
 static cr_status spread_staged(cr_world *w, char *x, const cr_range *of) {
     const cr_range *mine = &of[w->rank];
     cr_storage *s = stage(w, end_of(w, of));
-    cr_status status = s ? put(w, s, mine->at, x + mine->at, mine->bytes) : cr_error_status();
+    cr_status status = s ? upload_range(w, s, mine->at, x + mine->at, mine->bytes) : cr_error_status();
     if (status == CR_OK) status = calls(w)->spread(w->link, s, of);
     for (int r = 0; r < w->size && status == CR_OK; r++)
-        if (r != w->rank) status = take(w, s, of[r].at, x + of[r].at, of[r].bytes);
+        if (r != w->rank) status = download_range(w, s, of[r].at, x + of[r].at, of[r].bytes);
     if (s) cr_storage_release(s);
     return status;
 }
@@ -113,9 +113,9 @@ int cr_carry_spread(cr_world *w, const cr_array *x, const cr_range *of) {
 static cr_status sum_staged(cr_world *w, const cr_array *x) {
     const int64_t n = x->numel * (int64_t)cr_dtype_size(x->dtype);
     cr_storage *s = stage(w, n);
-    cr_status status = s ? put(w, s, 0, cr_array_data(x), n) : cr_error_status();
+    cr_status status = s ? upload_range(w, s, 0, cr_array_data(x), n) : cr_error_status();
     if (status == CR_OK) status = calls(w)->sum(w->link, s, (cr_range){0, n}, x->dtype);
-    if (status == CR_OK) status = take(w, s, 0, cr_array_data(x), n);
+    if (status == CR_OK) status = download_range(w, s, 0, cr_array_data(x), n);
     if (s) cr_storage_release(s);
     return status;
 }

@@ -179,7 +179,7 @@ static cr_tensor *fitted(const cr_tensor *t, cr_tensor *g) {
 
 /* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
  * else references it. */
-static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *given, bool only_ours) {
+static cr_status collect_leaf(const walk *w, cr_tensor *t, cr_tensor *given, bool only_ours) {
     cr_tensor *g = fitted(t, given);
     if (!g) return cr_error_status();
     const bool graph = w->o.create_graph,
@@ -254,7 +254,7 @@ static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) 
     return have;
 }
 
-/* Input i is a leaf that was given other memory since it was saved: a handle over that memory, in the place of x.
+/* Input i is a leaf that was given other memory since it was saved: a handle over that memory, in place of x.
  * Where the leaf has another shape, dtype or device now, or is freed: x. */
 static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) {
     cr_tensor *leaf = cr_node_tensor(n->edges[i]);
@@ -419,7 +419,7 @@ static cr_status to_tensor(walk *w, cr_node *n, cr_tensor *g, bool only_ours) {
     if (!t) return CR_OK;
     cr_status status;
     if (n->op || !w->o.on_grad) {
-        status = collect(w, t, g, only_ours);
+        status = collect_leaf(w, t, g, only_ours);
         if (status == CR_OK && !n->op) status = run_late_hooks(n, t);
     } else if (cr_grad(t) != CR_NONE)
         status = cr_fail(CR_RUNTIME, "backward",
@@ -447,7 +447,7 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     for (int i = 0; i < w->n_captures && status == CR_OK && !adds; i++)
         if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
     cr_tensor *to = adds ? (cr_tensor *)(uintptr_t)asked->tensor : NULL;
-    if (status == CR_OK && to) status = collect(w, to, g, only_ours);
+    if (status == CR_OK && to) status = collect_leaf(w, to, g, only_ours);
     if (status == CR_OK && to && !n->op) status = run_late_hooks(n, to);
     if (status == CR_OK && (n->op || !w->captures) && !adds) status = to_tensor(w, n, g, only_ours);
     const bool ends = asked && asked - w->captures < w->n_ends;
@@ -575,7 +575,7 @@ static cr_status push_root(walk *w, const char *op, const char *argument, const 
 }
 
 /* Runs the walk if status is CR_OK, and frees it. */
-static cr_status finish(walk *w, cr_status status) {
+static cr_status finish_walk(walk *w, cr_status status) {
     if (status == CR_OK) status = run_walk(w);
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
         if (w->waiting.at[i].key) cr_drop((cr_tensor *)(uintptr_t)w->waiting.at[i].value);
@@ -728,7 +728,7 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *gradient, const cr_ba
     if (status == CR_OK && w.o.n_inputs) status = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
     w.counted = w.o.on_grad || cr_late_hooks();     /* else a leaf waits for the end of the walk */
     if (status == CR_OK && (w.counted || w.captures)) status = survey(&w, w.heap, w.n);
-    status = finish(&w, status);
+    status = finish_walk(&w, status);
     cr_scope_end();
     cr_set_casts(casts);
     cr_set_grad_enabled(mode);
@@ -752,7 +752,7 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
     for (int i = 0; i < n_out && status == CR_OK; i++)
         status = push_root(&w, "gradients", "grad_outputs", out[i], grad_outputs ? grad_outputs[i] : CR_NONE);
     if (status == CR_OK) status = survey(&w, w.heap, w.n);
-    status = finish(&w, status);
+    status = finish_walk(&w, status);
     cr_scope_end();
     cr_set_casts(casts);
     cr_set_grad_enabled(mode);

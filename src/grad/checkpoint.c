@@ -5,6 +5,7 @@
  * The first run notes which tensors of graphs f reads besides its inputs: weights in ctx, mostly.
  * They become inputs of the node that save nothing.  So a walk knows that their gradients are not
  * complete before f has run again. */
+#include "checkpoint.h"
 #include "graph.h"
 #include "../core/out.h"
 
@@ -39,11 +40,16 @@ static void notes_end(notes *m) {
 
 typedef struct again {
     cr_function f;
-    void *ctx;
+    void *ctx; void (*done)(void *ctx);             /* done NULL: ctx is the caller's */
     int n;                                          /* inputs of f */
     cr_tape *tape;
-    cr_cast_state casts;                                 /* autocast at the forward pass */
+    cr_cast_state casts;                            /* autocast at the forward pass */
 } again;
+
+static void end_function(const again *q) {
+    cr_tape_free(q->tape);
+    if (q->done) q->done(q->ctx);
+}
 
 static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const again *q = c->params;
@@ -67,13 +73,13 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     if (!y || cr_walk_through(y, g) != CR_OK) dx[wanted] = NULL;
 }
 
-static void hold(const void *params, bool on) {
-    if (!on) cr_tape_free(((const again *)params)->tape);
+static void hold_params(const void *params, bool on) {
+    if (!on) end_function(params);
 }
 
 static const cr_op op_checkpoint = {
     .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .recompute_forward = true,
-    .grad = checkpoint_grad, .hold = hold,
+    .grad = checkpoint_grad, .hold = hold_params,
 };
 
 /* m: NULL in the first run of an outer checkpoint, which notes for itself. */
@@ -117,34 +123,39 @@ static cr_status record(const again *q, const cr_tensor *const *in, const notes 
     return node ? CR_OK : cr_error_status();
 }
 
-cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in) {
-    if (!f) return cr_fail_null("checkpoint", "the function"), NULL;
-    if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "checkpoint", "%d inputs: at least one is needed", n), NULL;
-    const bool enabled = cr_grad_enabled();
-    bool records = false;
+static bool check_inputs(int n, const cr_tensor *const *in, bool *in_graph) {
+    if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "checkpoint", "%d inputs: at least one is needed", n), false;
     for (int i = 0; i < n; i++) {
-        if (cr_missing("checkpoint", "an input", in[i])) return NULL;
-        records |= enabled && cr_in_graph(in[i]);
+        if (cr_missing("checkpoint", "an input", in[i])) return false;
+        *in_graph |= cr_in_graph(in[i]);
     }
+    return true;
+}
+
+cr_tensor *cr_checkpoint_owned(cr_function f, void *ctx, void (*done)(void *ctx), int n, const cr_tensor *const *in) {
+    const bool enabled = cr_grad_enabled();
+    bool in_graph = false;
+    again q = {.f = f, .ctx = ctx, .done = done, .n = n};
     notes m = {0};
-    again q = {.f = f, .ctx = ctx, .n = n, .tape = cr_tape_new(), .casts = cr_casts_off()};
+    if (!check_inputs(n, in, &in_graph) || !(q.tape = cr_tape_new())) return end_function(&q), NULL;
+    q.casts = cr_casts_off();
     cr_set_casts(q.casts);
-    if (!q.tape) return NULL;
     cr_tensor *y = run_once(&q, in, enabled ? &m : NULL);
     if (m.failed && y) {
         cr_fail(CR_NO_MEMORY, "checkpoint", "out of memory for the graph");
         cr_release(y);
         y = NULL;
     }
-    records = y && (records || m.n) && cr_dtype_is_float(y->dtype);
-    if (!records) cr_tape_free(q.tape);
-    else if (record(&q, in, &m, y) != CR_OK) {
-        cr_tape_free(q.tape);
-        cr_release(y);
-        y = NULL;
-    }
+    const bool records = y && ((enabled && in_graph) || m.n) && cr_dtype_is_float(y->dtype);
+    const bool recorded = records && record(&q, in, &m, y) == CR_OK;
+    if (!recorded) end_function(&q);
+    if (records && !recorded) cr_release(y);
     notes_end(&m);
-    return y;
+    return records && !recorded ? NULL : y;
+}
+
+cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in) {
+    return f ? cr_checkpoint_owned(f, ctx, NULL, n, in) : (cr_fail_null("checkpoint", "the function"), NULL);
 }
 
 /* ---- checkpoints whose first run is recorded, so that hooks and modes are those of the second */

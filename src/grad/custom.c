@@ -13,7 +13,7 @@ static custom *registered;                          /* grows only; entries are n
 static cr_spinlock lock;
 
 /* Under the lock. */
-static custom *find(const char *name) {
+static custom *find_op(const char *name) {
     custom *c = registered;
     while (c && strcmp(c->op.name, name)) c = c->next;
     return c;
@@ -35,7 +35,7 @@ cr_status cr_custom_register(const cr_custom_op *op) {
     c->op = *op;
     c->op.name = name;
     cr_spin_lock(&lock);
-    const custom *same = find(name);
+    const custom *same = find_op(name);
     if (!same) {
         c->next = registered;
         registered = c;
@@ -105,7 +105,7 @@ static cr_tensor *run_forward(const cr_custom_op *op, const cr_custom_call *call
 cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, const void *params) {
     if (!name) return cr_fail_null("custom_apply", "the name"), NULL;
     cr_spin_lock(&lock);
-    const custom *found = find(name);
+    const custom *found = find_op(name);
     cr_spin_unlock(&lock);
     if (!found) return cr_fail(CR_BAD_VALUE, "custom_apply", "no op named %s is registered", name), NULL;
     const cr_custom_op *op = &found->op;

@@ -25,7 +25,7 @@ typedef struct function_params { function *f; int k; } function_params;
 static function *function_of(const void *params) { return ((const function_params *)params)->f; }
 static const char *name_of(const void *params) { return function_of(params)->name; }
 
-static void hold(const void *params, bool on) {
+static void hold_params(const void *params, bool on) {
     function *f = function_of(params);
     if (on) return;
     if (f->done) f->done(f->ctx);
@@ -114,7 +114,7 @@ static const cr_op op_function = {
     .params_bytes = sizeof(function_params),
     .recompute_forward = true,
     .grad = function_grad,
-    .hold = hold,
+    .hold = hold_params,
 };
 
 /* ---- for cr_node_look and cr_node_input: each result has the inputs of the function */

@@ -80,7 +80,7 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as);
 /* Its packed form, NULL where it has none: a reference.  Under head.lock. */
 cr_packed *cr_saved_packed(cr_saved *k, bool take);
 void       cr_packed_release(cr_packed *p);         /* NULL is allowed */
-/* The handle that the hook makes of it, in the place of `like`, which has no data.  NULL: failed. */
+/* The handle that the hook makes of it, instead of `like`, which has no data.  NULL: failed. */
 cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like);
 static inline bool cr_saved_has_data(const cr_saved *k) { return k->storage || k->is_packed; }
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cr_status check(const char *op, const cr_tensor *t) {
+static cr_status check_tensor(const char *op, const cr_tensor *t) {
     if (cr_missing(op, "the tensor", t)) return cr_error_status();
     if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor");
     return CR_OK;
@@ -46,7 +46,7 @@ static cr_hook_entry *unlinked(cr_node *n, int64_t id) {
 
 /* ---- leaves */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
-    if (check("requires_grad", t) != CR_OK) return NULL;
+    if (check_tensor("requires_grad", t) != CR_OK) return NULL;
     if (on && !cr_dtype_is_float(t->dtype))
         return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s",
                        cr_dtype_name(t->dtype)),
@@ -76,11 +76,13 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     return t;
 }
 
-bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && cr_in_graph(t); }
-bool cr_is_leaf(const cr_tensor *t) { return check("is_leaf", t) == CR_OK && (!cr_in_graph(t) || t->node->head.leaf); }
+bool cr_requires_grad(const cr_tensor *t) { return check_tensor("requires_grad", t) == CR_OK && cr_in_graph(t); }
+bool cr_is_leaf(const cr_tensor *t) {
+    return check_tensor("is_leaf", t) == CR_OK && (!cr_in_graph(t) || t->node->head.leaf);
+}
 
 const char *cr_op_name(const cr_tensor *t) {
-    if (check("op_name", t) != CR_OK) return NULL;
+    if (check_tensor("op_name", t) != CR_OK) return NULL;
     return cr_in_graph(t) ? cr_node_op(t->node) : "";
 }
 
@@ -91,13 +93,13 @@ static void reads(const cr_tensor *t) {
 }
 
 cr_tensor *cr_grad(const cr_tensor *t) {
-    if (check("grad", t) != CR_OK) return NULL;
+    if (check_tensor("grad", t) != CR_OK) return NULL;
     reads(t);
     return cr_grad_now(t);
 }
 
 cr_tensor *cr_grad_retain(const cr_tensor *t) {
-    if (check("grad", t) != CR_OK) return NULL;
+    if (check_tensor("grad", t) != CR_OK) return NULL;
     reads(t);
     return cr_grad_hold(t);
 }
@@ -119,7 +121,7 @@ void cr_grad_put(cr_tensor *t, cr_tensor *g) {
 }
 
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
-    cr_status status = check("set_grad", t);
+    cr_status status = check_tensor("set_grad", t);
     if (status != CR_OK) return status;
     if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
     if (g != CR_NONE &&
@@ -134,7 +136,7 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
 }
 
 cr_status cr_retain_grad(cr_tensor *t) {
-    cr_status status = check("retain_grad", t);
+    cr_status status = check_tensor("retain_grad", t);
     if (status != CR_OK) return status;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
@@ -143,7 +145,7 @@ cr_status cr_retain_grad(cr_tensor *t) {
 }
 
 bool cr_retains_grad(const cr_tensor *t) {
-    return check("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
+    return check_tensor("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
 }
 
 cr_tensor *cr_variable_data(const cr_tensor *t) {
@@ -154,12 +156,12 @@ cr_tensor *cr_variable_data(const cr_tensor *t) {
 }
 
 unsigned cr_tensor_version(const cr_tensor *t) {
-    return check("tensor_version", t) == CR_OK && t->storage ? cr_version_of(t->storage, t->counter) : 0;
+    return check_tensor("tensor_version", t) == CR_OK && t->storage ? cr_version_of(t->storage, t->counter) : 0;
 }
 
 static cr_status check_data(const cr_tensor *t, const cr_tensor *data) {
     static const char op[] = "with_data";
-    if (check(op, t) != CR_OK || check(op, data) != CR_OK) return cr_error_status();
+    if (check_tensor(op, t) != CR_OK || check_tensor(op, data) != CR_OK) return cr_error_status();
     if (!cr_in_graph(t)) return CR_OK;
     if (!cr_dtype_is_float(data->dtype))
         return cr_fail(CR_RUNTIME, op, "data of a tensor that requires a gradient must be floating point: %s",
@@ -196,12 +198,12 @@ cr_tensor *cr_with_data(cr_tensor *t, const cr_tensor *data) {
 }
 
 /* ---- hooks of a tensor */
-static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
-    if (check(op, t) != CR_OK) return 0;
+static int64_t add_entry(const char *op, cr_tensor *t, cr_hook_entry wanted) {
+    if (check_tensor(op, t) != CR_OK) return 0;
     if (!wanted.hook) return cr_fail_null(op, "the hook"), 0;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, op, "the tensor does not require a gradient"), 0;
     if (wanted.late && !t->node->head.leaf)
-        return cr_fail(CR_RUNTIME, op, "the tensor is no leaf: nothing is added to its gradient"), 0;
+        return cr_fail(CR_RUNTIME, op, "the tensor is not a leaf: it accumulates no gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h);
     if (!h) return cr_no_memory(op), 0;
     *h = wanted;
@@ -218,15 +220,16 @@ static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
 }
 
 int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
-    return add("add_hook", t, (cr_hook_entry){.hook = hook, .ctx = ctx, .done = done, .refs = 1});
+    return add_entry("add_hook", t, (cr_hook_entry){.hook = hook, .ctx = ctx, .done = done, .refs = 1});
 }
 
 int64_t cr_add_late_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
-    return add("add_late_hook", t, (cr_hook_entry){.hook = hook, .late = true, .ctx = ctx, .done = done, .refs = 1});
+    return add_entry("add_late_hook", t,
+                     (cr_hook_entry){.hook = hook, .late = true, .ctx = ctx, .done = done, .refs = 1});
 }
 
 cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
-    cr_status status = check("remove_hook", t);
+    cr_status status = check_tensor("remove_hook", t);
     if (status != CR_OK) return status;
     cr_hook_entry *gone = t->node ? unlinked(t->node, id) : NULL;
     if (gone) return cr_hook_release(gone), CR_OK;

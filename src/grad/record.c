@@ -333,11 +333,11 @@ static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tens
     return in_place ? cr_base_update(out) : CR_OK;
 }
 
-static cr_status check(const cr_call *c, const cr_tensor *out) {
+static cr_status check_output(const cr_call *c, const cr_tensor *out) {
     return cr_check_finite(cr_call_name(c), "forward", c, out);
 }
 
 void cr_grad_start(void) {
-    static const cr_recorder r = {record, cr_sync_from_base, check, cr_checkpoint_note};
+    static const cr_recorder r = {record, cr_sync_from_base, check_output, cr_checkpoint_note};
     cr_set_recorder(&r);
 }

@@ -40,14 +40,14 @@ cr_saved_file cr_saved_name(int file, int ranks) {
 }
 
 /* DIR/FOLDER/name */
-static cr_status join(const char *op, const char *dir, const char *folder, const char *name, cr_path *out) {
+static cr_status join_path(const char *op, const char *dir, const char *folder, const char *name, cr_path *out) {
     char inside[96];
     snprintf(inside, sizeof inside, "%s/%s", folder, name);
     return cr_join(op, dir, inside, out);
 }
 
 cr_status cr_saved_path(const char *op, const char *dir, int file, int ranks, cr_path *out) {
-    return join(op, dir, cr_stage_new, cr_saved_name(file, ranks).s, out);
+    return join_path(op, dir, cr_stage_new, cr_saved_name(file, ranks).s, out);
 }
 
 cr_status cr_saved_put(const char *op, const char *dir, int file, int ranks, const cr_params *p,
@@ -99,8 +99,8 @@ static bool is_ours(const char *file) {
 }
 
 /* ---- reading ---- */
-static cr_status pick(const char *op, const char *dir, cr_saved_file file, cr_path *out) {
-    cr_status status = join(op, dir, committed, file.s, out);
+static cr_status pick_folder(const char *op, const char *dir, cr_saved_file file, cr_path *out) {
+    cr_status status = join_path(op, dir, committed, file.s, out);
     return status != CR_OK || cr_os_exists(out->s) ? status : cr_join(op, dir, file.s, out);
 }
 
@@ -129,7 +129,7 @@ static cr_status set_map(const char *op, const char *dir, cr_saved *s) {
     cr_path at;
     cr_mapping first = {0};
     *s = (cr_saved){0};
-    cr_status status = pick(op, dir, cr_saved_name(CR_SAVED_STATE, 1), &at);
+    cr_status status = pick_folder(op, dir, cr_saved_name(CR_SAVED_STATE, 1), &at);
     if (status != CR_OK) return status;
     (void)cr_os_map_private(at.s, &first);
     s->ranks = ranks_of(&first);
@@ -145,7 +145,7 @@ static cr_status set_map(const char *op, const char *dir, cr_saved *s) {
     s->at[CR_SAVED_STATE] = at;
     for (int i = 0; i < s->n && status == CR_OK; i++) {
         if (i == CR_SAVED_STATE || (i == CR_SAVED_INDEX && s->ranks == 1)) continue;
-        status = pick(op, dir, cr_saved_name(i, s->ranks), &s->at[i]);
+        status = pick_folder(op, dir, cr_saved_name(i, s->ranks), &s->at[i]);
         if (status == CR_OK) (void)cr_os_map_private(s->at[i].s, &s->map[i]);
     }
     return status;
@@ -156,7 +156,8 @@ static int set_changed(const char *op, const char *dir, const cr_saved *s) {
     cr_path now;
     for (int i = 0; i < s->n; i++) {
         if (i == CR_SAVED_INDEX && s->ranks == 1) continue;
-        const cr_file_id id = pick(op, dir, cr_saved_name(i, s->ranks), &now) ? (cr_file_id){0} : cr_os_file_id(now.s);
+        const cr_file_id id = pick_folder(op, dir, cr_saved_name(i, s->ranks), &now) ? (cr_file_id){0}
+                                                                                     : cr_os_file_id(now.s);
         if (id.device != s->map[i].id.device || id.inode != s->map[i].id.inode) return i;
     }
     return s->n;
@@ -230,11 +231,11 @@ char *cr_training_weights(const char *dir) {
     cr_path at;
     cr_mapping m = {0};
     if (!dir) return cr_fail_null(op, "the folder"), NULL;
-    if (pick(op, dir, cr_saved_name(CR_SAVED_STATE, 1), &at)) return NULL;
+    if (pick_folder(op, dir, cr_saved_name(CR_SAVED_STATE, 1), &at)) return NULL;
     (void)cr_os_map(at.s, &m);
     const int ranks = ranks_of(&m);
     cr_os_unmap(&m);
-    if (pick(op, dir, cr_saved_name(ranks > 1 ? CR_SAVED_INDEX : CR_SAVED_WEIGHTS, ranks), &at)) return NULL;
+    if (pick_folder(op, dir, cr_saved_name(ranks > 1 ? CR_SAVED_INDEX : CR_SAVED_WEIGHTS, ranks), &at)) return NULL;
     char *owned = malloc(strlen(at.s) + 1);
     if (!owned) return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
     return strcpy(owned, at.s);
@@ -329,7 +330,7 @@ static void remove_old(const char *file, void *ctx) {
 }
 
 /* The state is moved last: it says which files are old. */
-static cr_status finish(const char *op, const char *dir, const char *from) {
+static cr_status finish_commit(const char *op, const char *dir, const char *from) {
     cr_path at;
     cr_mapping map;
     cr_saved_state s;
@@ -348,7 +349,7 @@ static cr_status finish(const char *op, const char *dir, const char *from) {
     return m.status;
 }
 
-const cr_stage_kind cr_saved_kind = {committed, is_ours, finish};
+const cr_stage_kind cr_saved_kind = {committed, is_ours, finish_commit};
 
 cr_status cr_saved_read(const char *op, const cr_saved *files_of, cr_saved_state *s) {
     const char *at = files_of->at[CR_SAVED_STATE].s;
@@ -390,7 +391,8 @@ cr_status cr_training_check(const char *dir) {
     cr_saved files;
     if (!cr_os_exists(dir) && !cr_os_is_link(dir)) return CR_OK;
     if (cr_os_is_link(dir) || !cr_os_is_directory(dir))
-        return cr_fail(CR_IO, op, "'%s' is no folder of a checkpoint: move it away, or choose another folder", dir);
+        return cr_fail(CR_IO, op, "'%s' is not the folder of a checkpoint: move it away, or choose another folder",
+                       dir);
     cr_os_each_entry(dir, check_entry, &f);
     if (f.status != CR_OK || !f.files) return f.status;
     f.status = cr_saved_open(op, dir, &files);

@@ -55,7 +55,7 @@ static bool plain_name(const cr_json *v) {
            strcmp(v->text, ".") && strcmp(v->text, "..");
 }
 
-static cr_status take(const char *op, const char *path, const cr_json *v, const part *from, cr_params *into) {
+static cr_status take_tensor(const char *op, const char *path, const cr_json *v, const part *from, cr_params *into) {
     for (int64_t i = 0, n = cr_params_count(from->tensors); i < n; i++)
         if (!strcmp(cr_params_name(from->tensors, i), v->key))
             return cr_params_add(into, v->key, cr_params_at(from->tensors, i));
@@ -74,7 +74,7 @@ static cr_status load_parts(const char *op, const char *dir, const char *path, c
             break;
         }
         const part *from = part_of(op, dir, v->text, parts, &n, dev);
-        status = from ? take(op, path, v, from, into) : cr_error_status();
+        status = from ? take_tensor(op, path, v, from, into) : cr_error_status();
     }
     for (int64_t i = 0; i < n; i++) cr_params_free(parts[i].tensors);
     free(parts);
@@ -91,7 +91,7 @@ static cr_params *load_index(const char *op, const char *dir, const char *path, 
     cr_params *p = NULL;
     cr_status status = CR_OK;
     if (!map || map->kind != CR_JSON_OBJECT)
-        status = cr_fail(CR_IO, op, "'%s' is no index of safetensors files: it has no \"weight_map\"", path);
+        status = cr_fail(CR_IO, op, "'%s' is not an index of safetensors files: it has no \"weight_map\"", path);
     else if (!(p = cr_params_new())) status = cr_error_status();
     if (status == CR_OK) status = load_parts(op, dir, path, map, dev, p);
     cr_json_free(root);
@@ -126,7 +126,7 @@ cr_json *cr_folder_config(const char *op, const char *dir) {
 size_t cr_bytes_of(const cr_tensor *t) { return (size_t)cr_numel(t) * cr_dtype_size(cr_dtype_of(t)); }
 
 /* The shard of each tensor, in order, so that a shard has at most `most` bytes or one tensor; returns how many. */
-static int64_t cut(const cr_params *p, size_t most, int64_t *shard) {
+static int64_t cut_shards(const cr_params *p, size_t most, int64_t *shard) {
     int64_t count = 1;
     size_t used = 0;
     for (int64_t i = 0; i < cr_params_count(p); i++) {
@@ -241,7 +241,7 @@ static cr_status need(const char *op, const char *dir, const char *stage, const 
 }
 
 /* The file named shards, moved last by being removed, says that files may be missing in DIR. */
-static cr_status finish(const char *op, const char *dir, const char *stage) {
+static cr_status finish_folder(const char *op, const char *dir, const char *stage) {
     cr_path at;
     cr_mapping m;
     if (cr_join(op, stage, shards, &at)) return cr_error_status();
@@ -259,7 +259,7 @@ static cr_status finish(const char *op, const char *dir, const char *stage) {
     return status;
 }
 
-static const cr_stage_kind saved = {".chainrule-ready", ours, finish};
+static const cr_stage_kind saved = {".chainrule-ready", ours, finish_folder};
 
 cr_status cr_folder_complete(const char *op, const char *dir) { return cr_stage_complete(op, dir, &saved, true); }
 
@@ -290,7 +290,7 @@ cr_status cr_save_folder(const char *dir, const cr_params *tensors, const char *
     if (status != CR_OK) return status;
     int64_t *shard = calloc((size_t)cr_params_count(tensors) + 1, sizeof *shard);
     if (!shard) return cr_fail(CR_NO_MEMORY, op, "no memory for the names of '%s'", dir);
-    const int64_t count = cut(tensors, shard_bytes ? (size_t)shard_bytes : (size_t)5000000000, shard);
+    const int64_t count = cut_shards(tensors, shard_bytes ? (size_t)shard_bytes : (size_t)5000000000, shard);
     status = cr_stage_begin(op, dir, &saved, &lock);
     if (status == CR_OK) status = save_files(op, stage.s, tensors, config, shard, count);
     free(shard);

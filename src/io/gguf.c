@@ -223,7 +223,7 @@ static cr_status read_shape(reader *r, cr_gguf_tensor *t) {
     t->ndim = (int)n;
     for (int i = t->ndim - 1; i >= 0; i--) {
         const uint64_t size = number(r, 8);
-        if (!r->failed && size > INT64_MAX) fail(r, "a tensor is larger than an address can reach");
+        if (!r->failed && size > INT64_MAX) fail(r, "a tensor is larger than memory can address");
         t->shape[i] = (int64_t)size;
     }
     return r->failed ? cr_error_status() : CR_OK;
@@ -249,7 +249,7 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
                        t->name, t->type);
     const int64_t row = t->ndim ? t->shape[t->ndim - 1] : 1;
     if (row % type->block)
-        return cr_fail(CR_IO, r->op, "'%s': the rows of '%s' have %lld elements, no multiple of the %d of a block",
+        return cr_fail(CR_IO, r->op, "'%s': the rows of '%s' have %lld elements, not a multiple of the block size %d",
                        r->path, t->name, (long long)row, type->block);
     int64_t blocks = 1;
     bool fits = true, empty = false;
@@ -258,7 +258,7 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
         if (t->shape[i]) fits &= !__builtin_mul_overflow(blocks, t->shape[i], &blocks);
     }
     if (!fits || blocks > INT64_MAX / 256)
-        return cr_fail(CR_IO, r->op, "'%s': '%s' has more elements than an address can reach", r->path, t->name);
+        return cr_fail(CR_IO, r->op, "'%s': '%s' has more elements than memory can address", r->path, t->name);
     t->bytes = empty ? 0 : (size_t)(blocks / type->block) * type->bytes;
     return CR_OK;
 }
@@ -266,7 +266,7 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
 static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, uint64_t n, uint64_t align) {
     cr_status status = CR_OK;
     uint64_t *offset = NULL;
-    if (n > left(r) / HEADER) return fail(r, "it says more tensors than it has bytes for"), cr_error_status();
+    if (n > left(r) / HEADER) return fail(r, "it claims more tensors than it has bytes for"), cr_error_status();
     g->tensors = calloc((size_t)n + 1, sizeof *g->tensors);
     offset = calloc((size_t)n + 1, sizeof *offset);
     if (!g->tensors || !offset) status = cr_fail(CR_NO_MEMORY, r->op, "no memory for the header of '%s'", r->path);
@@ -282,7 +282,7 @@ static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, 
         const bool inside = offset[i] <= room && t->bytes <= room - offset[i];
         total = inside && t->bytes <= room - total ? total + t->bytes : room + 1;
         if (offset[i] % align)
-            status = cr_fail(CR_IO, r->op, "'%s': '%s' is at %llu, no multiple of %llu", r->path, t->name,
+            status = cr_fail(CR_IO, r->op, "'%s': '%s' is at %llu, not a multiple of %llu", r->path, t->name,
                              (unsigned long long)offset[i], (unsigned long long)align);
         else if (total > room)
             status = cr_fail(CR_IO, r->op, "'%s': '%s' has %zu bytes at %llu, %s (is the file cut short?)", r->path,
@@ -306,7 +306,8 @@ static cr_status parse(const char *op, const char *path, const unsigned char *fi
     const uint64_t version = number(&r, 4), tensors = number(&r, 8), entries = number(&r, 8);
     uint64_t align = ALIGN;
     if (version != 2 && version != 3)
-        return cr_fail(CR_IO, op, "'%s' is GGUF of version %llu: 2 and 3 are known", path, (unsigned long long)version);
+        return cr_fail(CR_IO, op, "'%s' is GGUF of version %llu: 2 and 3 are supported", path,
+                       (unsigned long long)version);
     cr_status status = read_entries(&r, entries, w, &g->metadata, &align);
     if (status == CR_OK) status = read_tensors(&r, g, file, tensors, align);
     if (status != CR_OK) cr_gguf_free(g);
@@ -449,7 +450,8 @@ static cr_status put_entry(const char *op, const char *path, cr_out *o, const cr
         for (const cr_json *e = v->first; e; e = e->next) put_json(o, e, each);
         return CR_OK;
     }
-    if (kind == KINDS) return cr_fail(CR_BAD_VALUE, op, "'%s': '%s' is no string, number, bool or array", path, v->key);
+    if (kind == KINDS) return cr_fail(CR_BAD_VALUE, op, "'%s': '%s' is not a string, number, bool or array", path,
+                                      v->key);
     put_number(o, kind, 4);
     put_json(o, v, kind);
     return CR_OK;

@@ -27,7 +27,7 @@ static const char no_memory[] = "no memory";
 
 enum { LARGE = 1 << 24 };
 
-static void *take(reader *r, size_t bytes) {
+static void *take_bytes(reader *r, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     if ((r->taken += bytes) > r->most) return fail(r, "too many values for so few bytes"), NULL;
     chunk *c = r->doc->chunks;
@@ -76,7 +76,7 @@ static bool number(reader *r, cr_json *v) {
         if (!digits(r)) return fail(r, "expected digits of an exponent");
     }
     const size_t n = (size_t)(r->p - from);
-    char few[96], *text = n + 32 <= sizeof few ? few : take(r, n + 32);
+    char few[96], *text = n + 32 <= sizeof few ? few : take_bytes(r, n + 32);
     if (!text) return false;
     memcpy(text, from, n), text[n] = 0;
     long long e = mark ? strtoll(text + mark, NULL, 10) : 0, most = INT64_C(1) << 60;
@@ -126,7 +126,7 @@ static bool string(reader *r, const char **text, size_t *bytes) {
     size_t raw = 0;
     while (raw < left && r->p[raw] != '"') raw += r->p[raw] == '\\' ? 2 : 1;
     if (raw >= left) return fail(r, "a string without end");
-    char *out = take(r, raw + 1), *t = out;                 /* an escape is never shorter than its value */
+    char *out = take_bytes(r, raw + 1), *t = out;           /* an escape is never shorter than its value */
     if (!out) return false;
     while (*r->p != '"') {
         uint32_t code;
@@ -152,7 +152,7 @@ static int by_key(const void *a, const void *b) {
 
 static bool keys_differ(reader *r, const cr_json *object) {
     size_t n = 0;
-    cr_json **sorted = take(r, (size_t)object->count * sizeof *sorted);
+    cr_json **sorted = take_bytes(r, (size_t)object->count * sizeof *sorted);
     if (!sorted) return false;
     for (cr_json *m = object->first; m; m = m->next) sorted[n++] = m;
     qsort(sorted, n, sizeof *sorted, by_key);
@@ -166,7 +166,7 @@ static bool container(reader *r, cr_json *v, int close) {
     v->kind = close == '}' ? CR_JSON_OBJECT : CR_JSON_ARRAY;
     if (r->p++, ++r->depth > CR_JSON_DEPTH) return fail(r, "nested too deeply");
     if (peek_token(r) != close) for (;;) {
-        cr_json *m = take(r, sizeof *m);
+        cr_json *m = take_bytes(r, sizeof *m);
         if (!m) return false;
         *m = (cr_json){0};
         if (close == '}') {

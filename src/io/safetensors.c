@@ -61,7 +61,7 @@ static cr_status read_shape(const char *op, const char *path, const cr_json *v, 
         if (d->integer) fits &= !__builtin_mul_overflow(size, d->integer, &size);
     }
     if (!fits)
-        return cr_fail(CR_IO, op, "'%s': the shape of '%s' has more elements than an address can reach", path, t->name);
+        return cr_fail(CR_IO, op, "'%s': the shape of '%s' has more elements than memory can address", path, t->name);
     *bytes = empty ? 0 : (size_t)size;
     return CR_OK;
 }
@@ -157,13 +157,13 @@ cr_status cr_st_parse(const char *op, const char *path, const unsigned char *fil
     *h = (cr_st_header){0};
     uint64_t n = 0;
     if (bytes < PREFIX)
-        return cr_fail(CR_IO, op, "'%s' is not a safetensors file: %zu bytes are no header", path, bytes);
+        return cr_fail(CR_IO, op, "'%s' is not a safetensors file: %zu bytes are too few for a header", path, bytes);
     for (int i = 0; i < PREFIX; i++) n |= (uint64_t)file[i] << 8 * i;
     const char *other = n > bytes - PREFIX || n > MOST_HEADER ? other_format(file) : NULL;
     if (other) return cr_fail(CR_IO, op, "'%s' is not a safetensors file: it is %s", path, other);
     if (n > bytes - PREFIX || n > MOST_HEADER)
         return cr_fail(CR_IO, op,
-                       "'%s' is not a safetensors file: it says %llu bytes of header, behind the length are %zu", path,
+                       "'%s' is not a safetensors file: its header has %llu bytes, and %zu follow", path,
                        (unsigned long long)n, bytes - PREFIX);
     if (!n || file[PREFIX] != '{')
         return cr_fail(CR_IO, op, "'%s' is not a safetensors file: its header does not start with '{'", path);
@@ -340,7 +340,7 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
     while (o->bytes % ALIGN && !o->failed) cr_out_put(o, " ", 1);
     if (cr_out_check(o, op, path)) return CR_NO_MEMORY;
     if (o->bytes - PREFIX > MOST_HEADER)
-        return cr_fail(CR_BAD_VALUE, op, "the header of '%s' takes %zu bytes, the most are %zu", path,
+        return cr_fail(CR_BAD_VALUE, op, "the header of '%s' takes %zu bytes, at most %zu are supported", path,
                        o->bytes - PREFIX, MOST_HEADER);
     for (int i = 0; i < PREFIX; i++) o->text[i] = (char)((o->bytes - PREFIX) >> 8 * i);
     return CR_OK;

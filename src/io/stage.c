@@ -7,7 +7,7 @@
 const char cr_stage_new[] = ".chainrule-new";
 
 static cr_status not_ours(const char *op, const char *path) {
-    return cr_fail(CR_IO, op, "'%s' is no folder that a save made: move it away", path);
+    return cr_fail(CR_IO, op, "'%s' is not a folder that a save made: move it away", path);
 }
 
 static cr_status cleared(const char *op, const char *path, bool good) {
@@ -15,7 +15,7 @@ static cr_status cleared(const char *op, const char *path, bool good) {
 }
 
 /* Waits for the lock of a folder; *lock stays -1 where it is not there (any more). */
-static cr_status hold(const char *op, const char *path, int *lock) {
+static cr_status hold_lock(const char *op, const char *path, int *lock) {
     cr_status status = CR_OK;
     for (int failures = 0; status == CR_OK && cr_os_is_directory(path); ) {
         *lock = cr_os_hold(path);
@@ -31,7 +31,7 @@ static cr_status hold(const char *op, const char *path, int *lock) {
 
 /* Moves the files of the complete set and removes its folder, which this thread holds.  Another save may put its
  * own in place of the empty folder: that one is not empty, and stays. */
-static cr_status finish(const char *op, const char *dir, const cr_stage_kind *k, const char *ready, int lock,
+static cr_status finish_stage(const char *op, const char *dir, const cr_stage_kind *k, const char *ready, int lock,
                         bool reader) {
     cr_status status = k->finish(op, dir, ready);
     if (status != CR_OK) return status;
@@ -48,9 +48,9 @@ cr_status cr_stage_complete(const char *op, const char *dir, const cr_stage_kind
     cr_status status = cr_join(op, dir, k->ready, &ready);
     if (status != CR_OK || !cr_os_exists(ready.s)) return status;
     if (is_foreign(ready.s)) return reader ? CR_OK : not_ours(op, ready.s);
-    status = hold(op, ready.s, &lock);
+    status = hold_lock(op, ready.s, &lock);
     if (lock < 0) return status;
-    status = finish(op, dir, k, ready.s, lock, reader);
+    status = finish_stage(op, dir, k, ready.s, lock, reader);
     cr_os_let_go(lock);
     return status;
 }
@@ -64,7 +64,7 @@ cr_status cr_stage_begin(const char *op, const char *dir, const cr_stage_kind *k
     if (status == CR_OK) status = cr_stage_complete(op, dir, k, false);
     for (int tries = 0; status == CR_OK && *lock < 0; tries++) {        /* another save may move it meanwhile */
         if (is_foreign(new.s)) status = not_ours(op, new.s);
-        else if (cr_os_make_directory(new.s)) status = hold(op, new.s, lock);
+        else if (cr_os_make_directory(new.s)) status = hold_lock(op, new.s, lock);
         else if (tries > 1000) status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
     }
     if (status == CR_OK) status = cleared(op, new.s, cr_os_clear_held(*lock, k->ours));
@@ -82,7 +82,7 @@ static cr_status make_ready(const char *op, const char *dir, const cr_stage_kind
         if (tries > 1000) return cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new, ready.s, cr_os_error());
         status = cr_stage_complete(op, dir, k, false);
     }
-    return status != CR_OK ? status : finish(op, dir, k, ready.s, lock, false);
+    return status != CR_OK ? status : finish_stage(op, dir, k, ready.s, lock, false);
 }
 
 cr_status cr_stage_end(const char *op, const char *dir, const cr_stage_kind *k, int lock, cr_status status) {
@@ -98,7 +98,7 @@ cr_status cr_stage_end(const char *op, const char *dir, const cr_stage_kind *k, 
 cr_status cr_stage_remove(const char *op, const char *path, const cr_stage_kind *k) {
     int lock = -1;
     if (is_foreign(path)) return not_ours(op, path);
-    cr_status status = hold(op, path, &lock);
+    cr_status status = hold_lock(op, path, &lock);
     if (lock < 0) return status;
     status = cleared(op, path, cr_os_clear_held(lock, k->ours));
     if (status == CR_OK && !cr_os_remove(path)) status = cleared(op, path, false);

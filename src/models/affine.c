@@ -9,10 +9,18 @@ static cr_tensor *in_dtype_of(const cr_tensor *x, const cr_tensor *like) {
     return cr_to(x, cr_dtype_of(like), cr_device_of(x));
 }
 
+static _Thread_local bool lora_trains;
+
+bool cr_lora_train(bool on) {
+    const bool before = lora_trains;
+    lora_trains = on;
+    return before;
+}
+
 /* scale (dropout(x) A^T) B^T : (..., C) -> (..., OC).  The scale is applied to the r columns in the middle. */
 static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     const cr_lora_mode *mode = p->lora_mode;
-    if (mode->train && mode->dropout > 0) x = cr_dropout(x, mode->dropout, true, mode->generator);
+    if (lora_trains && mode->dropout > 0) x = cr_dropout(x, mode->dropout, true, mode->generator);
     cr_tensor *narrow = cr_linear(in_dtype_of(x, p->lora_a), p->lora_a, CR_NONE);
     return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE);
 }

@@ -259,7 +259,7 @@ cr_status cr_cache_save(const cr_cache *c, const cr_lm *m, const char *path) {
     static const char op[] = "cache_save";
     if (cr_lacks(op, "cache", c) || cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
-    if (c->d.model != cr_lm_decoder(m)->model) return cr_fail(CR_BAD_VALUE, op, "the cache is of another model");
+    if (c->d.model != cr_lm_decoder(m)->model) return cr_fail(CR_BAD_VALUE, op, "the cache belongs to another model");
     if (!c->past) return cr_fail(CR_BAD_VALUE, op, "the cache is empty");
     char print[20], metadata[160];
     cr_status status = fingerprint(m, print);
@@ -284,7 +284,8 @@ static cr_status check_header(const char *op, const cr_lm *m, const char *path, 
         status = cr_fail(CR_BAD_VALUE, op, "'%s' is no cache of a text", path);
     if (status == CR_OK) status = fingerprint(m, print);
     if (status == CR_OK && strcmp(print, model))
-        status = cr_fail(CR_BAD_VALUE, op, "'%s' is of another model: its fingerprint is %.16s, this model's %s", path,
+        status = cr_fail(CR_BAD_VALUE, op, "'%s' belongs to another model: its fingerprint is %.16s, this model's %s",
+                         path,
                          model, print);
     if (status == CR_OK && strcmp(dtype, cr_dtype_name(dt)))
         status = cr_fail(CR_BAD_VALUE, op, "'%s' is a cache of %.20s, not %s", path, dtype, cr_dtype_name(dt));

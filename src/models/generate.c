@@ -106,7 +106,7 @@ static cr_status check_prompt(const char *op, const cr_decoder *d, const cr_prom
             return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i,
                            p->ids[i], (long long)d->vocabulary);
     if (p->cache && p->cache->d.model != d->model)
-        return cr_fail(CR_BAD_VALUE, op, "the prompt's cache is of another model");
+        return cr_fail(CR_BAD_VALUE, op, "the prompt's cache belongs to another model");
     return CR_OK;
 }
 

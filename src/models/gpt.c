@@ -25,6 +25,7 @@ struct cr_gpt {
     cr_dtype dtype;
     const cr_device *dev;
     cr_generator *generator;                        /* borrowed; draws the dropout */
+    bool recomputes;                                /* cr_gpt_gradient_checkpointing */
     cr_params *params;                              /* owns every tensor below */
     cr_binder *binder;                              /* while it is built over given weights, else NULL */
     cr_affine wte;                                  /* (V, C): the embedding, and the head */
@@ -76,6 +77,13 @@ static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor
     return y;
 }
 
+typedef struct pass { const cr_gpt *m; const cr_segments *s; bool train; } pass;
+
+static cr_tensor *block_again(const void *of, int64_t l, const cr_tensor *x) {
+    const pass *a = of;
+    return block_forward(a->m, &a->m->h[l], x, NULL, a->s, a->train);
+}
+
 static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length) {
     (void)start;
     return cr_slice(wpe, 0, 0, length, 1);
@@ -98,12 +106,20 @@ static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, const cr_cach
     const cr_tensor *embedded = positions(m, cr_size(tokens, 1), caches, s);
     cr_tensor *x = cr_add(cr_affine_rows(&m->wte, tokens, m->dtype), embedded);
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
-    for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, caches, s, train);
+    const pass a = {m, s, train};
+    const bool again = m->recomputes && !caches && cr_grad_enabled();
+    for (int64_t l = 0; l < m->config.layers; l++)
+        x = again ? cr_block_recomputed(&(cr_block_run){block_again, &a, sizeof a, l, .segments = s}, x)
+                  : block_forward(m, &m->h[l], x, caches, s, train);
     return norm(x, &m->ln_f);
 }
 
 static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *tokens) {
     return cr_lacks(op, "model", m) ? cr_error_status() : cr_check_tokens(op, tokens, m->config.context);
+}
+
+void cr_gpt_gradient_checkpointing(cr_gpt *m, bool on) {
+    if (!cr_lacks("gpt_gradient_checkpointing", "the model", m)) m->recomputes = on;
 }
 
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
@@ -145,7 +161,7 @@ static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype d
     const double C = (double)c->width;
     if (((double)c->vocabulary + (double)c->context + (double)c->layers * 12 * C) * C > 0x1p58)
         return cr_fail(CR_BAD_VALUE, op,
-                       "a model of %lld layers of width %lld has more parameters than an address can reach",
+                       "a model of %lld layers of width %lld has more parameters than memory can address",
                        (long long)c->layers, (long long)c->width);
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, op, "weights must be of a float dtype, not %s", cr_dtype_name(dt));

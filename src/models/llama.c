@@ -34,6 +34,7 @@ struct cr_llama {
     cr_params *params;                              /* owns every tensor below */
     cr_affine table, head;                          /* (V, C); the same where the head is tied */
     cr_tensor *norm;                                /* (C) */
+    bool recomputes;
     block h[];                                      /* L of them */
 };
 
@@ -76,6 +77,13 @@ static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x
     return y;
 }
 
+typedef struct pass { const cr_llama *m; const cr_tensor *table; const cr_segments *s; } pass;
+
+static cr_tensor *block_again(const void *of, int64_t l, const cr_tensor *x) {
+    const pass *a = of;
+    return block_forward(a->m, l, x, a->table, NULL, a->s);
+}
+
 /* The angles of n positions that follow `past` earlier ones. */
 static cr_tensor *angles(const cr_llama *m, int64_t past, int64_t n) {
     cr_rope_options o = m->c.rope;
@@ -105,7 +113,11 @@ static cr_tensor *stream(const cr_llama *m, const cr_tensor *tokens, const cr_te
                          const cr_segments *s) {
     if (!table) return NULL;
     cr_tensor *x = cr_affine_rows(&m->table, tokens, m->dtype);
-    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, caches, s);
+    const pass a = {m, table, s};
+    const bool again = m->recomputes && !caches && cr_grad_enabled();
+    for (int64_t l = 0; l < m->c.layers && x; l++)
+        x = again ? cr_block_recomputed(&(cr_block_run){block_again, &a, sizeof a, l, s, &table, 1}, x)
+                  : block_forward(m, l, x, table, caches, s);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
@@ -116,6 +128,8 @@ static cr_tensor *hidden(const void *model, const cr_tensor *tokens, const cr_ca
 static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_segments *s) {
     return stream(model, tokens, cr_segments_join(s, 0, first_angles, model), NULL, s);
 }
+
+void cr_llama_recompute(cr_llama *m, bool on) { m->recomputes = on; }
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
     return (cr_decoder){m, hidden, packed, m->head, m->c.vocabulary, m->c.context, m->c.layers,

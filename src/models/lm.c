@@ -274,6 +274,12 @@ int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m
 
 const cr_decoder *cr_lm_decoder(const cr_lm *m) { return &m->d; }
 
+void cr_lm_gradient_checkpointing(cr_lm *m, bool on) {
+    if (cr_lacks("lm_gradient_checkpointing", "the model", m)) return;
+    if (m->gpt) cr_gpt_gradient_checkpointing(m->gpt, on);
+    else cr_llama_recompute(m->llama, on);
+}
+
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();

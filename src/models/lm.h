@@ -7,7 +7,8 @@
 #include "../io/json.h"
 
 /* ---- affine.c: a layer's weights, borrowed from the model's set */
-typedef struct cr_lora_mode { bool train; double dropout; cr_generator *generator; } cr_lora_mode;
+typedef struct cr_lora_mode { double dropout; cr_generator *generator; } cr_lora_mode;
+bool cr_lora_train(bool on);                        /* this thread: adapters drop; returns the old setting */
 typedef struct cr_affine {
     cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
     cr_tensor *codes, *scales;                      /* instead of weight: cr_quantize's */
@@ -31,13 +32,27 @@ int64_t    cr_affine_outputs(const cr_affine *p);   /* OC */
 typedef cr_status (*cr_named_affine)(void *ctx, const char *name, cr_affine *p);
 
 /* ---- packed.c: samples one after the other in one row, each a text of its own */
-typedef struct cr_segments { int64_t n; const int64_t *length; } cr_segments;  /* NULL: every row is one text */
+typedef struct cr_segments { int64_t n; _Atomic int64_t refs; int64_t length[]; } cr_segments;  /* NULL: every row is
+                                                     * one text */
+cr_segments *cr_segments_new(int64_t n, const int64_t *length);
+const cr_segments *cr_segments_hold(const cr_segments *s);
+void         cr_segments_drop(const cr_segments *s);
 /* fn's results for each segment, joined along an axis */
 typedef cr_tensor *(*cr_segment_fn)(const void *ctx, int64_t start, int64_t length);
 cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx);
 /* causal attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                  const cr_attention_options *o);
+
+/* ---- recompute.c: gradient checkpointing */
+typedef struct cr_block_run {
+    cr_tensor *(*forward)(const void *pass, int64_t layer, const cr_tensor *x);
+    const void *pass; size_t bytes;                 /* what the blocks of a forward pass share; copied */
+    int64_t layer;
+    const cr_segments *segments;                    /* that pass points to, and tensors: kept with the copy */
+    const cr_tensor *const *table; int tables;
+} cr_block_run;
+cr_tensor *cr_block_recomputed(const cr_block_run *b, const cr_tensor *x);
 
 /* ---- any model that text is made with */
 typedef struct cr_caches {
@@ -176,6 +191,7 @@ typedef struct cr_llama cr_llama;
 cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
 void       cr_llama_free(cr_llama *m);
 cr_decoder cr_llama_decoder(const cr_llama *m);
+void cr_llama_recompute(cr_llama *m, bool on);
 cr_status  cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx);
 void       cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx);
 

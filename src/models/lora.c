@@ -237,7 +237,7 @@ cr_params *cr_lm_adapter(const cr_lm *m) { return cr_lacks("lm_adapter", "model"
 /* ---- merging ---- */
 static cr_status check_floats(void *ctx, const char *name, cr_affine *p) {
     if (!p->lora_a || p->weight) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, ctx, "'%s' is quantized: merge into the model of floats", name);
+    return cr_fail(CR_BAD_VALUE, ctx, "'%s' is quantized: merge into the float model", name);
 }
 
 static cr_status merge_layer(void *ctx, const char *name, cr_affine *p) {

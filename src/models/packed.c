@@ -3,12 +3,31 @@
  * tokens, so the samples share every product. */
 #include "lm.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/status.h"
 
 /* ---- segments ---- */
+cr_segments *cr_segments_new(int64_t n, const int64_t *length) {
+    cr_segments *s = malloc(sizeof *s + (size_t)n * sizeof *s->length);
+    if (!s) return cr_fail(CR_NO_MEMORY, "lm_losses", "no memory for %lld samples", (long long)n), NULL;
+    atomic_init(&s->refs, 1);
+    s->n = n;
+    memcpy(s->length, length, (size_t)n * sizeof *length);
+    return s;
+}
+
+const cr_segments *cr_segments_hold(const cr_segments *s) {
+    if (s) atomic_fetch_add(&((cr_segments *)(uintptr_t)s)->refs, 1);
+    return s;
+}
+
+void cr_segments_drop(const cr_segments *s) {
+    if (s && atomic_fetch_sub(&((cr_segments *)(uintptr_t)s)->refs, 1) == 1) free((void *)(uintptr_t)s);
+}
+
 cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx) {
     const cr_tensor **part = malloc((size_t)s->n * sizeof *part);
     if (!part) return cr_fail(CR_NO_MEMORY, "lm_losses", "no memory for %lld samples", (long long)s->n), NULL;
@@ -84,13 +103,13 @@ cr_tensor *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train) {
     if (N < 0) return NULL;
     int64_t *at = malloc((size_t)(2 * K) * sizeof *at);
     if (!at) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld targets", (long long)K), NULL;
-    const cr_segments s = {p->n, p->length};
+    cr_segments *s = cr_segments_new(p->n, p->length);
     cr_tensor *targets = NULL;
-    cr_lora_mode *mode = (cr_lora_mode *)(uintptr_t)&m->lora_mode;
     cr_scope_begin();
-    if (m->adapter) mode->train = train;
-    cr_tensor *x = m->d.packed(m->d.model, cr_from(p->tokens, CR_LIST(1, N), CR_I64, m->d.dev), &s);
-    if (m->adapter) mode->train = false;
+    const bool before = cr_lora_train(train);
+    cr_tensor *x = s ? m->d.packed(m->d.model, cr_from(p->tokens, CR_LIST(1, N), CR_I64, m->d.dev), s) : NULL;
+    cr_lora_train(before);
+    cr_segments_drop(s);
     cr_tensor *rows = x ? counted_rows(x, p, N, K, at, &targets) : NULL;
     cr_cross_entropy_options each = cr_cross_entropy_defaults();
     each.reduction = CR_EACH;

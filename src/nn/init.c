@@ -8,7 +8,7 @@
 
 #include "../core/status.h"
 
-static cr_status check(const char *op, const cr_tensor *t) {
+static cr_status check_float(const char *op, const cr_tensor *t) {
     if (cr_lacks_tensor(op, "the tensor", t)) return cr_error_status();
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, op, "the tensor may not be CR_NONE");
     if (!cr_dtype_is_float(cr_dtype_of(t)))
@@ -46,7 +46,7 @@ static cr_status fill(cr_tensor *t, filler f, double a, double b, cr_generator *
 }
 
 cr_status cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g) {
-    cr_status status = check("init_uniform", t);
+    cr_status status = check_float("init_uniform", t);
     if (status != CR_OK) return status;
     if (!(low <= high) || !isfinite(high - low))
         return cr_fail(CR_BAD_VALUE, "init_uniform", "the range must be finite and not empty: [%g, %g)", low, high);
@@ -61,7 +61,7 @@ static cr_status check_std(const char *op, double mean, double std) {
 }
 
 cr_status cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g) {
-    cr_status status = check("init_normal", t);
+    cr_status status = check_float("init_normal", t);
     if (status == CR_OK) status = check_std("init_normal", mean, std);
     return status != CR_OK ? status : fill(t, cr_normal_, mean, std, g);
 }
@@ -130,7 +130,7 @@ static cr_status accept_uniform(cr_tensor *y, double mean, double std, double lo
 
 cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low, double high, cr_generator *g) {
     static const char op[] = "init_trunc_normal";
-    cr_status status = check(op, t);
+    cr_status status = check_float(op, t);
     if (status == CR_OK) status = check_std(op, mean, std);
     if (status != CR_OK) return status;
     if (!(std > 0)) return cr_fail(CR_BAD_VALUE, op, "std must be above 0, not %g", std);
@@ -156,7 +156,7 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
 
 /* ---- by fan: w (OC, C, ...): fan_in C, fan_out OC, each times the elements behind ---- */
 static cr_status fans(const char *op, const cr_tensor *t, double *in, double *out) {
-    cr_status status = check(op, t);
+    cr_status status = check_float(op, t);
     if (status != CR_OK) return status;
     if (cr_ndim(t) < 2) return cr_fail(CR_BAD_VALUE, op, "needs at least two axes, (OC, C, ...), not %d", cr_ndim(t));
     const int64_t *shape = cr_shape(t);

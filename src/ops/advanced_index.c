@@ -228,7 +228,7 @@ static cr_tensor *put_moved(cr_tensor *to, const cr_tensor *x, const key *k, con
     return cr_permute(cr_put(&k->take, NULL, k->x, k->index, src), x->ndim, back);
 }
 
-static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, const cr_tensor *const *index,
+static cr_tensor *put_values(const char *op, cr_tensor *to, const cr_tensor *x, int n, const cr_tensor *const *index,
                       const cr_tensor *values, bool accumulate) {
     key k;
     const cr_tensor *src;
@@ -248,8 +248,8 @@ static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, 
 
 cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values,
                         bool accumulate) {
-    return put("index_put", NULL, x, n, index, values, accumulate);
+    return put_values("index_put", NULL, x, n, index, values, accumulate);
 }
 cr_tensor *cr_index_put_(cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) {
-    return put("index_put_", x, x, n, index, values, accumulate);
+    return put_values("index_put_", x, x, n, index, values, accumulate);
 }

@@ -26,7 +26,7 @@ static cr_status roll_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-/* y = x rolled along the axes from `axis` on: each such axis is cut in two parts that change places. */
+/* y = x rolled along the axes from `axis` on: each such axis is cut in two parts that are exchanged. */
 static cr_status copy_rolled(cr_array y, cr_array x, const roll_params *p, int axis) {
     while (axis < y.ndim && !p->shift[axis]) axis++;
     if (axis == y.ndim) return cr_copy_array(&y, &x);
@@ -69,7 +69,7 @@ cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64
         cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat ? cr_roll(flat, 1, shifts, (const int64_t[]){0}) : NULL;
         return cr_leave(y ? reshaped_like(y, x) : NULL);
     }
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "roll", "axis %lld of a tensor without axes", (long long)axes[0]), NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "roll", "axis %lld of a 0-d tensor", (long long)axes[0]), NULL;
     for (int i = 0; i < n; i++) {
         int a = cr_axis("roll", axes[i], x->ndim);
         if (a < 0) return NULL;

@@ -161,7 +161,7 @@ typedef struct entry {
 static _Thread_local struct { entry *at; int n, next; int64_t room; } casts;
 
 /* The ops of a step ask in the same order each time, so the search begins behind the last one found. */
-static entry *find(const cr_tensor *leaf) {
+static entry *find_cast(const cr_tensor *leaf) {
     for (int k = 0; k < casts.n; k++) {
         const int i = casts.next + k < casts.n ? casts.next + k : casts.next + k - casts.n;
         if (casts.at[i].leaf != leaf) continue;
@@ -172,7 +172,7 @@ static entry *find(const cr_tensor *leaf) {
 }
 
 static entry *entry_of(const cr_tensor *leaf) {
-    entry *e = find(leaf);
+    entry *e = find_cast(leaf);
     if (e) return e;
     if (!cr_grow(&casts.at, casts.n + 1, &casts.room, sizeof *casts.at))
         return cr_no_memory("autocast"), NULL;
@@ -212,7 +212,7 @@ static unsigned writes(const cr_tensor *t) { return cr_storage_writes(t->storage
 cr_status cr_autocast_copy(const cr_tensor *leaf, cr_tensor *copy) {
     static const char op[] = "autocast_copy";
     if (!cr_given(op, "the parameter", leaf) || cr_missing(op, "the copy", copy)) return cr_error_status();
-    entry *e = find(leaf);
+    entry *e = find_cast(leaf);
     if (copy == CR_NONE) {
         if (e) drop_entry(e);
         return CR_OK;

@@ -62,7 +62,7 @@ static cr_status check_list(const char *op, int n, const cr_tensor *const *in) {
 cr_tensor *cr_cat(int n, const cr_tensor *const *in, int axis) {
     if (check_list("cat", n, in) != CR_OK) return NULL;
     if (!in[0]->ndim)
-        return cr_fail(CR_BAD_VALUE, "cat", "tensors without axes cannot be concatenated: cr_stack can"), NULL;
+        return cr_fail(CR_BAD_VALUE, "cat", "0-d tensors cannot be concatenated: cr_stack can"), NULL;
     int a = cr_axis("cat", axis, in[0]->ndim);
     return a < 0 ? NULL : cr_apply(&cr_op_cat, n, in, &(cat_params){a});
 }

@@ -108,7 +108,7 @@ static cr_tensor *apply(const conv_params *p, cr_conv_kind kind, const cr_tensor
 }
 
 /* y = conv(x, w) + b:  dx = conv_input(g, w),  dw = conv_weight(x, g),  db = the sum of g over all but the channels;
- * the result's cotangent stands in its place in the two other kinds */
+ * the two other kinds have the result's cotangent instead */
 static void conv_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const conv_params *p = c->params;
     const operands o = operands_of(c);

@@ -67,7 +67,7 @@ static void free_gradients(cr_gradient *g, int n) {
 }
 
 /* The entries for each input, from the adjoints. */
-static cr_gradient *collect(derivation *d) {
+static cr_gradient *collect_gradients(derivation *d) {
     const cr_program *p = d->p;
     cr_gradient *out = calloc((size_t)p->n_in, sizeof *out);
     if (!out) return cr_fail(CR_NO_MEMORY, p->name, "out of memory for its gradient"), NULL;
@@ -100,7 +100,7 @@ static cr_gradient *derive(const cr_program *p) {
     forward(&d);
     d.adjoint[p->out[0]] = cr_build_input(&d.b, p->n_in);
     for (int i = p->n_instr - 1; i >= 0 && !d.b.failed; i--) backward_one(&d, i);
-    cr_gradient *out = collect(&d);
+    cr_gradient *out = collect_gradients(&d);
     free(d.value);
     cr_build_free(&d.b);
     return out;

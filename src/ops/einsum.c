@@ -288,7 +288,7 @@ static bool name_result(const equation *e, labels *out) {
     for (int k = 0; e->explicit_out && k < written->n; k++)
         if (!times[written->at[k]] || axis_of(written, written->at[k]) < k)
             return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(written->at[k]).s,
-                           times[written->at[k]] ? "stands there twice" : "is in no operand"),
+                           times[written->at[k]] ? "appears twice" : "is in no operand"),
                    false;
     for (int k = 0; k <= (e->explicit_out ? written->n : LETTERS); k++) {
         if (k == dots) for (int j = 0; j < e->dots; j++) all[n++] = (int8_t)(LABELS - e->dots + j);
@@ -296,7 +296,7 @@ static bool name_result(const equation *e, labels *out) {
         if (!e->explicit_out && k < LETTERS && times[k] == 1) all[n++] = (int8_t)k;
     }
     if (n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "einsum", "the result would have %d axes: %d are the most there can be", n,
+        return cr_fail(CR_BAD_VALUE, "einsum", "the result would have %d axes: %d are the most supported", n,
                        CR_MAX_DIMS),
                false;
     out->n = n;
@@ -372,7 +372,7 @@ static cr_tensor *contract_axes(const cr_tensor *a, const cr_tensor *b, int n, c
                NULL;
     if (n && (!axes_a || !axes_b)) return cr_fail_null("tensordot", "axes"), NULL;
     if (a->ndim + b->ndim - 2 * n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "tensordot", "the result would have %d axes: %d are the most there can be",
+        return cr_fail(CR_BAD_VALUE, "tensordot", "the result would have %d axes: %d are the most supported",
                        a->ndim + b->ndim - 2 * n, CR_MAX_DIMS),
                NULL;
     labels is_a = {a->ndim, {0, 1, 2, 3, 4, 5, 6, 7}}, is_b = {b->ndim, {8, 9, 10, 11, 12, 13, 14, 15}};

@@ -17,7 +17,7 @@ static cr_status check_index(const char *op, const cr_tensor *x, int axis, const
 }
 
 /* x cut to `like`'s size on every axis but `axis` (-1: on all of them). */
-static cr_tensor *cut(const cr_tensor *x, const cr_tensor *like, int axis) {
+static cr_tensor *cut_like(const cr_tensor *x, const cr_tensor *like, int axis) {
     cr_tensor *y = same(x);
     for (int i = 0; y && i < x->ndim; i++)
         if (i != axis && x->shape[i] != like->shape[i]) y = cr_slice(y, i, 0, like->shape[i], 1);
@@ -74,7 +74,7 @@ cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index) {
     int a = cr_axis("gather", axis, x->ndim);
     if (a < 0 || check_index("gather", x, a, index) != CR_OK) return NULL;
     cr_scope_begin();
-    const cr_tensor *in[] = {cut(x, index, a), index};
+    const cr_tensor *in[] = {cut_like(x, index, a), index};
     return cr_leave(cr_apply(&cr_op_gather, 2, in, &(axis_params){.axis = a}));
 }
 
@@ -95,7 +95,7 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status;
 }
 
-typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* how elements for one place are combined */
+typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* how elements with one index are combined */
 
 /* The kernel takes contiguous arrays, and y and index of one size but for the axis: other arrays, and
  * the corner of y that the index covers, are copied. */
@@ -166,7 +166,7 @@ static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_
     cr_scope_begin();
     if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK))
         src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
-    else if (covers(src, index)) src = cut(src, index, -1);
+    else if (covers(src, index)) src = cut_like(src, index, -1);
     const cr_tensor *in[] = {x, index, src};
     const axis_params p = {a, sum};
     return cr_leave_with(to, to ? cr_apply_(&cr_op_scatter, to, 3, in, &p) : cr_apply(&cr_op_scatter, 3, in, &p));
@@ -185,7 +185,7 @@ cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const
     return scatter(x, x, axis, index, src, true);
 }
 
-/* ---- scatter_extreme: at each place the largest or the least of src's elements for it and, with self, of x there */
+/* ---- scatter_extreme: at each index the largest or the least of src's elements for it and, with self, of x there */
 typedef struct extreme_params { int axis; bool least, self; } extreme_params;
 
 static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -246,7 +246,7 @@ const cr_op cr_op_scatter_extreme = {
 
 /* ---- composites */
 
-/* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of
+/* Elements with one index become neighbours; then products of 1, 2, 4... of them, so that the last of
  * each position has all. */
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
     static const char op[] = "scatter_multiply";
@@ -306,7 +306,7 @@ cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *inde
     const cr_status before = cr_error_status();
     cr_tensor *y;
     cr_scope_begin();
-    src = cut(src, index, -1);
+    src = cut_like(src, index, -1);
     if (kind == CR_SCATTER_SUM) y = added_up(x, a, index, src, self);
     else if (kind == CR_SCATTER_MEAN) y = mean_of(x, a, index, src, self);
     else if (kind == CR_SCATTER_PROD)

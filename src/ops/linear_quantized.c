@@ -24,7 +24,7 @@ static cr_status check_weights(const char *op, const cr_tensor *codes, const cr_
     if (scales->dtype != CR_F16)
         return cr_fail(CR_BAD_TYPE, op, "the scales must be float16: %s", cr_dtype_name(scales->dtype));
     if (codes->ndim != 2 || scales->ndim != 2 || codes->shape[0] != scales->shape[0])
-        return cr_fail(CR_BAD_VALUE, op, "codes and scales must be matrices with as many rows: %s, %s",
+        return cr_fail(CR_BAD_VALUE, op, "codes and scales must be matrices with the same number of rows: %s, %s",
                        cr_shape_text(codes->ndim, codes->shape).s, cr_shape_text(scales->ndim, scales->shape).s);
     const int64_t K = columns_of(codes), groups = scales->shape[1];
     if (!K || !groups || K % groups || K / groups % CR_QUANTIZED_BLOCK)

@@ -122,7 +122,7 @@ static void put_event(FILE *f, const event *e) {
     if (e->has_out) { fputs(",\"result\":", f); put_operand(f, &e->out); }
     fprintf(f, ",\"bytes\":%lld", (long long)e->bytes);
     if (e->dev) { fputs(",\"device\":", f); put_string(f, e->dev->name); }
-    if (e->source[0]) { fputs(",\"place\":", f); put_string(f, e->source); }
+    if (e->source[0]) { fputs(",\"source\":", f); put_string(f, e->source); }
     fputs("}}", f);
 }
 

@@ -50,7 +50,7 @@ cr_status cr_program_params(const cr_program *p, int n, const char *const *names
     if (!p || !names || !values || !params)
         return cr_fail_null("program_params", !p ? "the program" : !params ? "params" : "the options");
     if (p < cr_updates || p >= cr_updates + CR_UPDATE_COUNT)
-        return cr_fail(CR_BAD_VALUE, "program_params", "'%s' is no update of docs/ops.md", p->name);
+        return cr_fail(CR_BAD_VALUE, "program_params", "'%s' is not an update in docs/ops.md", p->name);
     const cr_update_options *wanted = &cr_options[p - cr_updates];
     double options[sizeof wanted->names / sizeof *wanted->names];
     for (int i = 0; i < wanted->n; i++) {
@@ -91,7 +91,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static void skip_space(parser *s) { while (*s->at == ' ' || (*s->at >= '\t' && *s->at <= '\r')) s->at++; }
 
-static bool take(parser *s, const char *token) {
+static bool take_token(parser *s, const char *token) {
     skip_space(s);
     size_t n = strlen(token);
     if (strncmp(s->at, token, n)) return false;
@@ -105,14 +105,14 @@ static size_t name_length(const char *at) {
     return n;
 }
 
-static name *find(parser *s, const char *text, size_t length) {
+static name *find_name(parser *s, const char *text, size_t length) {
     for (int i = 0; i < s->n_names; i++)
         if (s->names[i].length == length && !memcmp(s->names[i].text, text, length)) return &s->names[i];
     return NULL;
 }
 
 static bool define(parser *s, const char *text, size_t length, int value) {
-    if (find(s, text, length))
+    if (find_name(s, text, length))
         return wrong(s, text, "a name given twice", "every name stands for one value, choose another"), false;
     if (s->n_names == MAX_NAMES) return wrong(s, text, "too many names", "at most 4096"), false;
     if (!cr_grow(&s->names, s->n_names + 1, &s->room, sizeof *s->names)) {
@@ -171,8 +171,8 @@ static int call(parser *s, const char *text, size_t length) {
         if (v < 0) return -1;
         if (n == want) return wrong(s, text, "too many arguments", row->doc);
         args[n++] = v;
-    } while (take(s, ","));
-    if (!take(s, ")")) return wrong(s, s->at, "a call that does not end", "expected ',' or ')'");
+    } while (take_token(s, ","));
+    if (!take_token(s, ")")) return wrong(s, s->at, "a call that does not end", "expected ',' or ')'");
     if (n < want) return wrong(s, text, "too few arguments", row->doc);
     return cr_build_row(&s->b, row, args);
 }
@@ -180,9 +180,9 @@ static int call(parser *s, const char *text, size_t length) {
 static int atom(parser *s) {
     skip_space(s);
     if (is_digit(*s->at) || *s->at == '.') return number(s);
-    if (take(s, "(")) {
+    if (take_token(s, "(")) {
         int v = expression(s);
-        if (v >= 0 && !take(s, ")")) return wrong(s, s->at, "a parenthesis that does not end", "expected ')'");
+        if (v >= 0 && !take_token(s, ")")) return wrong(s, s->at, "a parenthesis that does not end", "expected ')'");
         return v;
     }
     const char *text = s->at;
@@ -191,8 +191,8 @@ static int atom(parser *s) {
         return wrong(s, text, *text ? "not a value" : "the text ends early",
                      "expected a number, a name, a call or '('");
     s->at += length;
-    if (take(s, "(")) return call(s, text, length);
-    const name *known = find(s, text, length);
+    if (take_token(s, "(")) return call(s, text, length);
+    const name *known = find_name(s, text, length);
     if (!known) return wrong(s, text, "an unknown name", "inputs, params and names assigned before");
     return known->value;
 }
@@ -210,7 +210,7 @@ static int power_of(parser *s, int x, int c) {
 
 static int power(parser *s) {
     int x = atom(s);
-    if (x < 0 || !take(s, "**")) return x;
+    if (x < 0 || !take_token(s, "**")) return x;
     int c = unary(s);
     return c < 0 ? -1 : power_of(s, x, c);
 }
@@ -218,7 +218,7 @@ static int power(parser *s) {
 static int unary(parser *s) {
     if (++s->depth > MAX_DEPTH) return wrong(s, s->at, "nested too deep", "at most 100 levels: name a part");
     int v;
-    if (take(s, "-")) {
+    if (take_token(s, "-")) {
         v = unary(s);
         if (v >= 0) v = cr_build_op(&s->b, CR_OP_NEG, v, -1, -1);
     } else {
@@ -252,7 +252,7 @@ static int comparison(parser *s) {
     static const struct { const char *token; int opcode; } tests[] = {
         {"<=", CR_OP_LE}, {">=", CR_OP_GE}, {"==", CR_OP_EQ}, {"!=", CR_OP_NE}, {"<", CR_OP_LT}, {">", CR_OP_GT}};
     for (int i = 0; i < 6; i++)
-        if (take(s, tests[i].token)) return tests[i].opcode;
+        if (take_token(s, tests[i].token)) return tests[i].opcode;
     return -1;
 }
 
@@ -289,9 +289,9 @@ static bool assignment(parser *s) {
     const char *text = s->at;
     size_t length = name_length(text);
     s->at += length;
-    if (!length || !take(s, "=") || *s->at == '=') { s->at = text; return false; }
+    if (!length || !take_token(s, "=") || *s->at == '=') { s->at = text; return false; }
     int v = expression(s);
-    if (v >= 0 && !take(s, ";")) wrong(s, s->at, "a statement that does not end", "expected an operator or ';'");
+    if (v >= 0 && !take_token(s, ";")) wrong(s, s->at, "a statement that does not end", "expected an operator or ';'");
     return v >= 0 && !s->failed && define(s, text, length, v);
 }
 
@@ -304,8 +304,8 @@ static int results(parser *s, int *out) {
         if (v < 0) return -1;
         if (n == CR_MAX_OUTPUTS) return wrong(s, s->at, "too many results", "at most 5");
         out[n++] = v;
-    } while (take(s, ","));
-    take(s, ";");
+    } while (take_token(s, ","));
+    take_token(s, ";");
     skip_space(s);
     if (*s->at)
         return wrong(s, s->at, "text after the results",

@@ -184,7 +184,8 @@ static cr_status put_feedback(const cr_tensor *moments, int64_t K, float *feedba
     for (int64_t k = 0; k < K; k++) {
         const double pivot = a[(K - 1 - k) * K + K - 1 - k];
         if (!(pivot > 0 && pivot < INFINITY))
-            return cr_fail(CR_BAD_VALUE, "quantize", "the moments are no sums of x^T x: pivot %lld is %g", (long long)k,
+            return cr_fail(CR_BAD_VALUE, "quantize", "the moments are not sums of x^T x: pivot %lld is %g",
+                           (long long)k,
                            pivot);
         weight[k] = (float)(given[k * K + k] + damp);
         for (int64_t j = 0; j < K; j++)
@@ -194,7 +195,7 @@ static cr_status put_feedback(const cr_tensor *moments, int64_t K, float *feedba
 }
 
 /* ---- the call */
-static cr_status check(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments) {
+static cr_status check_weights(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments) {
     static const char op[] = "quantize";
     if (!cr_given(op, "w", w)) return cr_error_status();
     const cr_status status = cr_want_float(op, w);
@@ -263,7 +264,7 @@ cr_status cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tens
                       cr_tensor **scales) {
     if (!codes || !scales) return cr_fail_null("quantize", codes ? "scales" : "codes");
     *codes = *scales = NULL;
-    cr_status status = check(w, bits, group, moments);
+    cr_status status = check_weights(w, bits, group, moments);
     const cr_watch *watch = cr_watching();
     if (status == CR_OK && watch) status = watch->download("quantize", w->storage);     /* the host reads the weights */
     if (status != CR_OK) return status;

@@ -34,7 +34,7 @@ static void steps_release(steps *s) {
     if (s && cr_unref(&s->refs)) free(s);
 }
 
-static void hold(const void *params, bool on) {
+static void hold_steps(const void *params, bool on) {
     steps *s = ((const recurrent_params *)params)->steps;
     if (on) atomic_fetch_add(&s->refs, 1);
     else steps_release(s);
@@ -441,7 +441,7 @@ const cr_op cr_op_recurrent = {
     .infer = recurrent_infer,
     .forward = recurrent_forward,
     .grad = recurrent_grad,
-    .hold = hold,
+    .hold = hold_steps,
 };
 
 /* ---- the public function */

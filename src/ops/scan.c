@@ -179,7 +179,7 @@ cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index) { return r
 /* ---- diff */
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis) {
     if (!cr_given("diff", "x", x)) return NULL;
-    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "diff", "a tensor without axes has no differences"), NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "diff", "a 0-d tensor has no differences"), NULL;
     int a = cr_axis("diff", axis, x->ndim);
     if (a < 0) return NULL;
     if (n < 0)

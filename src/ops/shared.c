@@ -28,7 +28,7 @@ cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor
 }
 
 /* Integers drop the fraction, as PyTorch's full and fill_ do; a number outside of the dtype's range is refused. */
-static bool fits(double v, cr_dtype dt) {
+static bool fits_dtype(double v, cr_dtype dt) {
     const double beyond = ldexp(1, cr_dtype_digits(dt));
     switch (cr_dtype_kind(dt)) {
         case CR_KIND_UNSIGNED: return v > -1 && v < beyond;
@@ -38,7 +38,7 @@ static bool fits(double v, cr_dtype dt) {
 }
 
 cr_status cr_element(const char *op, double v, cr_dtype dt, void *element) {
-    bool ok = fits(v, dt);
+    bool ok = fits_dtype(v, dt);
     if (ok) cr_store_f64(element, dt, v);
     if (ok && cr_dtype_is_float(dt) && isfinite(v)) ok = isfinite(cr_load_f64(element, dt));
     return ok ? CR_OK : cr_fail(CR_BAD_VALUE, op, "%.17g does not fit %s", v, cr_dtype_name(dt));

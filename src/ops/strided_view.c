@@ -265,7 +265,7 @@ static cr_tensor *along(const char *op, const cr_tensor *x, int axis, const cr_p
     cr_part_params p = {0};
     int64_t order[CR_MAX_DIMS];
     if (!cr_given(op, "x", x)) return NULL;
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a tensor without axes has no parts"), NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a 0-d tensor has no parts"), NULL;
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return NULL;
     cr_strides_contiguous(x->ndim, x->shape, order);
@@ -285,7 +285,7 @@ cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) {
 
 cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length) {
     if (!cr_given("narrow", "x", x)) return NULL;
-    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "narrow", "a tensor without axes has no parts"), NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "narrow", "a 0-d tensor has no parts"), NULL;
     int a = cr_axis("narrow", axis, x->ndim);
     if (a < 0) return NULL;
     const int64_t size = x->shape[a], first = start < 0 ? start + size : start;
@@ -312,7 +312,7 @@ cr_status cr_all_or_none(int made, int n, cr_tensor **out) {
 static int splittable(const char *op, const cr_tensor *x, int axis, cr_tensor **out) {
     if (!cr_given(op, "x", x)) return -1;
     if (!out) return cr_fail_null(op, "out"), -1;
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a tensor without axes cannot be split"), -1;
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a 0-d tensor cannot be split"), -1;
     return cr_axis(op, axis, x->ndim);
 }
 
@@ -397,7 +397,7 @@ cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2)
 cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis2) {
     if (!cr_given("diag_embed", "x", x)) return NULL;
     if (x->ndim == CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "diag_embed", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "diag_embed", "%d axes are the most supported", CR_MAX_DIMS), NULL;
     const int n = x->ndim + 1, a = cr_axis("diag_embed", axis1, n), b = cr_axis("diag_embed", axis2, n);
     if (a < 0 || b < 0) return NULL;
     if (a == b) return cr_fail(CR_BAD_VALUE, "diag_embed", "the axes %d and %d are the same", axis1, axis2), NULL;
@@ -430,7 +430,7 @@ cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step) {
     if (a < 0) return NULL;
     const int64_t length = x->ndim ? x->shape[a] : 1;
     if (x->ndim == CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "unfold", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "unfold", "%d axes are the most supported", CR_MAX_DIMS), NULL;
     if (step < 1) return cr_fail(CR_BAD_VALUE, "unfold", "the step must be positive: %lld", (long long)step), NULL;
     if (size < 0 || size > length)
         return cr_fail(CR_BAD_VALUE, "unfold", "windows of %lld on axis %d of %s", (long long)size, a,

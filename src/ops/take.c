@@ -17,7 +17,7 @@ static cr_status taken(const char *name, const cr_take_params *p, int ndim, cons
                        const cr_tensor *index, cr_meta *m) {
     const int axes = ndim - p->count + index->ndim;
     if (axes > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, name, "a result of %d axes: %d are the most there can be", axes, CR_MAX_DIMS);
+        return cr_fail(CR_BAD_VALUE, name, "a result of %d axes: %d are the most supported", axes, CR_MAX_DIMS);
     m->ndim = 0;
     for (int i = 0; i < p->axis; i++) m->shape[m->ndim++] = shape[i];
     for (int i = 0; i < index->ndim; i++) m->shape[m->ndim++] = index->shape[i];
@@ -191,7 +191,7 @@ static bool along(const char *op, const cr_tensor *x, int axis, const cr_tensor 
         return cr_fail(CR_BAD_INDEX, op, "the index %s may have one axis", cr_shape_text(index->ndim, index->shape).s),
                false;
     if (!x->ndim && index->numel != 1)
-        return cr_fail(CR_BAD_INDEX, op, "%lld indices into a tensor without axes", (long long)index->numel), false;
+        return cr_fail(CR_BAD_INDEX, op, "%lld indices into a 0-d tensor", (long long)index->numel), false;
     *p = (cr_take_params){.name = op, .axis = a, .count = x->ndim ? 1 : 0};
     return true;
 }

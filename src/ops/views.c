@@ -131,7 +131,7 @@ cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis) {
     view_params p = {0};
     if (!cr_given("unsqueeze", "x", x)) return NULL;
     if (x->ndim == CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "unsqueeze", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "unsqueeze", "%d axes are the most supported", CR_MAX_DIMS), NULL;
     int a = cr_axis("unsqueeze", axis, x->ndim + 1);
     if (a < 0) return NULL;
     p.ndim = x->ndim + 1;

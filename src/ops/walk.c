@@ -9,16 +9,16 @@
  * numbers */
 enum { NO_DTYPE = CR_DTYPES };
 
-static int join(int a, int b) {
+static int join_kinds(int a, int b) {
     return a == NO_DTYPE ? b : b == NO_DTYPE ? a : (int)cr_promote((cr_dtype)a, (cr_dtype)b);
 }
 
 /* A lower rank changes the dtype only if its kind is higher. */
 static int combine(int high, int low) {
-    if (high == NO_DTYPE || low == NO_DTYPE) return join(high, low);
+    if (high == NO_DTYPE || low == NO_DTYPE) return join_kinds(high, low);
     bool low_float = cr_dtype_is_float((cr_dtype)low);
     if (cr_dtype_is_float((cr_dtype)high)) return high;
-    return high == CR_BOOL || low_float ? join(high, low) : high;
+    return high == CR_BOOL || low_float ? join_kinds(high, low) : high;
 }
 
 static cr_dtype promoted(int n, const cr_tensor *const *in) {
@@ -28,7 +28,7 @@ static cr_dtype promoted(int n, const cr_tensor *const *in) {
         int dt = (int)in[i]->dtype;
         if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = (int)cr_default_dtype();  /* of a plain number */
         int r = weak ? 2 : in[i]->ndim == 0;
-        rank[r] = join(rank[r], dt);
+        rank[r] = join_kinds(rank[r], dt);
     }
     return (cr_dtype)combine(rank[0], combine(rank[1], rank[2]));
 }

@@ -168,7 +168,7 @@ static cr_status make_kept(const cr_optim *opt, cr_slot *s) {
 }
 
 /* Makes everything that needs memory before the first parameter changes. */
-static cr_status prepare(cr_optim *opt) {
+static cr_status prepare_step(cr_optim *opt) {
     for (int64_t i = 0; i < opt->count; i++) {
         cr_slot *s = &opt->slots[i];
         const cr_tensor *g = cr_grad(s->p);
@@ -340,7 +340,7 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
 }
 
 static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) {
-    cr_status status = prepare(opt);
+    cr_status status = prepare_step(opt);
     if (status == CR_OK) status = begin_replay(opt);
     for (int64_t i = 0; i < opt->count && status == CR_OK; i++) {
         const cr_slot *s = &opt->slots[i];
@@ -513,6 +513,16 @@ cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
     if (status != CR_OK) return status;
     for (int g = 0; g < opt->groups; g++) opt->options[g].lr = lr;
     return CR_OK;
+}
+
+cr_status cr_optim_set_group_lr(cr_optim *opt, int64_t group, double lr) {
+    static const char op[] = "optim_set_group_lr";
+    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+    if (group < 0 || group >= opt->groups)
+        return cr_fail(CR_BAD_INDEX, op, "group %lld is not in [0, %d)", (long long)group, (int)opt->groups);
+    const cr_status status = check_number(op, "lr", lr, INFINITY);
+    if (status == CR_OK) opt->options[group].lr = lr;
+    return status;
 }
 
 double cr_optim_lr(const cr_optim *opt) {

@@ -68,7 +68,7 @@ cr_tensor *cr_scaler_scale(const cr_scaler *s, const cr_tensor *loss) {
     return cr_lacks("scaler_scale", "the scaler", s) ? NULL : cr_mul_scalar(loss, s->enabled ? s->state.scale : 1);
 }
 
-static seen *find(const cr_scaler *s, const cr_optim *opt) {
+static seen *find_seen(const cr_scaler *s, const cr_optim *opt) {
     for (int64_t i = 0; i < s->n; i++)
         if (s->list[i].opt == opt) return &s->list[i];
     return NULL;
@@ -116,7 +116,7 @@ cr_status cr_scaler_unscale(cr_scaler *s, cr_optim *opt) {
     bool bad;
     if (cr_lacks(op, "the scaler", s) || cr_lacks(op, "the optimizer", opt)) return cr_error_status();
     if (!s->enabled) return CR_OK;
-    const seen *before = find(s, opt);
+    const seen *before = find_seen(s, opt);
     if (before)
         return cr_fail(CR_RUNTIME, op, "%s since the last update",
                        before->stepped ? "the optimizer has stepped" : "the gradients were divided");
@@ -139,7 +139,7 @@ cr_status cr_scaler_step(cr_scaler *s, cr_optim *opt, double max_norm, double *n
     bool bad;
     if (cr_lacks(op, "the scaler", s) || cr_lacks(op, "the optimizer", opt)) return cr_error_status();
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
-    seen *state = s->enabled ? find(s, opt) : NULL;
+    seen *state = s->enabled ? find_seen(s, opt) : NULL;
     if (state && state->stepped) return cr_fail(CR_RUNTIME, op, "the optimizer has stepped since the last update");
     const double by = s->enabled && !state ? 1 / s->state.scale : 1;
     cr_status status = measure(op, opt, 1, &total, &bad);

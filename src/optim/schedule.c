@@ -19,7 +19,7 @@ static const double PI = 3.14159265358979323846;
 /* from `a` to `b` along half a cosine, r in [0, 1] */
 static double cosine(double a, double b, double r) { return b + (a - b) * (1 + cos(PI * r)) / 2; }
 
-static cr_status check(const cr_schedule *s, int64_t step) {
+static cr_status check_schedule(const cr_schedule *s, int64_t step) {
     static const char op[] = "schedule_lr";
     if (!s) return cr_fail_null(op, "the schedule");
     if (s->kind != CR_CONSTANT && s->kind != CR_COSINE && s->kind != CR_ONE_CYCLE)
@@ -46,7 +46,7 @@ static double one_cycle(const cr_schedule *s, double step) {
 }
 
 double cr_schedule_lr(const cr_schedule *s, int64_t step) {
-    if (check(s, step)) return NAN;
+    if (check_schedule(s, step)) return NAN;
     if (s->kind == CR_ONE_CYCLE) return one_cycle(s, (double)step);
     if (step < s->warmup) return s->lr * ((double)step + 1) / ((double)s->warmup + 1);
     if (s->kind == CR_CONSTANT) return s->lr;

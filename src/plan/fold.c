@@ -49,7 +49,7 @@ static bool narrow(folding *f) {
 }
 
 /* The fixed steps; returns how many. */
-static int find(folding *f) {
+static int find_fixed_steps(folding *f) {
     const cr_plan *p = f->p;
     int n = 0;
     for (int i = 0; i < p->n_buffers; i++)
@@ -63,7 +63,7 @@ static int find(folding *f) {
 static bool is_kept(const folding *f, int buffer) { return f->buffer[buffer] && f->read[buffer]; }
 
 /* The largest results are computed in each run if all of them are more than a plan may keep. */
-static bool fits(folding *f) {
+static bool fits_constants(folding *f) {
     size_t bytes = 0;
     int largest = -1;
     for (int i = 0; i < f->p->n_buffers; i++) {
@@ -160,8 +160,8 @@ cr_status cr_pass_fold(cr_plan *p) {
     bool *all = calloc(3 * n_buffers + (size_t)p->n_steps, sizeof *all);
     if (!all) return cr_no_memory("plan");
     folding f = {p, all + 3 * n_buffers, all, all + n_buffers, all + 2 * n_buffers};
-    int n = find(&f);
-    while (!fits(&f)) n = find(&f);
+    int n = find_fixed_steps(&f);
+    while (!fits_constants(&f)) n = find_fixed_steps(&f);
     const cr_status status = n ? run_once(&f, n) : CR_OK;
     memset(f.read, 0, n_buffers);
     if (status == CR_OK) end_constants(p, f.read);

@@ -247,7 +247,7 @@ static void note_written(chain *c, const location *at, int value) {
 }
 
 /* Adds step i, or leaves the chain as it was. */
-static bool join(chain *c, int i) {
+static bool join_step(chain *c, int i) {
     cr_walk own;
     const cr_walk *w = walk_of(&c->p->steps[i], &own);
     const cr_program *p = w->program;
@@ -362,7 +362,7 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
 
 /* Can one kernel write all results?  A GPU may bind few buffers, and a written one only once, by a window that does not
  * hold locations far from each other. */
-static bool fits(const chain *c) {
+static bool fits_program(const chain *c) {
     int out[WRITTEN];
     const int n_out = outputs_of(c, out), most = c->dev->kernels->chain_buffers;
     if (n_out > CR_MAX_OUTPUTS || !most) return n_out <= CR_MAX_OUTPUTS;
@@ -396,14 +396,14 @@ static cr_status replace(cr_plan *p, const chain *c) {
     return CR_OK;
 }
 
-static void collect(chain *c, int first) {
+static void collect_chain(chain *c, int first) {
     const cr_plan *p = c->p;
     const int end = first < p->split ? p->split : p->n_steps;
     int skipped[CR_AHEAD], n_skipped = 0;
     for (int i = first + 1; i < end && n_skipped < CR_AHEAD; i++) {
         const chain before = *c;
-        if (qualifies(p, &p->steps[i]) && cr_may_pass(p, &p->steps[i], skipped, n_skipped) && join(c, i)) {
-            if (fits(c)) continue;
+        if (qualifies(p, &p->steps[i]) && cr_may_pass(p, &p->steps[i], skipped, n_skipped) && join_step(c, i)) {
+            if (fits_program(c)) continue;
             *c = before;
         }
         skipped[n_skipped++] = i;
@@ -424,8 +424,8 @@ cr_status cr_pass_fuse(cr_plan *p) {
     for (int i = 0; i < p->n_steps && status == CR_OK; i++) {
         if (!qualifies(p, &p->steps[i])) continue;
         *c = (chain){.p = p, .total = total};
-        if (!join(c, i)) continue;
-        collect(c, i);
+        if (!join_step(c, i)) continue;
+        collect_chain(c, i);
         if (c->n < 2) continue;
         status = replace(p, c);
         count_operands(p, total);

@@ -1,7 +1,7 @@
 /* indices.c - kernels that may fail because of what tensors hold: an index out of range, an integer divided by zero.
  *
  * Where an index comes from outside the step, a run looks at it before anything else, on devices of the host: it then
- * does nothing, and the step itself raises the error at its place.  Another such kernel stays in the plan even if
+ * does nothing, and the step itself raises the error.  Another such kernel stays in the plan even if
  * nothing uses its results. */
 #include "plan.h"
 #include "../core/out.h"
@@ -137,7 +137,7 @@ static const char *bytes_of(const cr_plan *p, const cr_index_check *c, const cr_
 
 static cr_status check_one(const cr_index_check *c, const char *at) {
     const cr_array *a = &c->index;
-    int64_t place[CR_MAX_DIMS] = {0}, offset = 0;
+    int64_t coord[CR_MAX_DIMS] = {0}, offset = 0;
     for (int64_t n = 0; n < a->numel; n++) {
         const int64_t i = a->dtype == CR_I64 ? ((const int64_t *)(const void *)at)[offset]
                                              : ((const int32_t *)(const void *)at)[offset];
@@ -146,9 +146,9 @@ static cr_status check_one(const cr_index_check *c, const char *at) {
                            (long long)i, (long long)n, (long long)c->size);
         for (int k = a->ndim - 1; k >= 0; k--) {
             offset += a->strides[k];
-            if (++place[k] < a->shape[k]) break;
+            if (++coord[k] < a->shape[k]) break;
             offset -= a->strides[k] * a->shape[k];
-            place[k] = 0;
+            coord[k] = 0;
         }
     }
     return CR_OK;

@@ -22,22 +22,22 @@ void cr_loop_job_release(cr_loop_job *j) {
     free(j);
 }
 
-static void finish(cr_loop_job *j) {
+static void publish_loop(cr_loop_job *j) {
     __atomic_store_n(&j->done, 1, __ATOMIC_RELEASE);
     cr_os_wake_all(&j->done);
     cr_loop_job_release(j);
 }
 
-static void make(void *ctx) {
+static void compile_loop(void *ctx) {
     cr_loop_job *j = ctx;
     static volatile int one;                        /* one compiler at a time */
     cr_word_lock(&one);
     cr_cpu_loops_make(j->text, j->n, j->programs);
     cr_word_unlock(&one);
-    finish(j);
+    publish_loop(j);
 }
 
-static void collect(cr_loop_job *j, const cr_step *s) {
+static void collect_programs(cr_loop_job *j, const cr_step *s) {
     if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise) return;
     if (s->run != cr_cpu()->kernels->raw[CR_KERNEL_elementwise]) return;
     const cr_walk *w = cr_step_walks(s)->walks;
@@ -55,7 +55,7 @@ static cr_loop_job *job_of(const cr_plan *p) {
     j->process = cr_os_process_id();
     for (int i = 0; i < p->n_steps && cr_pass_on("jit"); i++) {
         const cr_group *g = p->steps[i].group;
-        for (int k = 0; k < (g ? g->n : 1); k++) collect(j, g ? &g->steps[k] : &p->steps[i]);
+        for (int k = 0; k < (g ? g->n : 1); k++) collect_programs(j, g ? &g->steps[k] : &p->steps[i]);
     }
     j->text = j->n ? cr_cpu_loops_text(j->n, j->programs) : NULL;
     return j;
@@ -67,8 +67,8 @@ void cr_plan_start_loops(cr_plan *p) {
     if (!atomic_compare_exchange_strong(&p->loops, &none, j)) {        /* another thread began */
         cr_loop_job_release(j);
         cr_loop_job_release(j);
-    } else if (!j->text || !cr_thread_detached(make, j)) {
-        finish(j);
+    } else if (!j->text || !cr_thread_detached(compile_loop, j)) {
+        publish_loop(j);
     }
 }
 

@@ -78,7 +78,7 @@ static int members_of(int kernel, const void *args, member *of) {
 }
 
 /* kernel < 0: the step is no kernel, and has no members. */
-static bool find(int kernel, const void *args, member_kind kind, member *found) {
+static bool find_member(int kernel, const void *args, member_kind kind, member *found) {
     member of[MOST_MEMBERS];
     for (int n = kernel < 0 ? 0 : members_of(kernel, args, of); n--;)
         if (of[n].kind == kind) return *found = of[n], true;
@@ -87,36 +87,36 @@ static bool find(int kernel, const void *args, member_kind kind, member *found) 
 
 double cr_step_flops(const cr_step *s) {
     member m;
-    return s->kind == CR_STEP_KERNEL && find(s->kernel, s->args, FLOPS, &m) ? m.flops : 0;
+    return s->kind == CR_STEP_KERNEL && find_member(s->kernel, s->args, FLOPS, &m) ? m.flops : 0;
 }
 
 uint64_t *cr_step_seed(const cr_step *s) {
     member m;
-    return find(s->kernel, s->args, SEED, &m) ? m.at : NULL;
+    return find_member(s->kernel, s->args, SEED, &m) ? m.at : NULL;
 }
 
 const cr_walk *cr_step_all_walks(const cr_step *s, int64_t *n) {
     member m = {.n = 0};
-    const bool found = find(s->kernel, s->args, WALKS, &m);
+    const bool found = find_member(s->kernel, s->args, WALKS, &m);
     *n = m.n;
     return found ? *(const cr_walk *const *)m.at : NULL;
 }
 
 const cr_array *cr_step_tiles(const cr_step *s, int64_t *together) {
     member m = {.n = 0};
-    const bool found = find(s->kernel, s->args, ELEMENTS, &m) || find(s->kernel, s->args, ROWS, &m);
+    const bool found = find_member(s->kernel, s->args, ELEMENTS, &m) || find_member(s->kernel, s->args, ROWS, &m);
     *together = m.n;
     return found ? m.at : NULL;
 }
 
 bool **cr_kernel_done(int kernel, const void *args) {
     member m;
-    return find(kernel, args, DONE, &m) ? m.at : NULL;
+    return find_member(kernel, args, DONE, &m) ? m.at : NULL;
 }
 
 bool cr_kernel_counts(int kernel, const void *args) {
     member m;
-    return find(kernel, args, COUNT, &m);
+    return find_member(kernel, args, COUNT, &m);
 }
 
 /* ---- the copy of the arguments: the struct, then what each member points to */

@@ -15,7 +15,7 @@
 typedef enum cr_buffer_kind {
     CR_BUFFER_OUTSIDE,                              /* existed before the step: the plan keeps a reference */
     CR_BUFFER_CONSTANT,                             /* made on the host by the step: kept as it is */
-    CR_BUFFER_TEMPORARY,                            /* begins and ends in the step: a place in the arena */
+    CR_BUFFER_TEMPORARY,                            /* begins and ends in the step: a slot of the arena */
     CR_BUFFER_INPUT,                                /* given for each run */
     CR_BUFFER_OUTPUT                                /* new in each run: results and gradients of leaves */
 } cr_buffer_kind;
@@ -27,7 +27,7 @@ typedef struct cr_buffer {
     cr_storage *storage;                            /* owned where kept; else only while it lives in the recording */
     int first, last;                                /* the first and last step that use it; -1: none */
     bool written, counts;                           /* counts: its version rises, and not only that of some handles */
-    size_t at; int device;                          /* temporaries of host devices: their place in the arena of
+    size_t at; int device;                          /* temporaries of host devices: their offset in the arena of
                                                      * plan->devices[device] */
 } cr_buffer;
 
@@ -69,7 +69,7 @@ typedef struct cr_step {
     cr_kernel_run run;
     char *args;                                     /* own block: the argument struct, then what it points to */
     uint32_t bytes;
-    int n_inside; uint32_t *inside;                 /* places of pointers into the block itself */
+    int n_inside; uint32_t *inside;                 /* offsets of pointers into the block itself */
     int n_operands; cr_operand *operands;
     int draw;                                       /* random numbers: which draw of the plan; -1: none */
     int update;                                     /* recorded update whose params the walks read; -1: none */
@@ -139,7 +139,7 @@ typedef struct cr_instance {
     struct cr_instance *next;
     atomic_bool busy;
     char *pool;                                     /* the arguments of every step */
-    cr_storage *places;                             /* one for each temporary of a host device, in the arena */
+    cr_storage *slots;                              /* one for each temporary of a host device, in the arena */
     cr_storage **arenas;                            /* one for each device */
     cr_storage **bound;                             /* of each buffer, for this run; owned */
     int64_t *moved;                                 /* inputs: bytes from the recorded offset to the given one */

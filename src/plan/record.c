@@ -506,7 +506,7 @@ static bool describe_result(recording *r, const cr_tensor *t, int use, cr_result
     return i >= 0;
 }
 
-/* Memory that the step used before by another name keeps its place: a run must give the same. */
+/* Memory that the step used before by another name keeps its slot: a run must give the same. */
 static bool add_input(recording *r, const cr_tensor *t) {
     cr_plan *p = r->plan;
     cr_storage *const s = t->storage;
@@ -548,7 +548,7 @@ void cr_record_lenient(void) { if (mine) mine->lenient = true; }
 
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     if (mine)
-        return cr_fail(CR_RUNTIME, "record_begin", "this thread records a step already: end or cancel that first");
+        return cr_fail(CR_RUNTIME, "record_begin", "this thread already records a step: end or cancel it first");
     if (n < 0 || (n && !inputs)) return cr_fail_null("record_begin", "the inputs");
     for (int i = 0; i < n; i++) {
         if (cr_missing("record_begin", "an input", inputs[i])) return cr_error_status();
@@ -948,7 +948,7 @@ static cr_status check_inner_backward(const recording *r) {
     return CR_OK;
 }
 
-static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
+static cr_status finish_recording(recording *r, int n, const cr_tensor *const *outputs) {
     if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (r->failed) return cr_error() ? cr_error_status() : cr_no_memory("record");
     for (int i = 0; i < n; i++)
@@ -969,7 +969,8 @@ cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
     recording *r = mine;
     if (!r) return cr_fail(CR_RUNTIME, "record_end", "this thread records nothing"), NULL;
     cr_autocast_clear();                            /* nor do casts of the step live on */
-    cr_status status = n < 0 || (n && !outputs) ? cr_fail_null("record_end", "the outputs") : finish(r, n, outputs);
+    cr_status status = n < 0 || (n && !outputs) ? cr_fail_null("record_end", "the outputs")
+                                                : finish_recording(r, n, outputs);
     cr_plan *p = r->plan;
     stop(r);
     if (status == CR_OK) {

@@ -86,7 +86,7 @@ cr_status cr_plan_index(cr_plan *p) {
 }
 
 /* ---- instances */
-static void bind(const cr_plan *p, cr_instance *x, int buffer, cr_storage *s, int64_t moved) {
+static void bind_buffer(const cr_plan *p, cr_instance *x, int buffer, cr_storage *s, int64_t moved) {
     for (int i = p->ref_start[buffer]; i < p->ref_start[buffer + 1]; i++) {
         const cr_array_ref *ref = &p->refs_of[i];
         char *at = x->pool + ref->at;
@@ -119,7 +119,7 @@ static void instance_free(const cr_plan *p, cr_instance *x) {
     for (int i = 0; x->arenas && i < p->n_devices; i++) cr_storage_release(x->arenas[i]);
     for (int i = 0; x->bound && i < p->n_buffers; i++) cr_storage_release(x->bound[i]);
     cr_os_aligned_free(x->pool);
-    free(x->places), free(x->arenas), free(x->bound), free(x->moved);
+    free(x->slots), free(x->arenas), free(x->bound), free(x->moved);
     free(x);
 }
 
@@ -146,11 +146,11 @@ static cr_instance *instance_new(cr_plan *p) {
     if (!x) return cr_no_memory("plan_run"), NULL;
     const size_t n = (size_t)p->n_buffers + 1;
     x->pool = cr_os_aligned(64, line(p->pool + 1));
-    x->places = calloc(n, sizeof *x->places);
+    x->slots = calloc(n, sizeof *x->slots);
     x->arenas = calloc((size_t)p->n_devices + 1, sizeof *x->arenas);
     x->bound = calloc(n, sizeof *x->bound);
     x->moved = calloc(n, sizeof *x->moved);
-    bool ok = x->pool && x->places && x->arenas && x->bound && x->moved;
+    bool ok = x->pool && x->slots && x->arenas && x->bound && x->moved;
     if (!ok) cr_no_memory("plan_run");
     for (int i = 0; i < p->n_devices && ok; i++)
         ok = (x->arenas[i] = arena_new(p->devices[i].dev, p->devices[i].bytes)) != NULL;
@@ -160,13 +160,13 @@ static cr_instance *instance_new(cr_plan *p) {
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *b = &p->buffers[i];
         cr_storage *const arena = in_arena(b) ? x->arenas[b->device] : NULL;
-        if (arena && !b->dev->host) bind(p, x, i, arena, (int64_t)b->at);
+        if (arena && !b->dev->host) bind_buffer(p, x, i, arena, (int64_t)b->at);
         else if (arena) {
-            x->places[i] = (cr_storage){.data = (char *)arena->data + b->at, .bytes = b->bytes, .dev = b->dev,
+            x->slots[i] = (cr_storage){.data = (char *)arena->data + b->at, .bytes = b->bytes, .dev = b->dev,
                                         .free = arena->free};
-            atomic_init(&x->places[i].refs, 1);
-            bind(p, x, i, &x->places[i], 0);
-        } else if (b->storage) bind(p, x, i, b->storage, 0);
+            atomic_init(&x->slots[i].refs, 1);
+            bind_buffer(p, x, i, &x->slots[i], 0);
+        } else if (b->storage) bind_buffer(p, x, i, b->storage, 0);
     }
     return x;
 }
@@ -265,7 +265,7 @@ static bool leaves_fit(const cr_plan *p, const cr_tensor *const *in) {
     return true;
 }
 
-static bool fits(const cr_plan *p, const cr_tensor *const *in) {
+static bool fits_inputs(const cr_plan *p, const cr_tensor *const *in) {
     const bool grad = cr_grad_enabled(), graph = p->n_cotangents && (grad || p->no_grad);
     if (p->retired || p->how != cr_product_how()) return false;
     for (int i = 0; i < p->n_inputs; i++) {
@@ -302,7 +302,7 @@ void cr_plan_let_go(cr_plan_inputs *g) {
 bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *given) {
     cr_plan_inputs g;
     if (!p || !cr_plan_gather(&g, p, given)) return false;
-    const bool fit = fits(p, g.in);
+    const bool fit = fits_inputs(p, g.in);
     cr_plan_let_go(&g);
     return fit;
 }
@@ -313,7 +313,7 @@ static void bind_array(cr_plan *p, cr_instance *x, const cr_result *r, const cr_
     x->moved[r->buffer] = shift_of(r, t);
     cr_storage_release(x->bound[r->buffer]);
     x->bound[r->buffer] = cr_storage_retain(t->storage);
-    bind(p, x, r->buffer, t->storage, x->moved[r->buffer]);
+    bind_buffer(p, x, r->buffer, t->storage, x->moved[r->buffer]);
 }
 
 static void draw(cr_plan *p, cr_instance *x) {
@@ -339,7 +339,7 @@ cr_status cr_begin_buffers(cr_plan *p, cr_instance *x, int step) {
                            (b->kind == CR_BUFFER_TEMPORARY && !cr_has_arena(b->dev));
         if (!fresh || b->first != step || x->bound[k]) continue;
         if (!(x->bound[k] = b->dev->allocate(b->dev, b->bytes))) return cr_error_status();
-        bind(p, x, k, x->bound[k], 0);
+        bind_buffer(p, x, k, x->bound[k], 0);
     }
     return CR_OK;
 }
@@ -695,7 +695,7 @@ cr_status cr_plan_try(cr_plan *p, const cr_tensor *const *given, cr_tensor **out
         return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
     if (!cr_plan_gather(&g, p, given)) return cr_error() ? cr_error_status() : cr_fail_null("plan_run", "inputs");
     cr_status status = CR_OK;
-    if (!(*fit = fits(p, g.in))) status = CR_OK;
+    if (!(*fit = fits_inputs(p, g.in))) status = CR_OK;
     else if (p->n_checks && (status = cr_indices_hold(p, g.in)) != CR_OK) *fit = false;
     else if (cr_is_unusual()) status = cr_pending_wait_all("plan_run");
     if (status == CR_OK && *fit) status = run_plan(p, g.in, out);
@@ -708,5 +708,5 @@ cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     const cr_status status = cr_plan_try(p, in, out, &fit);
     return fit || status != CR_OK ? status
                : cr_fail(CR_BAD_VALUE, "plan_run",
-                         "the inputs or the gradients are not as in the recording: record the step again");
+                         "the inputs or gradients differ from the recording: record the step again");
 }

@@ -162,7 +162,7 @@ static bool qualifies(const cr_plan *p, const cr_step *s, rows *r) {
 }
 
 /* The steps behind `first` that can run right behind it, tile by tile. */
-static void collect(const cr_plan *p, int first, candidate *c) {
+static void collect_steps(const cr_plan *p, int first, candidate *c) {
     const int end = first < p->split ? p->split : p->n_steps;
     int skipped[CR_AHEAD], n_skipped = 0;
     for (int i = first + 1; i < end && c->n < CR_GROUP_MOST && n_skipped < CR_AHEAD; i++) {
@@ -190,7 +190,7 @@ struct cr_tile_ref {
     int64_t each;                                   /* see rows */
 };
 
-/* parts: members use places of the buffer that are apart, as cat does; then it is no tile */
+/* parts: members use offsets of the buffer that are apart, as cat does; then it is no tile */
 typedef struct uses {
     int total, inside;
     bool written_first, seen, parts;
@@ -376,7 +376,7 @@ cr_status cr_pass_tile(cr_plan *p) {
         candidate c = {.n = 1, .of[0].step = i};
         if (!qualifies(p, &p->steps[i], &c.of[0].rows)) continue;
         c.unit = c.of[0].rows.unit;
-        collect(p, i, &c);
+        collect_steps(p, i, &c);
         if (c.n > 1) status = replace(p, &c);
     }
     return status;
@@ -423,7 +423,7 @@ static bool take_own(const cr_group *g, const char *args, own *o) {
 }
 
 /* The operand covers elements [t, t + n) of the common space. */
-static void place(const struct cr_tile_ref *ref, const own *o, const char *args, int64_t t, int64_t n) {
+static void set_pointer(const struct cr_tile_ref *ref, const own *o, const char *args, int64_t t, int64_t n) {
     char *at = o->args + ref->at;
     const int64_t moved = t / ref->unit * ref->step;
     if (ref->walk) {
@@ -462,7 +462,7 @@ static void place_step(const cr_step *s, char *args, const char *whole, int64_t 
 
 static cr_status run_tile(const cr_group *g, const own *o, const char *args, int64_t tile) {
     const int64_t t = tile * g->tile, n = cr_imin(g->tile, g->numel - t);
-    for (int i = 0; i < g->n_refs; i++) place(&g->refs[i], o, args, t, n);
+    for (int i = 0; i < g->n_refs; i++) set_pointer(&g->refs[i], o, args, t, n);
     uint32_t at = 0;
     cr_status status = CR_OK;
     for (int m = 0; m < g->n && status == CR_OK; at += args_line(g->steps[m++].bytes)) {

@@ -88,7 +88,7 @@ static int64_t fill(cr_loader *l, int64_t cursor) {
 }
 
 /* ---- making ---- */
-static cr_status check(const char *op, const cr_tokens *t, const cr_loader_options *o) {
+static cr_status check_options(const char *op, const cr_tokens *t, const cr_loader_options *o) {
     if (cr_lacks(op, "the tokens", t)) return cr_error_status();
     if (!o) return cr_fail_null(op, "the options");
     if (!o->device) return cr_fail_null(op, "the device");
@@ -117,7 +117,7 @@ static cr_status plan(const char *op, cr_loader *l) {
 
 cr_loader *cr_loader_new(const cr_tokens *t, const cr_loader_options *o) {
     static const char op[] = "loader_new";
-    if (check(op, t, o)) return NULL;
+    if (check_options(op, t, o)) return NULL;
     cr_loader *l = calloc(1, sizeof *l);
     if (!l) return cr_fail(CR_NO_MEMORY, op, "no memory for a loader"), NULL;
     l->o = *o;
@@ -158,7 +158,7 @@ void cr_loader_free(cr_loader *l) {
 }
 
 /* ---- the thread ---- */
-static void prepare(void *arg) {
+static void prepare_batch(void *arg) {
     cr_loader *l = arg;
     cr_mutex_lock(l->mutex);
     while (!l->stop) {
@@ -186,7 +186,7 @@ static int64_t await(cr_loader *l) {
     if (!l->started) {
         l->started = true;
         l->process = cr_os_process_id();
-        l->thread = cr_thread_start(prepare, l);
+        l->thread = cr_thread_start(prepare_batch, l);
     }
     if (!l->thread || l->process != cr_os_process_id()) return fill(l, l->cursor);
     cr_mutex_lock(l->mutex);

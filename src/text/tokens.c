@@ -52,7 +52,7 @@ static void source_release(source *s) {
     free(s);
 }
 
-static cr_tokens *make(const char *op, source *from, const unsigned char *data, int width, int64_t count,
+static cr_tokens *make_tokens(const char *op, source *from, const unsigned char *data, int width, int64_t count,
                        int64_t vocabulary) {
     cr_tokens *t = malloc(sizeof *t);
     if (!t) return cr_fail(CR_NO_MEMORY, op, "no memory for a sequence"), NULL;
@@ -164,7 +164,7 @@ cr_tokens *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary) {
     if (bad >= 0)
         cr_fail(CR_BAD_VALUE, op, "token %u at %lld is not below the vocabulary of %lld", ids[bad], (long long)bad,
                 (long long)vocabulary);
-    cr_tokens *t = bad < 0 ? make(op, s, s->memory, width, n, vocabulary) : NULL;
+    cr_tokens *t = bad < 0 ? make_tokens(op, s, s->memory, width, n, vocabulary) : NULL;
     source_release(s);
     return t;
 }
@@ -194,7 +194,7 @@ static cr_tokens *open_mapping(const char *op, const char *path, source *s) {
         return cr_fail(CR_IO, op, "'%s' says %llu tokens of %llu bytes, it holds %zu bytes of them", path,
                        (unsigned long long)count, (unsigned long long)width, bytes),
                NULL;
-    return make(op, s, m->data + HEADER, (int)width, (int64_t)count, (int64_t)vocabulary);
+    return make_tokens(op, s, m->data + HEADER, (int)width, (int64_t)count, (int64_t)vocabulary);
 }
 
 cr_tokens *cr_tokens_open(const char *path) {
@@ -257,7 +257,7 @@ cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
                NULL;
     if (t->parts)
         return joined(op, t->parts, t->part, t->first, start, stop);
-    return make(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
+    return make_tokens(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
 }
 
 int64_t cr_tokens_count(const cr_tokens *t) { return cr_lacks("tokens_count", "the tokens", t) ? -1 : t->count; }

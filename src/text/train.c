@@ -114,7 +114,7 @@ static void add_pair(trainer *t, uint32_t left, uint32_t right, int64_t count, u
 /* ---- the heap: the largest count, then the smallest key ---- */
 static bool before(entry a, entry b) { return a.count != b.count ? a.count > b.count : a.key < b.key; }
 
-static void push(trainer *t, entry e) {
+static void push_entry(trainer *t, entry e) {
     if (!cr_grow(&t->heap, t->n_heap + 1, &t->heap_room, sizeof *t->heap)) { t->failed = true; return; }
     int64_t i = t->n_heap++;
     for (; i && before(e, t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
@@ -151,7 +151,7 @@ static void make_symbols(trainer *t) {
     }
     for (int64_t i = 0; !t->failed && i < t->n_pairs; i++) {
         t->pairs[i].queued = true;
-        push(t, (entry){t->pairs[i].count, t->pairs[i].key});
+        push_entry(t, (entry){t->pairs[i].count, t->pairs[i].key});
     }
 }
 
@@ -182,7 +182,7 @@ static cr_status find_merges(trainer *t, uint32_t first_id, int64_t most, int64_
     while (!t->failed && t->n_merges < most && t->n_heap) {
         entry e = pop(t);
         pair *p = find_pair(t, e.key);
-        if (p->count != e.count) { e.count = p->count; if (e.count > 0) push(t, e); continue; }
+        if (p->count != e.count) { e.count = p->count; if (e.count > 0) push_entry(t, e); continue; }
         if (e.count < 1 || e.count < least) break;
         const uint32_t left = (uint32_t)(e.key >> 32), right = (uint32_t)e.key, made = first_id + t->n_merges;
         uint32_t *list = p->word;
@@ -202,7 +202,7 @@ static cr_status find_merges(trainer *t, uint32_t first_id, int64_t most, int64_
                 pair *q = find_pair(t, (uint64_t)s[k] << 32 | s[k + 1]);
                 if (!q || q->queued) continue;
                 q->queued = true;
-                push(t, (entry){q->count, q->key});
+                push_entry(t, (entry){q->count, q->key});
             }
         }
         free(list);
@@ -271,7 +271,7 @@ static cr_status write_json(trainer *t, const cr_bpe_training *o, uint32_t first
     return cr_out_check(out, op, from);
 }
 
-static cr_status check(const char *text, size_t bytes, const cr_bpe_training *o) {
+static cr_status check_options(const char *text, size_t bytes, const cr_bpe_training *o) {
     if (!text && bytes) return cr_fail_null(op, "the text");
     if (!o) return cr_fail_null(op, "the options");
     if (o->n_special < 0 || (o->n_special && !o->special)) return cr_fail_null(op, "the special tokens");
@@ -293,7 +293,7 @@ static cr_status check(const char *text, size_t bytes, const cr_bpe_training *o)
 }
 
 cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bpe_training *o) {
-    if (check(text, bytes, o)) return NULL;
+    if (check_options(text, bytes, o)) return NULL;
     trainer t = {.text = text};
     const uint32_t first_id = (uint32_t)o->n_special + 256;
     uint32_t id = (uint32_t)o->n_special;

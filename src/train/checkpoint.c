@@ -62,7 +62,7 @@ static cr_status agree(const char *op, cr_world *w, cr_status status) {
     cr_scope_end();
     if (status != CR_OK || sent == CR_OK) cr_error_put(&e);
     if (status != CR_OK || sent != CR_OK) return status != CR_OK ? status : sent;
-    return bad < 0 ? CR_OK : cr_fail(CR_IO, op, "rank %d could not write its part, and says why", bad);
+    return bad < 0 ? CR_OK : cr_fail(CR_IO, op, "rank %d could not write its part: see its message", bad);
 }
 
 /* The rank that writes each tensor: ranks have neighbouring tensors, and about the same number of bytes. */

@@ -50,7 +50,7 @@ static void return_pages(void) {                     /* the thread ends; cells t
 }
 
 /* A new page, under the depot's lock. */
-static page *cut(void) {
+static page *cut_page(void) {
     if (!depot.left) {
         depot.slab = cr_os_pages(SLAB, true);
         if (!depot.slab) return NULL;
@@ -79,7 +79,7 @@ static page *next_page(page_set *h) {
     cr_spin_lock(&depot.lock);
     p = depot.pages;
     if (p) depot.pages = p->next;
-    else p = cut();
+    else p = cut_page();
     cr_spin_unlock(&depot.lock);
     return h->page = p;
 }

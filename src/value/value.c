@@ -154,7 +154,7 @@ static inline bool is_ours(const cr_value *v, const char *op) {
 
 /* ---- making and freeing */
 
-static inline cr_value *make(enum op op, double data, int device) {
+static inline cr_value *make_value(enum op op, double data, int device) {
     cr_value *v = cr_cell_take();
     if (!v) return cr_fail(CR_NO_MEMORY, ops[op].name, "out of memory for Values"), NULL;
     v->data = data;
@@ -168,9 +168,9 @@ static inline cr_value *make(enum op op, double data, int device) {
     return v;
 }
 
-static inline cr_value *hold(cr_value *v) { v->refs++; return v; }
+static inline cr_value *retain_value(cr_value *v) { v->refs++; return v; }
 
-cr_value *cr_value_retain(cr_value *v) { return is_ours(v, "retain") ? hold(v) : NULL; }
+cr_value *cr_value_retain(cr_value *v) { return is_ours(v, "retain") ? retain_value(v) : NULL; }
 
 /* Freeing a result may free its inputs, and so on.  The nodes to free wait in a list, because
  * recursion would overflow the stack for a chain of ten million. */
@@ -204,7 +204,7 @@ cr_value *cr_value_new(double data, const cr_device *dev) {
     const int device = number_of("value", dev);
     if (device < 0) return NULL;
     if (!me && !cr_cells_serial) me = 1 + atomic_fetch_add(&threads, 1);
-    return make(LEAF, data, device);
+    return make_value(LEAF, data, device);
 }
 
 /* ---- anomaly mode: the first Value that is NaN or infinite is an error that names it */
@@ -249,14 +249,14 @@ static cr_value *checked(cr_value *y) {
 
 /* Both take the references to their inputs, which are not NULL. */
 static inline cr_value *of_one(enum op op, cr_value *a) {
-    cr_value *y = make(op, compute(op, a->data, 0), a->device);
+    cr_value *y = make_value(op, compute(op, a->data, 0), a->device);
     if (!y) { cr_value_release(a); return NULL; }
     y->in[0] = a;
     return isfinite(y->data) ? y : checked(y);
 }
 
 static inline cr_value *of_two(enum op op, cr_value *a, cr_value *b) {
-    cr_value *y = make(op, compute(op, a->data, b->data), a->device);
+    cr_value *y = make_value(op, compute(op, a->data, b->data), a->device);
     if (!y) { cr_value_release(a); cr_value_release(b); return NULL; }
     y->in[0] = a;
     y->in[1] = b;
@@ -272,11 +272,11 @@ static bool agree(enum op op, const cr_value *a, const cr_value *b) {
 }
 
 static inline cr_value *unary(enum op op, cr_value *a) {
-    return is_ours(a, ops[op].name) ? of_one(op, hold(a)) : NULL;
+    return is_ours(a, ops[op].name) ? of_one(op, retain_value(a)) : NULL;
 }
 
 static inline cr_value *binary(enum op op, cr_value *a, cr_value *b) {
-    return agree(op, a, b) ? of_two(op, hold(a), hold(b)) : NULL;
+    return agree(op, a, b) ? of_two(op, retain_value(a), retain_value(b)) : NULL;
 }
 
 cr_value *cr_value_add(cr_value *a, cr_value *b) { return binary(ADD, a, b); }
@@ -293,9 +293,9 @@ cr_value *cr_value_sigmoid(cr_value *a) { return unary(SIGMOID, a); }
 
 cr_value *cr_value_pow_scalar(cr_value *a, double n) {
     if (!is_ours(a, ops[POWER].name)) return NULL;
-    cr_value *y = make(POWER, compute(POWER, a->data, n), a->device);
+    cr_value *y = make_value(POWER, compute(POWER, a->data, n), a->device);
     if (!y) return NULL;
-    y->base = hold(a);
+    y->base = retain_value(a);
     y->exponent = n;
     return checked(y);
 }
@@ -304,7 +304,7 @@ cr_value *cr_value_to(cr_value *a, const cr_device *dev) {
     if (!is_ours(a, ops[TO].name)) return NULL;
     const int device = number_of(ops[TO].name, dev);
     if (device < 0) return NULL;
-    if (device == a->device) return hold(a);
+    if (device == a->device) return retain_value(a);
     cr_value *y = unary(TO, a);
     if (y) y->device = (uint8_t)device;
     return y;
@@ -313,7 +313,7 @@ cr_value *cr_value_to(cr_value *a, const cr_device *dev) {
 /* b + w[0] x[0] + w[1] x[1] + ..., then relu: the same nodes as by the operators, in the same order. */
 cr_value *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, cr_value *b, bool relu) {
     if (!is_ours(b, "neuron")) return NULL;
-    cr_value *y = hold(b);
+    cr_value *y = retain_value(b);
     for (int64_t i = 0; y && i < n; i++) {
         cr_value *product = agree(ADD, w[i], b) ? binary(MUL, w[i], x[i]) : NULL;
         if (product) y = of_two(ADD, y, product);

@@ -131,7 +131,7 @@ DIFFERENCES = {
             r"X\(.*\b[01]\b",
             "A tensor without elements, and an axis of one, have the strides of a contiguous tensor.",
         ),
-        ("repeat_interleave", r"<- .*X\(\(\), ", "A tensor without axes is a vector of one element."),
+        ("repeat_interleave", r"<- .*X\(\(\), ", "A 0-d tensor is a vector of one element."),
         (
             "topk|kthvalue|median|nanmedian|mode",
             r"^the result\[1\], element",

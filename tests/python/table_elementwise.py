@@ -105,7 +105,7 @@ def number_first(*numbers: float, dtypes: list[str] = NUMBERS) -> Cases:
 
 
 def tensor_numbers(name: str) -> Cases:
-    """A tensor without axes where a number is wanted: taken, unless it requires grad or has axes."""
+    """A 0-d tensor where a number is wanted: taken, unless it requires grad or has axes."""
     return listed(
         *[
             call(X((3, 5), low=-4, high=4), **{name: X(s, d, 1, 3, grad=False)})

@@ -166,7 +166,7 @@ def test_hook_behind_the_accumulation() -> None:
 
 def test_hook_behind_the_accumulation_refused() -> None:
     x = leaf(1.0)
-    with pytest.raises(RuntimeError, match="no leaf"):
+    with pytest.raises(RuntimeError, match="not a leaf"):
         (x * 2).register_post_accumulate_grad_hook(print)
     with pytest.raises(RuntimeError, match="does not require a gradient"):
         cr.ones(2).register_post_accumulate_grad_hook(print)
@@ -497,7 +497,7 @@ def test_nodes_are_objects_of_their_own(device: str) -> None:
     del x, h, y
     gc.collect()
     assert node.next_functions[0][0].next_functions[0][0] is leaf and leaf.variable is None
-    with pytest.raises(AttributeError, match="is no leaf"):
+    with pytest.raises(AttributeError, match="is not a leaf"):
         node.variable  # noqa: B018
     with pytest.raises(TypeError):
         type(node)()

@@ -458,6 +458,23 @@ def test_the_program_agrees(kind: str, chatty: Tokenizer, tmp_path: Path) -> Non
     assert json.loads(said)["loss"] == pytest.approx(last, rel=1e-5)
 
 
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
+@pytest.mark.parametrize("kind", ("gpt2", "llama"))
+def test_finetune_recomputes(kind: str, chatty: Tokenizer, tmp_path: Path) -> None:
+    """--gradient-checkpointing: the same losses and weights, of adapters with dropout and of whole models."""
+    small(kind, len(chatty), context=128).save_pretrained(tmp_path / "base")
+    chatty.save(tmp_path / "base" / "tokenizer.json")
+    data = lines(tmp_path / "c.jsonl", *[{"messages": CHAT}] * 4, {"text": "one two three"})
+    words = ["--data", data, "--validation", data, "--steps", 6, "--batch", 3, "--warmup", 1, "--overwrite"]
+    for options in (["--lora", 4, "--targets", "all-linear", "--dropout", 0.3], [], ["--dtype", "bf16"]):
+        found = []
+        for flag in ([], ["--gradient-checkpointing"]):
+            run("finetune", "--model", tmp_path / "base", "--out", tmp_path / "o", *words, *options, *flag)
+            log = [json.loads(line) for line in (tmp_path / "o" / "run.jsonl").read_text().splitlines()]
+            found.append([(line.get("loss"), line.get("norm"), line.get("val_loss")) for line in log])
+        assert found[0] == found[1] and len(found[0]) > 6, options
+
+
 # ---- what is refused ----
 def test_wrong_adapters(tmp_path: Path) -> None:
     model = small("gpt2")

@@ -344,7 +344,7 @@ def test_master_weights(half: cr.dtype) -> None:
         opt.load_state_dict(rounded.state_dict())
     with pytest.raises(ValueError, match="unexpected 'master' of parameter 0"):
         rounded.load_state_dict(opt.state_dict())
-    with pytest.raises(ValueError, match="master_weights does not go with amsgrad"):
+    with pytest.raises(ValueError, match="master_weights cannot be combined with amsgrad"):
         optim.AdamW([p], master_weights=True, amsgrad=True)
 
 

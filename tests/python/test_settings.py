@@ -50,7 +50,7 @@ def test_profile(tmp_path: Path) -> None:
     assert {"matmul", "relu", "sum"} <= set(names) and any("backward" in n for n in names)
     (product,) = [e for e in events if e["name"] == "matmul" and e["args"]["result"] == "float32 (30, 10)"]
     assert product["args"]["inputs"] == ["float32 (30, 20)", "float32 (20, 10)"] and product["args"]["device"] == "cpu"
-    assert "test_settings.py:" in product["args"]["place"] and product["dur"] >= 0
+    assert "test_settings.py:" in product["args"]["source"] and product["dur"] >= 0
     with pytest.raises(OSError), cr.profile(tmp_path / "no" / "such" / "folder"):
         pass
 

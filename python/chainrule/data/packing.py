@@ -69,7 +69,8 @@ class Packing:
         for i, sample in enumerate(samples):
             if len(sample.tokens) - 1 > context:
                 raise ValueError(
-                    f"[Packing] sample {i} has {len(sample.tokens)} tokens, context {context} takes one more"
+                    f"[Packing] sample {i} has {len(sample.tokens)} tokens, more than the context of {context}"
+                    " and one to predict"
                 )
         if not samples or batch_size < 1:
             raise ValueError(f"[Packing] {len(samples)} samples in batches of {batch_size}: both must be at least 1")
@@ -125,7 +126,10 @@ class _Reader:
             tokens.append(self.eos)
             flags.append(True)
         if len(tokens) > self.context + 1 and not self.truncate:
-            raise ValueError(f"{where}: the sample has {len(tokens)} tokens, context {self.context} takes one more")
+            raise ValueError(
+                f"{where}: the sample has {len(tokens)} tokens, more than the context of {self.context}"
+                " and one to predict"
+            )
         tokens, flags = tokens[: self.context + 1], flags[: self.context + 1]
         if not any(flags[1:]):
             raise ValueError(f"{where}: no token of the answer is within the context of {self.context}")

@@ -16,6 +16,6 @@ MODELS: dict[str, type[Decoder]] = {kind: model for model in (GPT, Llama) for ki
 
 
 def from_pretrained(folder: str | os.PathLike[str], **options: Any) -> Decoder:
-    """The model in a folder of Hugging Face's layout, or a GGUF file: GPT-2, Llama, SmolLM, Mistral, Qwen 2, 3,
+    """The model in a Hugging Face folder, or a GGUF file: GPT-2, Llama, SmolLM, Mistral, Qwen 2, 3,
     by "model_type" in config.json.  Options and exceptions: ``Decoder.from_pretrained``."""
     return MODELS[pretrained.kind_of(folder, tuple(MODELS))].from_pretrained(folder, **options)

@@ -56,7 +56,7 @@ def _slots(op: str, model: Module, optimizer: Optimizers) -> list[Slot] | None:
             kept = one._kept(group)
             if kept is None:
                 raise ValueError(
-                    f"[{op}] a checkpoint has no place for the state of"
+                    f"[{op}] a checkpoint cannot hold the state of"
                     f" {type(one).__name__}{' with amsgrad' * bool(group.get('amsgrad'))}"
                 )
             slots.append(Slot(one, {names[id(p)]: p for p in group["params"]}, kept))

@@ -392,7 +392,7 @@ class Decoder(nn.Module):
         device: Device | str | None = None,
         generator: Generator | None = None,
     ) -> Self:
-        """The model in a folder of Hugging Face's layout: config.json, and the weights in
+        """The model in a Hugging Face folder: config.json, and the weights in
         model.safetensors, its shards with their index, or pytorch_model.bin; or in a GGUF file,
         whose quantized weights become float32.  Other weights lie over the mapped files: a page is
         read when it is first touched, and training changes no file. dtype: another one than the

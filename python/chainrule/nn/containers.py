@@ -178,7 +178,7 @@ class ModuleDict(Module):
         return self._own(MODULE)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Adds modules, or puts them in the places of those of the same names."""
+        """Adds modules; a module of the same name is replaced."""
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleDict.update should be called with an iterable of key/value pairs, but got"

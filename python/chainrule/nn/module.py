@@ -181,7 +181,7 @@ def _fitting(key: str, given: Any, mine: Tensor, assign: bool, problems: list[st
         problems.append(f'"{key}" is {tensor.dtype}, which has no gradient.')
         return None
     if tuple(tensor.shape) == (1,) and tuple(mine.shape) == ():
-        tensor = tensor[0]  # PyTorch 0.3 had no tensors without axes
+        tensor = tensor[0]  # PyTorch 0.3 had no 0-d tensors
     if tensor.shape != mine.shape:
         problems.append(
             f"size mismatch for {key}: copying a param with shape {tuple(tensor.shape)} from checkpoint, the"
@@ -579,7 +579,7 @@ class Module:
         return buffer
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts a module in the place of a full name, "layers.0"; strict: only where there is one."""
+        """Sets the module with a full name, "layers.0"; strict: only where there is one."""
         path, _, name = target.rpartition(".")
         if not name:
             raise ValueError("Cannot set the submodule without a target name!")
@@ -720,7 +720,7 @@ class Module:
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
         keep_vars: the parameters themselves, else tensors without a graph.  Its attribute ``_metadata`` has the
-        version of each module.  args: destination, prefix and keep_vars by place, an older form."""
+        version of each module.  args: destination, prefix and keep_vars by position, an older form."""
         options: tuple[Any, ...] = (destination, prefix, keep_vars)
         state, prefix, keep_vars = (*args, *options[len(args) :])
         state = _Entries() if state is None else state

@@ -293,7 +293,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPool(Module):
-    """The largest element of windows at random, increasing places (``functional.fractional_max_pool2d``)"""
+    """The largest element of windows at random, increasing positions (``functional.fractional_max_pool2d``)"""
 
     n: int
 

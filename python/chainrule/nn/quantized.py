@@ -157,6 +157,6 @@ class QuantizedEmbedding(_Quantized):
 
 
 def replaced(module: Module, name: str, part: Any) -> None:
-    """Puts ``part`` in the place of the submodule of this name."""
+    """Replaces the submodule of this name by ``part``."""
     start, _, last = name.rpartition(".")
     setattr(module.get_submodule(start) if start else module, last, part)

@@ -1,4 +1,4 @@
-"""Elements put in other places, as modules; shapes and errors are those of the functions."""
+"""Elements rearranged, as modules; shapes and errors are those of the functions."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Adam(Fused):
     def _check(self, group: Group) -> None:
         super()._check(group)
         if self._masters and group["amsgrad"]:
-            raise ValueError("master_weights does not go with amsgrad")
+            raise ValueError("master_weights cannot be combined with amsgrad")
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
         return None if group["amsgrad"] else self._moments(group)

@@ -26,7 +26,7 @@ def moment(p: Tensor, offload: bool = False) -> Tensor:
 
 
 def master(p: Tensor, offload: bool = False) -> State:
-    """The entry of p's state that steps change in its place, if p is in half precision."""
+    """The entry of p's state that steps change in place, if p is in half precision."""
     return {"master": moment(p, offload).copy_(p.detach())} if p.dtype in (_core.float16, _core.bfloat16) else {}
 
 
@@ -186,7 +186,7 @@ class Fused(Optimizer):
                     options["scale"] = self._scale
                     _core._plan_set_params(plan, number, name, options, group)
                     fits = True
-        except Exception:  # the step itself raises it at its place, or does not
+        except Exception:  # the step itself raises it, or does not
             pass
         finally:  # also behind an interrupt
             if not fits:
@@ -217,23 +217,23 @@ class Fused(Optimizer):
         self._check(group)
         return group
 
-    def _check_state(self, places: Mapping[Any, tuple[Group, Tensor]], given: Mapping[Any, Any]) -> None:
+    def _check_state(self, entry_of: Mapping[Any, tuple[Group, Tensor]], given: Mapping[Any, Any]) -> None:
         """ValueError: entries that are missing, of another update, of another shape or no tensors, all named."""
         if self._foreign:
             return
-        wrong = [f"{n} is no parameter" for n in given if isinstance(n, int) and n not in places]
+        wrong = [f"{n} is no parameter" for n in given if isinstance(n, int) and n not in entry_of]
         wrong += [
             f"{misfit} of parameter {n}"
             for n, entries in given.items()
-            if n in places and entries != {}
-            for misfit in self._misfits(*places[n], entries)
+            if n in entry_of and entries != {}
+            for misfit in self._misfits(*entry_of[n], entries)
         ]
         if wrong:
             raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
 
     def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
         """Why a state cannot become p's.  Entries of other names are a user's, unless the update would read them or
-        they stand in the place of those that are missing."""
+        they replace those that are missing."""
         if not isinstance(entries, Mapping):
             yield f"a {type(entries).__name__}, not a dict,"
             return

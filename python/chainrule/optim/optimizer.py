@@ -155,7 +155,7 @@ class Optimizer:
             warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=4)
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
-        """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint has no place for them."""
+        """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint cannot hold them."""
         return None
 
     # ---- stepping ----
@@ -249,7 +249,7 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Before each step ``hook(optimizer, args, kwargs)``, args with the optimizer first: a result other than None
-        replaces (args, kwargs)."""
+        reentry_of (args, kwargs)."""
         return _Hooks.add(self._hooks.step_pre, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -261,12 +261,12 @@ class Optimizer:
         return _Hooks.add(self._hooks.save_pre, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """After each ``state_dict`` ``hook(optimizer, state_dict)``: a result other than None replaces it."""
+        """After each ``state_dict`` ``hook(optimizer, state_dict)``: a result other than None reentry_of it."""
         return _Hooks.add(self._hooks.save_post, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Before each ``load_state_dict`` ``hook(optimizer, state_dict)``, with a shallow copy: a result other than
-        None replaces it."""
+        None reentry_of it."""
         return _Hooks.add(self._hooks.load_pre, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -325,18 +325,18 @@ class Optimizer:
                     f" group {i} has {len(theirs['params'])} parameters, here {len(mine['params'])}"
                 )
         groups = [self._loaded_group(theirs, mine) for theirs, mine in zip(saved, self.param_groups, strict=True)]
-        places = {
+        entry_of = {
             n: (group, p)
             for theirs, group in zip(saved, groups, strict=True)
             for n, p in zip(theirs["params"], group["params"], strict=True)
         }
         given = state_dict["state"]
-        self._check_state(places, given)
+        self._check_state(entry_of, given)
         loaded: defaultdict[Any, Any] = defaultdict(dict)
         for n, entries in given.items():
-            if n in places:
-                p = places[n][1]
-                loaded[p] = self._loaded_state(places[n][0], p, entries)
+            if n in entry_of:
+                p = entry_of[n][1]
+                loaded[p] = self._loaded_state(entry_of[n][0], p, entries)
             else:
                 loaded[n] = deepcopy(entries)
         self.__setstate__({"state": loaded, "param_groups": groups})
@@ -347,7 +347,7 @@ class Optimizer:
         names = {"param_names": mine["param_names"]} if "param_names" in mine else {}
         return {**names, **theirs, "params": mine["params"]}
 
-    def _check_state(self, places: Mapping[Any, tuple[Group, Tensor]], given: Mapping[Any, Any]) -> None:
+    def _check_state(self, entry_of: Mapping[Any, tuple[Group, Tensor]], given: Mapping[Any, Any]) -> None:
         """Raises for a state that the optimizer cannot take."""
 
     def _loaded_state(self, group: Group, p: Tensor, entries: Any) -> Any:

@@ -19,7 +19,7 @@ from ..models import GPT, Decoder, from_pretrained
 from ..models.batch import Engine
 
 KEY = "CHAINRULE_API_KEY"
-KINDS = "a model is the folder of a run of chainrule, a folder of Hugging Face, or a GGUF file"
+KINDS = "a model is a chainrule run, a Hugging Face folder, or a GGUF file"
 TYPES = ("float32", "float16", "bfloat16")
 
 
@@ -50,7 +50,9 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         " /v1/chat/completions, /v1/models, /health.",
         formatter_class=Help,
     )
-    p.add_argument("--model", required=True, metavar="DIR", help="a folder of Hugging Face, a GGUF file, or a run's")
+    p.add_argument(
+        "--model", required=True, metavar="DIR", help="a Hugging Face folder, a GGUF file, or a chainrule run"
+    )
     p.add_argument("--name", help="of the model in requests; the folder's when absent")
     p.add_argument("--host", default="127.0.0.1", help="where to listen; elsewhere than this machine needs a key")
     p.add_argument("--port", type=number(0, 65535), default=8000, help="0: a free one, which is printed")

@@ -147,7 +147,7 @@ static int64_t bytes_at_hand(void) { return 0; }
 static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * LINE : LINE; }
 
 static void *take_larger(size_t *bytes) { return (void)bytes, NULL; }
-static void *take(size_t bytes) {
+static void *take_memory(size_t bytes) {
     size_t size = lines(bytes);
     /* the sanitizer reports larger requests as errors */
     void *p = size < (size_t)1 << 40 ? cr_os_aligned(LINE, size) : NULL;
@@ -324,7 +324,7 @@ static void *take_large(size_t bytes) {
     return b;
 }
 
-static void *take(size_t bytes) { return bytes <= SMALL ? take_small(bytes) : take_large(bytes); }
+static void *take_memory(size_t bytes) { return bytes <= SMALL ? take_small(bytes) : take_large(bytes); }
 
 static void *take_larger(size_t *bytes) {
     size_t size;
@@ -355,10 +355,10 @@ void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
 
 void *cr_cpu_try_take(size_t bytes) {
     if (bytes > (size_t)1 << 62) return NULL;       /* beyond any address space; rounding up would overflow */
-    void *p = take(bytes);
+    void *p = take_memory(bytes);
     if (p) return p;
     cr_cpu_empty_cache(NULL);
-    return take(bytes);
+    return take_memory(bytes);
 }
 
 static cr_text size_text(double bytes) {

@@ -85,7 +85,7 @@ static void cut_rows(job *j, int64_t others) {
     }
 }
 
-/* The places of the taps in the buffer, and in a kernel of the weights. */
+/* The offsets of the taps in the buffer, and in a kernel of the weights. */
 static void fill_offsets(job *j) {
     const axis *d = j->axis, *h = d + 1, *w = d + 2;
     const int64_t *kernel = j->a->w.shape + 2;

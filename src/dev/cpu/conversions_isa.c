@@ -140,7 +140,7 @@ static void store_narrow(cr_dtype own, const void *block, cr_dtype dt, void *dst
     }
 }
 
-static void load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
+static void load_block(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
     int64_t wanted = n;
     if (stride == 0) n = n > 0;
     if (lane == CR_LANE_F32) load_f32(block, dt, src, stride, n);
@@ -231,4 +231,4 @@ static void store(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64
     else store_narrow(cr_lane_dtype(lane), block, dt, dst, stride, n);
 }
 
-const struct cr_conversions CR_ISA_NAME(cr_conversions) = {load, store};
+const struct cr_conversions CR_ISA_NAME(cr_conversions) = {load_block, store};

@@ -71,7 +71,7 @@ const struct cr_isa_kernels *cr_cpu_vec(void) {
 static cr_status check_isa(const char *text) {
     if (!isa_in(text)) return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_ISA is v2, v3 or v4, not '%.60s'", text);
     if (atomic_load(&chosen))
-        return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA comes too late: the cpu device is in use already");
+        return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA is set too late: the cpu device is already in use");
     return CR_OK;
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ISA", check_isa, NULL); }

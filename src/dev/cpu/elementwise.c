@@ -446,7 +446,7 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     return j.failed ? cr_fail(CR_NO_MEMORY, walks->program->name, "out of memory for the values of one block") : CR_OK;
 }
 
-static cr_status check(const cr_walk *w) {
+static cr_status check_walk(const cr_walk *w) {
     const cr_program *p = w->program;
     for (int k = 0; k < p->n_instr; k++) {
         int op = p->instr[k].op;
@@ -575,7 +575,7 @@ cr_status cr_cpu_elementwise(const cr_elementwise_args *args) {
         for (; n && numel <= TINY && run_tiny(&args->walks[i]); i++) n--;
         if (!n || !numel) continue;
         const cr_walk *w = &args->walks[i];
-        cr_status status = check(w);
+        cr_status status = check_walk(w);
         if (status == CR_OK) status = n == 1 && has_transposed(w) ? run_packed(w) : run_alike(w, n, numel);
         if (status != CR_OK) return status;
     }

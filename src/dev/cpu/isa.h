@@ -20,7 +20,7 @@ struct cr_blocks {                                  /* elementwise_isa.c */
     int lanes;
     cr_block_f32 f32[CR_OP_COUNT];                  /* NULL: no instruction of floats */
     cr_block_f64 f64[CR_OP_COUNT];
-    /* whole programs, by cr_program.fused; every input is read before a result is written at the same place */
+    /* whole programs, by cr_program.fused; every input is read before a result is written over it */
     const cr_loop *fused;
     int n_fused;
 };

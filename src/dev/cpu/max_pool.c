@@ -146,7 +146,7 @@ static cr_status pool_windows(const cr_max_pool_args *args, bool wanted) {
                  .wanted = wanted,
                  .tall = rows > 1 && (args->kernel[2] - 1) * args->dilation[2] + args->stride[2] <= SPAN / 2};
     if (plane > INT32_MAX)
-        return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: %d are the most", (long long)plane,
+        return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: at most %d are supported", (long long)plane,
                        INT32_MAX);
     p.pairs = !wanted && (p.tall || rows == 1) && args->kernel[2] == 2 && args->stride[2] == 2 &&
               args->dilation[2] == 1 && args->pad[2] == 0 && 2 * W <= args->x.shape[3];

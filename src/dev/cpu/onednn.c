@@ -80,7 +80,7 @@ static bool adopt(void *library) {
 /* Searched in this order: the folder of this library; lib/ next to the bin/ of the program;
  * PREFIX/lib, where pip puts oneDNN, from PREFIX/lib or lib64/python3.x/site-packages/chainrule; the
  * active environment; the system's path, and in a build folder its RPATH. */
-static const char *const places[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
+static const char *const folders[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
 
@@ -97,7 +97,7 @@ static int open_library(void) {
         snprintf(dnnl.info, sizeof dnnl.info, "own kernels");
         return FAILED;
     }
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, folders, NULL);
     if (library) return adopt(library) ? OPEN : FAILED;
     if (wish) snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%.80s cannot be opened)", wish);
     else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (%s not found)", names[0]);
@@ -120,7 +120,7 @@ static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&dnnl.state) == UNOPENED) return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set",
-                   "CHAINRULE_ONEDNN comes too late: a product has looked for the library already");
+                   "CHAINRULE_ONEDNN is set too late: a product has already looked for the library");
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ONEDNN", check_switch, NULL); }
 

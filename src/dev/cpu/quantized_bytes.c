@@ -45,7 +45,7 @@ static float largest(const float *x, int64_t n) {   /* n a multiple of 16; NaN i
 }
 
 /* 16 numbers, the first of them number k of the row */
-static void put(const cr_quantized_shape *s, int8_t *q, int64_t k, const float *x, float inverse) {
+static void put_codes(const cr_quantized_shape *s, int8_t *q, int64_t k, const float *x, float inverse) {
     const bytes whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(inverse)));
     const bytes high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
     const bytes low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 8));
@@ -55,7 +55,7 @@ static void put(const cr_quantized_shape *s, int8_t *q, int64_t k, const float *
     _mm_storeu_si128((__m128i_u *)(void *)(to + codes), _mm512_cvtepi32_epi8(low));
 }
 
-static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
+static void quantize_row(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
     const int64_t units = cr_pieces(s->K, s->eight ? UNIT : 2 * UNIT), groups = s->K / s->G;
     const size_t bytes_of_x = (size_t)units * (s->eight ? sizeof(unit_8) : sizeof(unit_4));
     memset(to->q, 0, bytes_of_x);
@@ -64,7 +64,8 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
         const float size = largest(x + g * s->G, s->G);
         to->scale[g] = size / CR_QUANTIZED_MOST;    /* infinite or NaN: so is the sum, 0 times that */
         if (!(size >= 0x1p-100f && isfinite(size))) continue;        /* so small that products vanish */
-        for (int64_t k = g * s->G; k < (g + 1) * s->G; k += V) put(s, to->q, k, x + k, CR_QUANTIZED_MOST / size);
+        for (int64_t k = g * s->G; k < (g + 1) * s->G; k += V)
+            put_codes(s, to->q, k, x + k, CR_QUANTIZED_MOST / size);
     }
     for (int64_t u = 0; u < units && s->eight; u++) {
         unit_8 *at = (unit_8 *)to->q + u;
@@ -143,4 +144,4 @@ static void rows(const cr_quantized_shape *s, float *y, const uint8_t *codes, co
     else all_rows(false, s, y, codes, scales, n, x);
 }
 
-const struct cr_quantizeds cr_quantizeds_bytes = {prepare, rows, NULL};
+const struct cr_quantizeds cr_quantizeds_bytes = {quantize_row, rows, NULL};

@@ -84,7 +84,7 @@ static int64_t index_of(int64_t k) {
     return unit * UNIT + (2 * (byte % 2) + (k % 32 >= 16)) * S + byte / 2;
 }
 
-static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
+static void quantize_row(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
     const int64_t whole = (s->K + CR_QUANTIZED_UNIT - 1) / CR_QUANTIZED_UNIT * CR_QUANTIZED_UNIT, groups = s->K / s->G;
     int16_t *all = to->q;
     memset(all, 0, (size_t)whole * sizeof *all);
@@ -275,4 +275,4 @@ static void unpack(const cr_quantized_shape *s, float *y, const uint8_t *codes, 
     }
 }
 
-const struct cr_quantizeds CR_ISA_NAME(cr_quantizeds) = {prepare, rows, unpack};
+const struct cr_quantizeds CR_ISA_NAME(cr_quantizeds) = {quantize_row, rows, unpack};

@@ -127,7 +127,7 @@ static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
 #define FINISH(T) do { T *q = squares; const T *s = sums; for (int64_t i = 0; i < n; i++) { \
     const T extra = s[i * step] / (T)r->R * s[i * step]; \
     q[i] = q[i * step] < extra ? 0 : q[i * step] - extra; } } while (0)
-static void finish(const reduction *r, void *squares, const void *sums, int64_t step, int64_t n) {
+static void finish_sums(const reduction *r, void *squares, const void *sums, int64_t step, int64_t n) {
     if (r->per_result == 1) return;
     if (r->lane == CR_LANE_F32) FINISH(float);
     else FINISH(double);
@@ -170,7 +170,7 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
         n = cr_imin(ROWS, end - m);
         for (int64_t i = 0; i < n; i++)
             reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)(i * r->per_result) * r->size);
-        finish(r, y, y + r->size, 2, n);
+        finish_sums(r, y, y + r->size, 2, n);
         store_results(r, m, y, n);
     }
 }
@@ -203,7 +203,7 @@ static cr_status reduce_rows(reduction *r) {
     for (int64_t m = 0; m < r->M; m++) {
         char *row = r->partial + (size_t)(m * r->spans * r->per_result) * r->size;
         combine(r, row, r->spans, r->per_result);
-        finish(r, row, row + r->size, 2, 1);
+        finish_sums(r, row, row + r->size, 2, 1);
         store_results(r, m, row, 1);
     }
     cr_cpu_give(r->partial, bytes);
@@ -293,7 +293,7 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
         }
     }
     if (r->blocks == 1) {
-        finish(r, acc, sums, 1, n);
+        finish_sums(r, acc, sums, 1, n);
         store_results(r, m * r->N + column, acc, n);
         return;
     }
@@ -314,7 +314,7 @@ static cr_status reduce_columns(reduction *r) {
         char *acc = r->partial + (size_t)(m * r->blocks * r->N) * r->size;
         combine(r, acc, r->blocks, r->N);
         if (r->means) combine(r, acc + part, r->blocks, r->N);
-        finish(r, acc, acc + part, 1, r->N);
+        finish_sums(r, acc, acc + part, 1, r->N);
         store_results(r, m * r->N, acc, r->N);
     }
     cr_cpu_give(r->partial, bytes);

@@ -190,7 +190,7 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
 
 /* Long rows are cut into a few ranges of rows of x, because every range reads all indices; others, and
  * sums of half precision, by columns. */
-static void cut(job *j) {
+static void cut_rows(job *j) {
     enum { LONG = 64, RANGES = 16 };
     const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);
     j->columns = j->N;
@@ -222,7 +222,7 @@ cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
         return cr_cpu_put_by_buckets(j.dtype, j.sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
     const size_t bytes = j.sum && cr_dtype_is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
     if (bytes && !number_slots(&j, bytes)) return CR_NO_MEMORY;
-    cut(&j);
+    cut_rows(&j);
     cr_run_chunks(cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk, &j);
     cr_cpu_give(j.slot, bytes);
     return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, args->op, "no memory for the sums") : CR_OK;

@@ -108,7 +108,7 @@ static void tile_axes(const winograd *w, const cr_array *out) {
 }
 
 /* Cuts the tiles into blocks of about so many. */
-static void cut(winograd *w, const cr_array *out, int64_t tiles) {
+static void cut_tiles(winograd *w, const cr_array *out, int64_t tiles) {
     w->TH = w->x->axis[1].out;
     w->TW = w->x->axis[2].out;
     w->all_rows = out->shape[0] * out->shape[2] * w->TH;
@@ -374,7 +374,7 @@ static cr_status run_outputs(winograd *w) {
     w->sets = backwards(w) ? w->windows : 1;
     w->K = j->C * w->windows / w->sets;
     const int64_t tile = w->sets * w->positions * (w->K + j->M) * j->size;
-    cut(w, &j->to, cr_iclamp(BLOCK_BYTES / tile, BLOCK_TILES, MOST_TILES));
+    cut_tiles(w, &j->to, cr_iclamp(BLOCK_BYTES / tile, BLOCK_TILES, MOST_TILES));
     place_buffer(w);
     j->depth = cr_pieces(w->K, cr_pieces(w->K, j->product->depth));
     size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
@@ -422,7 +422,7 @@ static side side_of(const winograd *w, bool cotangents, int64_t rows) {
     return s;
 }
 
-/* A place for the channels of the lines of some rows of tiles: `wide` numbers a pixel, zeros around the image. */
+/* Memory for the channels of the lines of some rows of tiles: `wide` numbers a pixel, zeros around the image. */
 typedef struct pixels { float *at; int64_t wide, line, lines; } pixels;
 
 static pixels pixels_of(const winograd *w, const side *s, int64_t rows) {
@@ -620,7 +620,7 @@ static cr_status run_weight(winograd *w) {
     tile_axes(w, &j->a->y);
     w->K = w->windows * j->C;
     const bool small = du_numbers(w) * j->size <= PART_BYTES;
-    cut(w, &j->a->y, small ? BLOCK_TILES : LONG_BLOCK);
+    cut_tiles(w, &j->a->y, small ? BLOCK_TILES : LONG_BLOCK);
     w->parts = small ? cr_imin(PARTS, w->blocks) : 1;
     size_t bytes = (size_t)(w->parts * du_numbers(w) * j->size);
     if (!(w->m = cr_cpu_take_room(&bytes))) return CR_NO_MEMORY;

@@ -182,7 +182,7 @@ static cr_status check_switch(const char *text) {
     if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED &&
         atomic_load(&products.state) == UNOPENED && atomic_load(&messages.state) == UNOPENED)
         return CR_OK;
-    return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices were already searched");
+    return cr_fail(CR_RUNTIME, "switch_set", "this is set too late: CUDA devices were already searched");
 }
 __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("CUDA", check_switch, NULL);

@@ -52,7 +52,7 @@ static cuda_block *sum_parts(cuda *g, const char *op, const char *name, const di
     return NULL;
 }
 
-static cr_status join(cuda *g, const char *op, const char *name, const division *d, const cr_array *x,
+static cr_status join_parts(cuda *g, const char *op, const char *name, const division *d, const cr_array *x,
                       cuda_address sums, const cr_array *y0, const cr_array *y1, cuda_address all) {
     const channel_join_arguments q = {.sums = sums,
                                       .y0 = cuda_address_of(y0),
@@ -84,7 +84,7 @@ cr_status cr_cuda_channel_norm(const cr_channel_norm_args *args) {
     const division d = division_of(x);
     cuda_block *sums = sum_parts(g, op, "channel_moments", &d, x, NULL);
     if (!sums) return cr_cuda_leave(g, cr_error_status());
-    cr_status status = join(g, op, "channel_statistics", &d, x, sums->at, &args->mean, &args->var, 0);
+    cr_status status = join_parts(g, op, "channel_statistics", &d, x, sums->at, &args->mean, &args->var, 0);
     if (status == CR_OK)
         status = each_element(g, op, x,
                               (channel_norm_arguments){.y = cuda_address_of(&args->y),
@@ -106,7 +106,7 @@ cr_status cr_cuda_channel_norm_bwd(const cr_channel_norm_bwd_args *args) {
     cuda_block *sums = sum_parts(g, op, "channel_products", &d, x, args);
     if (!sums) return cr_cuda_leave(g, cr_error_status());
     const size_t bytes = (size_t)(2 * d.parts * x->shape[1]) * cr_dtype_size(args->mean.dtype);
-    cr_status status = join(g, op, "channel_join", &d, x, sums->at, cr_present(&args->db), cr_present(&args->dw),
+    cr_status status = join_parts(g, op, "channel_join", &d, x, sums->at, cr_present(&args->db), cr_present(&args->dw),
                             sums->at + bytes);
     if (status == CR_OK && dx)
         status = each_element(g, op, x,

@@ -94,7 +94,7 @@ static void choose(const cuda *g, job *j) {
 }
 
 /* Blocks of one part; parts of `each` units of work, so that about BUSY blocks run. */
-static void cut(job *j, int64_t blocks, int64_t units, int64_t least) {
+static void cut_work(job *j, int64_t blocks, int64_t units, int64_t least) {
     enum { BUSY = 512 };
     const int64_t parts = cr_iclamp(BUSY / blocks, 1, cr_imax(units / least, 1));
     j->q.part = cuda_pieces(units, parts);
@@ -140,7 +140,7 @@ static cr_status launch_tiles(cuda *g, job *j) {
     return cr_cuda_launch(g, j->op, tile_kernel(g, j), q, q->tiles * q->phases * q->groups * q->parts);
 }
 
-static cr_status join(cuda *g, const job *j, cuda_address parts) {
+static cr_status join_parts(cuda *g, const job *j, cuda_address parts) {
     const cr_array *y = j->result;
     const conv_join_arguments q = {.y = cuda_address_of(y),
                                    .x = parts,
@@ -161,7 +161,7 @@ static void divide(job *j) {
         enum { WARP = 32, LEAST = 1024 };           /* LEAST: products of a part */
         if (j->args->kind != CR_CONV_WEIGHT) return;
         for (q->width = 1; q->width < WARP && q->width < q->k.size[2];) q->width *= 2;
-        cut(j, q->groups * q->M * j->N, j->K / q->k.size[2], cr_imax(LEAST / q->k.size[2], 1));
+        cut_work(j, q->groups * q->M * j->N, j->K / q->k.size[2], cr_imax(LEAST / q->k.size[2], 1));
         return;
     }
     enum { LEAST = 256 };                           /* of K in a part */
@@ -169,7 +169,7 @@ static void divide(job *j) {
         for (int d = 0; d < 3; d++) q->phases *= cr_imin(q->stride[d], q->n.size[d]);
     q->down = cuda_pieces(q->M, (int64_t)height * j->rows);
     q->tiles = q->down * cuda_pieces(j->N, COLUMNS);
-    cut(j, q->tiles * q->phases * q->groups, j->K, LEAST);
+    cut_work(j, q->tiles * q->phases * q->groups, j->K, LEAST);
 }
 
 static cr_status launch_conv(cuda *g, job *j) {
@@ -184,7 +184,7 @@ static cr_status launch_conv(cuda *g, job *j) {
         q->y = parts->at, q->y_part = j->result->numel, q->bias = 0;
     }
     cr_status status = j->way == DIRECT ? launch_direct(g, j) : launch_tiles(g, j);
-    if (parts && status == CR_OK) status = join(g, j, parts->at);
+    if (parts && status == CR_OK) status = join_parts(g, j, parts->at);
     if (parts) cr_cuda_block_give(g, parts);
     q->bias = bias;
     return status;

@@ -165,7 +165,7 @@ static access access_of(const plan *l, int k) {
     return stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
 }
 
-static bool fits(const plan *l, int k) {
+static bool fits_plan(const plan *l, int k) {
     int64_t far = 0;
     for (int d = 0; d < l->ndim; d++) far += llabs(stride(l, k, d)) * (shape(l, d) - 1);
     return far < INT32_MAX;
@@ -212,7 +212,7 @@ static plan plan_of(const cr_walk *w) {
     for (int k = 0; k < l.operands; k++) {
         l.of[k] = access_of(&l, k);
         if (l.of[k] >= SAME) continue;
-        l.wide |= !fits(&l, k);
+        l.wide |= !fits_plan(&l, k);
         if (size_of(&l, k) > widest) widest = size_of(&l, k);
     }
     const int each = BYTES / (int)widest;
@@ -447,7 +447,7 @@ static void add_text(cr_out *t, const plan *l, int64_t walks) {
 /* Words of 8 bytes: addresses, i64, numbers of the type of computation.  Their order is that of plan:
  * it depends on the program. */
 typedef struct words { int n; uint64_t w[WORDS]; } words;
-static void push(words *q, uint64_t word) {
+static void push_word(words *q, uint64_t word) {
     CR_ASSERT(q->n < WORDS);
     if (q->n < WORDS) q->w[q->n++] = word;          /* the test silences a warning of GCC 12 where assertions are off */
 }
@@ -457,12 +457,12 @@ static void push_number(words *q, cr_dtype compute, const void *value, cr_dtype 
     uint64_t word;
     cr_convert(bytes, compute, value, from);
     memcpy(&word, bytes, 8);
-    push(q, word);
+    push_word(q, word);
 }
 
 static void push_shared(words *q, const cr_walk *w, cuda_address fault) {
     const cr_program *p = w->program;
-    push(q, fault);
+    push_word(q, fault);
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, &w->params[i], CR_F64);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
@@ -496,20 +496,20 @@ static int64_t blocks_of(const cuda *g, const plan *l) {
 /* end: of the blocks of this walk, counted from the first walk */
 static void push_walk(words *q, const plan *l, int64_t end) {
     const cr_walk *w = l->w;
-    push(q, (uint64_t)end);
-    push(q, (uint64_t)w->numel);
+    push_word(q, (uint64_t)end);
+    push_word(q, (uint64_t)w->numel);
     for (int d = 1; d < l->ndim; d++) {
-        push(q, (uint64_t)steps(l, d));
-        push(q, reciprocal(l, (uint64_t)steps(l, d)));
+        push_word(q, (uint64_t)steps(l, d));
+        push_word(q, reciprocal(l, (uint64_t)steps(l, d)));
     }
     if (l->across) {
-        push(q, (uint64_t)shape(l, l->ndim - 1));
-        push(q, (uint64_t)shape(l, l->ndim - 2));
+        push_word(q, (uint64_t)shape(l, l->ndim - 1));
+        push_word(q, (uint64_t)shape(l, l->ndim - 2));
     }
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
-        else push(q, address(operand(w, k)));
-        for (int d = 0; d < strides_of(l, k); d++) push(q, (uint64_t)stride(l, k, d));
+        else push_word(q, address(operand(w, k)));
+        for (int d = 0; d < strides_of(l, k); d++) push_word(q, (uint64_t)stride(l, k, d));
     }
 }
 

@@ -114,7 +114,8 @@ static cr_status check_pool(const char *text) {
     bool off;
     for (int i = 0; i < found; i++)
         if (gpus[i].context)
-            return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_GPU_POOL comes too late: %s is in use", gpus[i].name);
+            return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_GPU_POOL is set too late: %s is in use",
+                           gpus[i].name);
     return cr_cuda_pool_switch(text, &off);
 }
 

@@ -123,7 +123,7 @@ static cr_status launch(cr_graph *x, const cr_graph_run *r) {
     return cr_cuda_check(g, op, "does not start", error);
 }
 
-static cr_status run(cr_graph *x, cr_graph_run *r) {
+static cr_status run_graph(cr_graph *x, cr_graph_run *r) {
     cuda *g = cr_cuda_enter(op, &x->g->dev);
     if (!g) return cr_error_status();
     cr_status status = cr_cuda_faults_room(g, op);
@@ -137,7 +137,7 @@ static cr_status run(cr_graph *x, cr_graph_run *r) {
     return cr_cuda_leave(g, status == CR_OK ? launch(x, r) : status);
 }
 
-static cr_graph *make(const cr_device *d, int parts) {
+static cr_graph *make_graph(const cr_device *d, int parts) {
     cr_graph *x = calloc(1, sizeof *x + sizeof *x->parts * (size_t)parts);
     if (!x) return cr_no_memory(op), NULL;
     x->g = (cuda *)(uintptr_t)d;
@@ -171,4 +171,6 @@ static cr_graph_marks marks(const cr_device *d) {
 
 static uint64_t address(const cr_storage *s) { return ((const cuda_block *)s->data)->at; }
 
-const cr_graphing cr_cuda_graphing = {.marks = marks, .address = address, .make = make, .run = run, .free = graph_free};
+const cr_graphing cr_cuda_graphing = {
+    .marks = marks, .address = address, .make = make_graph, .run = run_graph, .free = graph_free,
+};

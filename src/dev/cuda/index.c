@@ -128,13 +128,13 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
     return status;
 }
 
-static cr_status take(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
+static cr_status take_rows(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
     const index_arguments q = arguments_of(j, j->size, fault, 1);
     const cuda_kernel *k = kernel_of(g, j->op, "take", element, j->index, j->sum);
     return cr_cuda_launch(g, j->op, k, &q, cr_cuda_blocks(g, j->size[0] * j->size[1] * j->size[2]));
 }
 
-static cr_status put(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
+static cr_status put_rows(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
     const int64_t buckets = buckets_of(j);
     const index_arguments q = arguments_of(j, j->size, fault, buckets);
     const cuda_kernel *k = kernel_of(g, j->op, "put", element, j->index, j->sum);
@@ -151,13 +151,13 @@ static cr_status put_by_index(cuda *g, job *j) {
     if (!fault) return cr_error_status();
     const cr_dtype element = element_of(j);
     bool begun = false;
-    if (!j->put) return take(g, j, element, fault);
+    if (!j->put) return take_rows(g, j, element, fault);
     if (j->size[1] >= MANY && READS * j->size[0] * j->size[2] <= BUSY) {
         const cr_status status = run_sorted(g, j, element, fault, &begun);
         if (status != CR_NO_MEMORY || begun || atomic_load(&g->lost)) return status;
         cr_error_clear();
     }
-    return put(g, j, element, fault);
+    return put_rows(g, j, element, fault);
 }
 
 static cr_status run_job(job *j) {

@@ -155,7 +155,7 @@ static cuda_block *take_unpooled(cuda *g, const char *op, size_t bytes) {
     return cr_cuda_check(g, op, "no memory", error), NULL;
 }
 
-static cuda_block *take(cuda *g, const char *op, size_t bytes) {
+static cuda_block *take_block(cuda *g, const char *op, size_t bytes) {
     if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
     if (g->unpooled) return take_unpooled(g, op, bytes);
     bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
@@ -225,11 +225,11 @@ static void give(cuda *g, cuda_block *b) {
     enter_list(list_of(g, b), b);
 }
 
-cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes) { return take(g, op, bytes); }
+cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes) { return take_block(g, op, bytes); }
 
 cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes) {
     if (g->noting) return cr_cuda_graph_take(g->noting, op, bytes);
-    cuda_block *b = take(g, op, bytes);
+    cuda_block *b = take_block(g, op, bytes);
     if (b) cuda_use(g, b);
     return b;
 }
@@ -256,7 +256,7 @@ cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes) {
     cuda *g = cr_cuda_enter("allocate", d);
     if (!g) return NULL;
     g->counters.allocations++;
-    cuda_block *b = take(g, "allocate", bytes);
+    cuda_block *b = take_block(g, "allocate", bytes);
     if (cr_cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
     return cr_storage_new(b, bytes, d, give_back);
 }

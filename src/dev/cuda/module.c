@@ -137,7 +137,7 @@ static int architecture_of(const cuda *g) {
 
 /* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX.
  * sm_90a, which has the instructions of hopper.cu, runs on compute capability 9.0 only. */
-static cuda_module load(cuda *g, const char *op, const char *text, bool fuses) {
+static cuda_module load_module(cuda *g, const char *op, const char *text, bool fuses) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
     const bool hopper = newest == 90 && g->major == 9 && g->minor == 0;
@@ -166,7 +166,7 @@ const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *
     if (k->full)
         return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
     if (!text) return cr_no_memory(op), NULL;
-    cuda_module module = load(g, op, text, fuses);
+    cuda_module module = load_module(g, op, text, fuses);
     cuda_function function = NULL;
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);

@@ -79,7 +79,7 @@ static cr_status settle(cr_link *l, const char *op, int error, double limit) {
 }
 
 /* Waits for the event that ends this epoch of messages. */
-static cr_status finish(cr_link *l, const char *op, uint64_t epoch) {
+static cr_status finish_call(cr_link *l, const char *op, uint64_t epoch) {
     for (int turn = 0;; turn++) {
         cuda *g = cr_cuda_enter(op, &l->g->dev);
         if (!g) return give_up(l);
@@ -212,7 +212,7 @@ static cr_status send_group(cr_link *l, const work *w, int (*add)(cr_link *l, co
     if (!(g = cr_cuda_enter(w->op, &l->g->dev))) return give_up(l);
     const uint64_t epoch = g->queue[CUDA_MESSAGES].epoch;
     if (cr_cuda_leave(g, cr_cuda_end_epoch(g, w->op, CUDA_MESSAGES)) != CR_OK) return give_up(l);
-    return finish(l, w->op, epoch);
+    return finish_call(l, w->op, epoch);
 }
 
 static cr_status exchange(cr_link *l, cr_storage *from, const cr_range *send, cr_storage *to,

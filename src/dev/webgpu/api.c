@@ -80,6 +80,6 @@ static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&state) == UNOPENED) return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set",
-                   "CHAINRULE_WGPU comes too late: this process has already searched for GPUs");
+                   "CHAINRULE_WGPU is set too late: this process has already searched for GPUs");
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("WGPU", check_switch, NULL); }

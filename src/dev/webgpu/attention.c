@@ -56,7 +56,7 @@ static heads heads_of(attention_kind kind, const cr_array *q) {
                            .in_pairs = cr_wgsl_lanes(q->dtype) == 2 && D % 2 == 0}};
 }
 
-static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written) {
+static void add_operand(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written) {
     if (!t && !b) return;
     const int i = a->how.n++;
     a->how.operand[i].role = r;
@@ -244,12 +244,12 @@ cr_status cr_gpu_attention(const cr_attention_args *args) {
     gpu *g = cr_gpu_enter("attention", q->dev);
     if (!g) return cr_error_status();
     heads a = heads_of(FORWARD, q);
-    add(&a, O, o, NULL, true);
-    add(&a, LSE, lse, NULL, true);
-    add(&a, Q, q, NULL, false);
-    add(&a, K, k, NULL, false);
-    add(&a, V, v, NULL, false);
-    add(&a, MASK, mask, NULL, false);
+    add_operand(&a, O, o, NULL, true);
+    add_operand(&a, LSE, lse, NULL, true);
+    add_operand(&a, Q, q, NULL, false);
+    add_operand(&a, K, k, NULL, false);
+    add_operand(&a, V, v, NULL, false);
+    add_operand(&a, MASK, mask, NULL, false);
     return cr_gpu_leave(g, dispatch_heads(g, "attention", &a, &w));
 }
 
@@ -265,25 +265,25 @@ cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
     gpu_buffer *delta = cr_gpu_buffer_take(g, op, (size_t)(n[0] * n[1] * n[2]) * sizeof(float));
     if (!delta) return cr_gpu_leave(g, cr_error_status());
     heads a = heads_of(BACKWARD_Q, q), b = heads_of(BACKWARD_KV, q);
-    add(&a, DQ, dq, NULL, true);
-    add(&a, DELTA, NULL, delta, true);
-    add(&a, LSE, lse, NULL, false);
-    add(&a, Q, q, NULL, false);
-    add(&a, K, k, NULL, false);
-    add(&a, V, v, NULL, false);
-    add(&a, G, cotangent, NULL, false);
-    add(&a, O, o, NULL, false);
-    add(&a, MASK, mask, NULL, false);
-    add(&b, DK, dk, NULL, true);
-    add(&b, DV, dv, NULL, true);                    /* after dk */
+    add_operand(&a, DQ, dq, NULL, true);
+    add_operand(&a, DELTA, NULL, delta, true);
+    add_operand(&a, LSE, lse, NULL, false);
+    add_operand(&a, Q, q, NULL, false);
+    add_operand(&a, K, k, NULL, false);
+    add_operand(&a, V, v, NULL, false);
+    add_operand(&a, G, cotangent, NULL, false);
+    add_operand(&a, O, o, NULL, false);
+    add_operand(&a, MASK, mask, NULL, false);
+    add_operand(&b, DK, dk, NULL, true);
+    add_operand(&b, DV, dv, NULL, true);            /* after dk */
     b.how.joint = dk->storage == dv->storage;
-    add(&b, LSE, lse, NULL, false);
-    add(&b, Q, q, NULL, false);
-    add(&b, K, k, NULL, false);
-    add(&b, V, v, NULL, false);
-    add(&b, G, cotangent, NULL, false);
-    add(&b, DELTA, NULL, delta, false);
-    add(&b, MASK, mask, NULL, false);
+    add_operand(&b, LSE, lse, NULL, false);
+    add_operand(&b, Q, q, NULL, false);
+    add_operand(&b, K, k, NULL, false);
+    add_operand(&b, V, v, NULL, false);
+    add_operand(&b, G, cotangent, NULL, false);
+    add_operand(&b, DELTA, NULL, delta, false);
+    add_operand(&b, MASK, mask, NULL, false);
     cr_status status = dispatch_heads(g, op, &a, &w);
     if (status == CR_OK) status = dispatch_heads(g, op, &b, &w);
     cr_gpu_buffer_give(g, delta);

@@ -62,7 +62,7 @@ static void write_kernel(wgsl *w, const void *how) {
 }
 
 /* t NULL: there is no such operand */
-static void add(channels *c, operand name, const cr_array *t, bool written) {
+static void add_operand(channels *c, operand name, const cr_array *t, bool written) {
     if (!t) return;
     const int i = c->how.n++;
     c->how.operand[i].name = name;
@@ -170,21 +170,21 @@ static int64_t rows_of(const channels *c) { return c->x->shape[0] * c->x->shape[
 
 static cr_status run_norm(const channels *from, const cr_channel_norm_args *args, const cr_array *sums) {
     channels c = kernel_of(from, MOMENTS);
-    add(&c, SUMS, sums, true);
-    add(&c, X, &args->x, false);
+    add_operand(&c, SUMS, sums, true);
+    add_operand(&c, X, &args->x, false);
     cr_status status = run_parts(&c, 0, c.d.parts, 0, c.x->shape[1]);
     c = kernel_of(from, STATISTICS);
-    add(&c, MEAN, &args->mean, true);
-    add(&c, VAR, &args->var, true);
-    add(&c, SUMS, sums, false);
+    add_operand(&c, MEAN, &args->mean, true);
+    add_operand(&c, VAR, &args->var, true);
+    add_operand(&c, SUMS, sums, false);
     if (status == CR_OK) status = run_channels(&c);
     c = kernel_of(from, NORM);
-    add(&c, Y, &args->y, true);
-    add(&c, X, &args->x, false);
-    add(&c, MEAN, &args->mean, false);
-    add(&c, VAR, &args->var, false);
-    add(&c, WEIGHT, cr_present(&args->w), false);
-    add(&c, BIAS, cr_present(&args->b), false);
+    add_operand(&c, Y, &args->y, true);
+    add_operand(&c, X, &args->x, false);
+    add_operand(&c, MEAN, &args->mean, false);
+    add_operand(&c, VAR, &args->var, false);
+    add_operand(&c, WEIGHT, cr_present(&args->w), false);
+    add_operand(&c, BIAS, cr_present(&args->b), false);
     return status == CR_OK ? run_rows(&c, 0, rows_of(&c)) : status;
 }
 
@@ -204,27 +204,27 @@ cr_status cr_gpu_channel_norm(const cr_channel_norm_args *args) {
 static cr_status run_bwd(const channels *from, const cr_channel_norm_bwd_args *args, const cr_array *sums,
                          const cr_array *all) {
     channels c = kernel_of(from, PRODUCTS);
-    add(&c, SUMS, sums, true);
-    add(&c, X, &args->x, false);
-    add(&c, G, &args->g, false);
-    add(&c, MEAN, &args->mean, false);
-    add(&c, VAR, &args->var, false);
+    add_operand(&c, SUMS, sums, true);
+    add_operand(&c, X, &args->x, false);
+    add_operand(&c, G, &args->g, false);
+    add_operand(&c, MEAN, &args->mean, false);
+    add_operand(&c, VAR, &args->var, false);
     cr_status status = run_parts(&c, 0, c.d.parts, 0, c.x->shape[1]);
     c = kernel_of(from, JOIN);
-    add(&c, ALL, all, true);
-    add(&c, DB, cr_present(&args->db), true);
-    add(&c, DW, cr_present(&args->dw), true);
-    add(&c, SUMS, sums, false);
+    add_operand(&c, ALL, all, true);
+    add_operand(&c, DB, cr_present(&args->db), true);
+    add_operand(&c, DW, cr_present(&args->dw), true);
+    add_operand(&c, SUMS, sums, false);
     if (status == CR_OK) status = run_channels(&c);
     if (status != CR_OK || !cr_present(&args->dx)) return status;
     c = kernel_of(from, NORM_DX);
-    add(&c, Y, &args->dx, true);
-    add(&c, X, &args->x, false);
-    add(&c, G, &args->g, false);
-    add(&c, MEAN, &args->mean, false);
-    add(&c, VAR, &args->var, false);
-    add(&c, ALL, all, false);
-    add(&c, WEIGHT, cr_present(&args->w), false);
+    add_operand(&c, Y, &args->dx, true);
+    add_operand(&c, X, &args->x, false);
+    add_operand(&c, G, &args->g, false);
+    add_operand(&c, MEAN, &args->mean, false);
+    add_operand(&c, VAR, &args->var, false);
+    add_operand(&c, ALL, all, false);
+    add_operand(&c, WEIGHT, cr_present(&args->w), false);
     return run_rows(&c, 0, rows_of(&c));
 }
 

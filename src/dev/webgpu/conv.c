@@ -84,7 +84,7 @@ static void set_outer(conv_walk *w, int64_t size, int64_t b, int64_t out) {
 }
 
 /* Coordinates are i32, counts u32. */
-static bool fits(const cr_conv_args *args) {
+static bool fits_limits(const cr_conv_args *args) {
     const int64_t most = INT64_C(1) << 29;
     bool fine = args->x.numel / args->x.shape[1] < INT32_MAX && args->y.numel / args->y.shape[1] < INT32_MAX &&
                 args->w.numel < INT32_MAX;
@@ -134,7 +134,7 @@ static cr_array images_of(const cr_array *t, int64_t first, int64_t count) {
 static gpu_span span_of(const cr_array *t) { return cr_gpu_span_of(t->offset, t->ndim, t->shape, t->strides); }
 
 /* offset: of the first element of t in the window */
-static bool bind(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
+static bool bind_array(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
     const gpu_span s = span_of(t);
     if (!cr_gpu_bind_window(g, call, gpu_buffer_of(t), s, t->dtype, offset)) return false;
     *offset += (uint32_t)(t->offset - s.first);
@@ -201,8 +201,8 @@ static cr_status run_phase(const conv *c, int64_t piece, const int64_t r[3]) {
                      .parameters_bytes = sizeof p,
                      .groups = c->how.task == TILES ? (uint64_t)groups : gpu_groups(groups),
                      .work = (double)c->M * (double)p.N * (double)p.K * (double)args->groups};
-    if (groups > INT32_MAX || !bind(c->g, &call, &result, &p.y) || !bind(c->g, &call, a, &p.a) ||
-        !bind(c->g, &call, b, &p.b) || (c->how.bias && !bind(c->g, &call, c->bias, &p.bias)))
+    if (groups > INT32_MAX || !bind_array(c->g, &call, &result, &p.y) || !bind_array(c->g, &call, a, &p.a) ||
+        !bind_array(c->g, &call, b, &p.b) || (c->how.bias && !bind_array(c->g, &call, c->bias, &p.bias)))
         return cr_gpu_fail_window(c->g, c->op, gpu_buffer_of(c->result)->bytes);
     p.y += (uint32_t)y_first;
     p.a += (uint32_t)a_first;
@@ -221,7 +221,7 @@ static cr_status run_phases(const conv *c, int64_t piece) {
     return status;
 }
 
-static cr_status join(const conv *c) {
+static cr_status join_parts(const conv *c) {
     const cr_array *y = c->result;
     const kernel how = {.id = 'v', .task = JOIN, .dtype = y->dtype, .to = y->dtype, .bias = c->bias != NULL};
     conv_parameters p = {.groups = (uint32_t)y->numel,
@@ -236,8 +236,8 @@ static cr_status join(const conv *c) {
                      .parameters_bytes = sizeof p,
                      .groups = gpu_groups(y->numel)};
     uint32_t unused;
-    if (!bind(c->g, &call, y, &p.y) || !bind(c->g, &call, &c->sums, &unused) ||
-        (c->bias && !bind(c->g, &call, c->bias, &p.bias)))
+    if (!bind_array(c->g, &call, y, &p.y) || !bind_array(c->g, &call, &c->sums, &unused) ||
+        (c->bias && !bind_array(c->g, &call, c->bias, &p.bias)))
         return cr_gpu_fail_window(c->g, c->op, gpu_buffer_of(y)->bytes);
     return cr_gpu_run(c->g, &call);
 }
@@ -279,7 +279,7 @@ static cr_status dispatch_conv(conv *c) {
     }
     cr_status status = CR_OK;
     for (int64_t i = 0; i < c->pieces && status == CR_OK; i++) status = run_phases(c, i);
-    if (status == CR_OK && sums > 1) status = join(c);
+    if (status == CR_OK && sums > 1) status = join_parts(c);
     if (sums > 1) cr_gpu_buffer_give(c->g, c->memory.data);
     return status;
 }
@@ -289,7 +289,7 @@ cr_status cr_gpu_conv(const cr_conv_args *args) {
     conv c = {.op = names[args->kind], .args = args, .bias = cr_present(&args->bias)};
     c.result = args->kind == CR_CONV_FORWARD ? &args->y : args->kind == CR_CONV_INPUT ? &args->x : &args->w;
     if (cr_gpu_lacks(c.op, c.result)) return cr_error_status();
-    if (!fits(args)) return cr_gpu_cannot(c.op, c.result->dev, "with sizes as large as these");
+    if (!fits_limits(args)) return cr_gpu_cannot(c.op, c.result->dev, "with sizes as large as these");
     c.g = cr_gpu_enter(c.op, c.result->dev);
     if (!c.g) return cr_error_status();
     const cr_dtype dt = c.result->dtype;

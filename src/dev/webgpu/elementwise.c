@@ -146,7 +146,7 @@ static void add_instruction(wgsl *w, cr_dtype compute, const cr_program *p, int 
 
 /* ---- a walk as a kernel */
 typedef struct parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } parameters;
-static void push(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
+static void push_word(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
 
 enum { PARAMETERS = 4 };                            /* words of `parameters` before the array */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
@@ -374,8 +374,8 @@ static void push_bytes(parameters *q, cr_dtype dt, const unsigned char bytes[8])
     uint32_t words[2] = {0};
     memcpy(words, bytes, cr_dtype_size(dt));
     if (cr_dtype_kind(dt) == CR_KIND_SIGNED && cr_dtype_size(dt) < 4) words[0] = (uint32_t)cr_load_i64(bytes, dt);
-    push(q, words[0]);
-    if (cr_wgsl_wide(dt)) push(q, words[1]);
+    push_word(q, words[0]);
+    if (cr_wgsl_wide(dt)) push_word(q, words[1]);
 }
 
 static void push_number(parameters *q, cr_dtype dt, double v) {
@@ -391,16 +391,16 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     if (l->links_at + links > GPU_PARAMETER_WORDS)
         return cr_fail(CR_BAD_VALUE, p->name, "the program has too many constants for a GPU: %d", p->n_const);
     q->n = 0;
-    push(q, 0);
-    push(q, (uint32_t)w->numel);
-    push(q, (uint32_t)fault);
-    push(q, 0);
-    for (int d = 0; d < l->ndim; d++) push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
+    push_word(q, 0);
+    push_word(q, (uint32_t)w->numel);
+    push_word(q, (uint32_t)fault);
+    push_word(q, 0);
+    for (int d = 0; d < l->ndim; d++) push_word(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
-        push(q, (uint32_t)(operand(w, k)->offset - before));
+        push_word(q, (uint32_t)(operand(w, k)->offset - before));
         /* modulo 2^32: negative strides wrap */
-        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));
+        for (int d = 0; d < l->ndim; d++) push_word(q, (uint32_t)stride(l, k, d));
     }
     for (int i = 0; i < w->n_in; i++) {
         unsigned char bytes[8] = {0};
@@ -410,11 +410,11 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     }
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, w->params[i]);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, p->consts[i]);
-    for (int i = 0; i < links; i++) push(q, 0);     /* zeros that the compiler takes for different numbers */
+    for (int i = 0; i < links; i++) push_word(q, 0);  /* zeros that the compiler takes for different numbers */
     return CR_OK;
 }
 
-static cr_status check(const cr_walk *w) {
+static cr_status check_walk(const cr_walk *w) {
     const cr_device *d = w->out[0].storage->dev;
     bool f64 = w->compute == CR_F64;
     for (int k = 0; k < w->n_out + w->n_in; k++) f64 |= operand(w, k)->dtype == CR_F64 && !operand(w, k)->data;
@@ -485,7 +485,7 @@ cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {
     const int64_t count = args->count;
     if (!count) return CR_OK;
     for (int64_t i = 0; i < count; i++) {
-        cr_status bad = check(&walks[i]);
+        cr_status bad = check_walk(&walks[i]);
         if (bad != CR_OK) return bad;
     }
     gpu *g = cr_gpu_enter(walks->program->name, walks->out[0].storage->dev);

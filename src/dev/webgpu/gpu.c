@@ -78,7 +78,7 @@ cr_status cr_gpu_fail_lost(const gpu *g, const char *op) {
 
 bool cr_gpu_outlived(const gpu *g, const char *op, const gpu_buffer *b) {
     if (b->life == g->life) return false;
-    cr_fail(CR_RUNTIME, op, "%s was lost and opened again: a tensor from before has no data (%s)", g->name,
+    cr_fail(CR_RUNTIME, op, "%s was lost and reopened: tensors from before have no data (%s)", g->name,
             g->last_reason);
     return true;
 }

@@ -1,7 +1,7 @@
 // main.wgsl - the entry point of every kernel: calls kernel(group, lane, i), the number of the
 // workgroup, the number of the invocation in it, and the number among all invocations.
 //
-// SUBGROUPS, the size of all subgroups: lane follows from the place in the subgroup, as tree.wgsl
+// SUBGROUPS, the size of all subgroups: lane follows from the index in the subgroup, as tree.wgsl
 // needs it.
 #if MEASURE
 var<private> subgroup_size: u32;

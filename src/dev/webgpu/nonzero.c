@@ -38,7 +38,7 @@ static cr_status dispatch_pieces(const cr_array *counts, const cr_array *x, cons
     return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
-static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts,
+static cr_status find_nonzeros(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts,
                       const cr_array *ends) {
     const int64_t last = ends->numel - 1;
     cr_status status = dispatch_pieces(counts, x, NULL);
@@ -57,7 +57,7 @@ cr_status cr_gpu_nonzero(const cr_nonzero_args *args) {
     if (!pieces) return CR_OK;
     const cr_array counts = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1)),
                    ends = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1));
-    cr_status status = counts.storage && ends.storage ? find(y, x, count, &counts, &ends) : cr_error_status();
+    cr_status status = counts.storage && ends.storage ? find_nonzeros(y, x, count, &counts, &ends) : cr_error_status();
     cr_gpu_array_give(&ends);
     cr_gpu_array_give(&counts);
     return status;

@@ -100,7 +100,7 @@ static bool bind_rows(const ordering *s, gpu_call *c, const cr_array *t, int64_t
 
 /* The buffers of a task, and the offsets of the rows in them; false: the rows are too many for a
  * window. */
-static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c,
+static bool bind_task(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c,
                  order_parameters *q) {
     const int64_t found = s->how.one ? 1 : s->K;
     if (task == MERGE) c->buffer[c->buffers++] = from;
@@ -115,7 +115,7 @@ static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffe
 static bool rows_fit(const ordering *s) {
     gpu_call unused = {0};
     order_parameters unread;
-    return bind(s, RANK, NULL, NULL, &unused, &unread);
+    return bind_task(s, RANK, NULL, NULL, &unused, &unread);
 }
 
 static cr_status dispatch_task(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l,
@@ -137,7 +137,7 @@ static cr_status dispatch_task(const ordering *s, order_task task, gpu_buffer *f
                      .parameters = &q,
                      .parameters_bytes = sizeof q,
                      .groups = gpu_groups(invocations)};
-    return bind(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call)
+    return bind_task(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call)
                                               : cr_gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 

@@ -28,7 +28,7 @@ static uint64_t groups_of(const kernel *h, int64_t results) {
 }
 
 /* offset: of the first element of t in its window */
-static bool bind(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
+static bool bind_array(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
     const gpu_span s = cr_gpu_span_of(t->offset, t->ndim, t->shape, t->strides);
     if (!cr_gpu_bind_window(g, call, gpu_buffer_of(t), s, t->dtype, offset)) return false;
     *offset += (uint32_t)(t->offset - s.first);
@@ -54,8 +54,8 @@ static cr_status run_max_pool(gpu *g, const cr_max_pool_args *args) {
                      .parameters = &p,
                      .parameters_bytes = sizeof p,
                      .groups = groups_of(&h, y->numel)};
-    if (y->numel < INT32_MAX && bind(g, &call, y, &p.y) && bind(g, &call, &args->index, &p.index) &&
-        bind(g, &call, x, &p.x))
+    if (y->numel < INT32_MAX && bind_array(g, &call, y, &p.y) && bind_array(g, &call, &args->index, &p.index) &&
+        bind_array(g, &call, x, &p.x))
         return cr_gpu_run(g, &call);
     const int64_t N = x->shape[0], half = N / 2;
     if (!half) return cr_gpu_fail_window(g, call.op, gpu_buffer_of(x)->bytes);
@@ -72,7 +72,7 @@ static cr_status run_max_pool(gpu *g, const cr_max_pool_args *args) {
 }
 
 /* Coordinates are i32; an invocation has at most 65535 terms (lavapipe ends it then). */
-static bool fits(const cr_max_pool_args *args) {
+static bool fits_limits(const cr_max_pool_args *args) {
     const int64_t most = INT64_C(1) << 29;
     int64_t terms = 1;
     bool fine = true;
@@ -88,7 +88,7 @@ static bool fits(const cr_max_pool_args *args) {
 cr_status cr_gpu_max_pool(const cr_max_pool_args *args) {
     static const char op[] = "max_pool";
     if (cr_gpu_lacks(op, &args->x)) return cr_error_status();
-    if (!fits(args)) return cr_gpu_cannot(op, args->x.dev, "with windows as large as these");
+    if (!fits_limits(args)) return cr_gpu_cannot(op, args->x.dev, "with windows as large as these");
     gpu *g = cr_gpu_enter(op, args->x.dev);
     return g ? cr_gpu_leave(g, run_max_pool(g, args)) : cr_error_status();
 }
@@ -111,8 +111,8 @@ static cr_status run_band(gpu *g, const cr_band_args *args) {
                      .parameters = &p,
                      .parameters_bytes = sizeof p,
                      .groups = groups_of(&h, y->numel)};
-    if (y->numel < INT32_MAX && bind(g, &call, y, &p.y) && bind(g, &call, x, &p.x) &&
-        bind(g, &call, &args->start, &p.start) && bind(g, &call, &args->weights, &p.weights))
+    if (y->numel < INT32_MAX && bind_array(g, &call, y, &p.y) && bind_array(g, &call, x, &p.x) &&
+        bind_array(g, &call, &args->start, &p.start) && bind_array(g, &call, &args->weights, &p.weights))
         return cr_gpu_run(g, &call);
     const int64_t M = x->shape[0], half = M / 2;
     if (!half) return cr_gpu_fail_window(g, call.op, gpu_buffer_of(x)->bytes);

@@ -22,7 +22,7 @@ static void write_kernel(wgsl *w, const void *how) {
 }
 
 /* offset: of the first element of t in its window */
-static bool bind(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
+static bool bind_array(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offset) {
     const gpu_span s = cr_gpu_span_of(t->offset, t->ndim, t->shape, t->strides);
     if (!cr_gpu_bind_window(g, call, gpu_buffer_of(t), s, t->dtype, offset)) return false;
     *offset += (uint32_t)(t->offset - s.first);
@@ -51,11 +51,11 @@ static cr_status dispatch_rows(gpu *g, const cr_linear_quantized_args *a, int64_
                      .parameters = &p,
                      .parameters_bytes = sizeof p,
                      .groups = linear ? (uint64_t)gpu_ceil_div(n, GPU_GROUP / LANES) : gpu_groups(y.numel)};
-    bool fits = y.numel < INT32_MAX && bind(g, &call, &y, &p.y) && bind(g, &call, &codes, &p.codes) &&
-                bind(g, &call, &scales, &p.scales) && (!linear || bind(g, &call, &a->x, &p.x));
+    bool fits = y.numel < INT32_MAX && bind_array(g, &call, &y, &p.y) && bind_array(g, &call, &codes, &p.codes) &&
+                bind_array(g, &call, &scales, &p.scales) && (!linear || bind_array(g, &call, &a->x, &p.x));
     if (fits && h.bias) {
         const cr_array bias = cr_array_narrowed(&a->bias, 0, first, n);
-        fits = bind(g, &call, &bias, &p.bias);
+        fits = bind_array(g, &call, &bias, &p.bias);
     }
     if (fits) return cr_gpu_run(g, &call);
     if (n == 1) return cr_gpu_fail_window(g, call.op, gpu_buffer_of(&codes)->bytes);

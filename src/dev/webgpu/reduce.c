@@ -64,7 +64,7 @@ static const char *identity(const kernel *s) {
     return is_signed ? (most ? "2147483647" : "bitcast<i32>(0x80000000u)") : most ? "0xffffffffu" : "0u";
 }
 
-static const char *join(const kernel *s) {
+static const char *joining_line(const kernel *s) {
     static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {
                                                                                          "a + b", "a * b",
                                                                                          "f_max(a, b)", "f_min(a, b)"};
@@ -96,7 +96,7 @@ static void write_kernel(wgsl *w, const void *how) {
     cr_wgsl_array(w, "x", s->from, false);
     if (s->map == CR_MAP_DEVIATION) cr_wgsl_array(w, "sums", CR_F32, false);
     cr_wgsl_add(w, "alias V = %s;\nfn identity() -> V { return %s; }\nfn join0(a: V, b: V) -> V { return %s; }\n", type,
-                identity(s), join(s));
+                identity(s), joining_line(s));
     cr_wgsl_add(w, "fn mapped(x: %s, mean: f32) -> V { return %s; }\n", cr_wgsl_type(s->from), mapped(s, "x").s);
     cr_wgsl_cast_function(w, "result", s->to, s->acc);
     cr_wgsl_file(w, cr_wgsl_reduce);
@@ -144,7 +144,7 @@ static cr_status dispatch_stage(gpu *g, const stage *s) {
 }
 
 /* Chooses `single` and the parts of R, from the shape only. */
-static void cut(stage *s) {
+static void cut_stage(stage *s) {
     const cr_slab *at = &s->at;
     const int64_t results = at->M * at->N;
     s->how.single = at->R <= 64 || (at->N >= 32 && gpu_abs(at->strides[2]) < gpu_abs(at->strides[1]));
@@ -210,7 +210,7 @@ static cr_status reduce_slab(gpu *g, stage s) {
     reduce_parameters unread;
     s.parts = 1;
     if (!call_of(g, &s, &unused, &unread)) return reduce_halves(g, &s);
-    cut(&s);
+    cut_stage(&s);
     if (s.parts == 1) return dispatch_stage(g, &s);
     stage first = s;
     first.how.to = partial_dtype(&s);

@@ -40,7 +40,7 @@ static rows rows_of(const char *op, rows_kind kind, bool variant, const cr_array
 static bool is_result(operand name) { return name == Y || name == DX; }         /* a row each, if it is written */
 
 /* t NULL: there is no such operand */
-static void add(rows *r, operand name, const cr_array *t, bool written, int64_t per) {
+static void add_array(rows *r, operand name, const cr_array *t, bool written, int64_t per) {
     if (!t) return;
     const int i = r->how.n++;
     r->how.operand[i].name = name;
@@ -140,8 +140,8 @@ cr_status cr_gpu_softmax(const cr_softmax_args *args) {
     const bool log = args->log;
     rows r = rows_of(log ? "log_softmax" : "softmax", SOFTMAX, log, x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, Y, y, true, N);
-    add(&r, X, x, false, N);
+    add_array(&r, Y, y, true, N);
+    add_array(&r, X, x, false, N);
     return dispatch_rows(&r);
 }
 
@@ -152,9 +152,9 @@ cr_status cr_gpu_softmax_bwd(const cr_softmax_bwd_args *args) {
     const bool log = args->log;
     rows r = rows_of("softmax_bwd", SOFTMAX_BWD, log, y, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, DX, dx, true, N);
-    add(&r, Y, y, false, N);
-    add(&r, G, g, false, N);
+    add_array(&r, DX, dx, true, N);
+    add_array(&r, Y, y, false, N);
+    add_array(&r, G, g, false, N);
     return dispatch_rows(&r);
 }
 
@@ -169,12 +169,12 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
     rows r = rows_of(mean ? "layer_norm" : "rms_norm", NORM, false, x, M, N);
     if (!r.g) return cr_error_status();
     r.number = eps;
-    add(&r, Y, y, true, N);
-    add(&r, RSTD, rstd, true, 1);
-    add(&r, X, x, false, N);
-    add(&r, MEAN, mean, true, 1);
-    add(&r, W, w, false, 0);
-    add(&r, B, b, false, 0);
+    add_array(&r, Y, y, true, N);
+    add_array(&r, RSTD, rstd, true, 1);
+    add_array(&r, X, x, false, N);
+    add_array(&r, MEAN, mean, true, 1);
+    add_array(&r, W, w, false, 0);
+    add_array(&r, B, b, false, 0);
     return dispatch_rows(&r);
 }
 
@@ -184,12 +184,12 @@ static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *
                          const cr_array *rstd, const cr_array *g, bool adds, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", NORM_DX, adds, x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, DX, dx, true, N);
-    add(&r, X, x, false, N);
-    add(&r, G, g, false, N);
-    add(&r, RSTD, rstd, false, 1);
-    add(&r, MEAN, mean, false, 1);
-    add(&r, W, w, false, 0);
+    add_array(&r, DX, dx, true, N);
+    add_array(&r, X, x, false, N);
+    add_array(&r, G, g, false, N);
+    add_array(&r, RSTD, rstd, false, 1);
+    add_array(&r, MEAN, mean, false, 1);
+    add_array(&r, W, w, false, 0);
     return dispatch_rows(&r);
 }
 
@@ -200,12 +200,12 @@ static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_arr
     rows r = rows_of("norm_bwd", NORM_PARTS, false, x, gpu_ceil_div(M, PART), N);
     if (!r.g) return cr_error_status();
     r.total = M;
-    add(&r, G, g, false, PART * N);
-    add(&r, X, x, false, PART * N);
-    add(&r, RSTD, rstd, false, PART);
-    add(&r, MEAN, mean, false, PART);
-    add(&r, DW, dw, true, N);
-    add(&r, DB, db, true, N);
+    add_array(&r, G, g, false, PART * N);
+    add_array(&r, X, x, false, PART * N);
+    add_array(&r, RSTD, rstd, false, PART);
+    add_array(&r, MEAN, mean, false, PART);
+    add_array(&r, DW, dw, true, N);
+    add_array(&r, DB, db, true, N);
     return dispatch_rows(&r);
 }
 
@@ -254,11 +254,11 @@ cr_status cr_gpu_cross_entropy(const cr_cross_entropy_args *args) {
     cr_storage storage = {.data = r.g->faults};
     const cr_array faults = {.dtype = CR_U32, .storage = &storage};
     if (r.fault < 0) return cr_gpu_leave(r.g, cr_error_status());
-    add(&r, LOSS, loss, true, 1);
-    add(&r, LSE, lse, true, 1);
-    add(&r, X, x, false, N);
-    add(&r, TARGET, target, false, 1);
-    add(&r, FAULTS, &faults, true, 0);
+    add_array(&r, LOSS, loss, true, 1);
+    add_array(&r, LSE, lse, true, 1);
+    add_array(&r, X, x, false, N);
+    add_array(&r, TARGET, target, false, 1);
+    add_array(&r, FAULTS, &faults, true, 0);
     cr_status status = run_rows(&r, 0, M);
     return cr_gpu_leave(r.g, status == CR_OK ? cr_gpu_fault_note(r.g, r.op, r.fault, target) : status);
 }
@@ -273,11 +273,11 @@ cr_status cr_gpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
-    add(&r, DX, dx, true, N);
+    add_array(&r, DX, dx, true, N);
     /* WebGPU binds no buffer twice where one is written */
-    if (dx->storage != x->storage) add(&r, X, x, false, N);
-    add(&r, TARGET, target, false, 1);
-    add(&r, LSE, lse, false, 1);
-    add(&r, G, g, false, !scalar);
+    if (dx->storage != x->storage) add_array(&r, X, x, false, N);
+    add_array(&r, TARGET, target, false, 1);
+    add_array(&r, LSE, lse, false, 1);
+    add_array(&r, G, g, false, !scalar);
     return dispatch_rows(&r);
 }

@@ -48,7 +48,7 @@ static gpu_span span_of(const gpu_segments *s, const cr_array *t, int64_t rows, 
     return cr_gpu_span_of(t->offset, 3, (const int64_t[]){s->M, rows, s->N}, strides);
 }
 
-static bool bind(const gpu *g, gpu_call *c, const gpu_segments *s, const cr_array *t, int64_t rows,
+static bool bind_array(const gpu *g, gpu_call *c, const gpu_segments *s, const cr_array *t, int64_t rows,
                  const int64_t *strides, uint32_t *offset) {
     const gpu_span span = span_of(s, t, rows, strides);
     if (!cr_gpu_bind_window(g, c, gpu_buffer_of(t), span, t->dtype, offset)) return false;
@@ -60,8 +60,8 @@ bool cr_gpu_segments_fit(const gpu *g, const gpu_segments *s) {
     gpu_call unused = {0};
     uint32_t offset;
     const int64_t lines = s->shared ? 1 : s->M * s->N;
-    return bind(g, &unused, s, s->to, s->bound, s->to_strides, &offset) &&
-           bind(g, &unused, s, s->from, s->K, s->from_strides, &offset) &&
+    return bind_array(g, &unused, s, s->to, s->bound, s->to_strides, &offset) &&
+           bind_array(g, &unused, s, s->from, s->K, s->from_strides, &offset) &&
            (uint64_t)(lines * s->K) * sizeof(int64_t) <= g->window;
 }
 
@@ -88,10 +88,10 @@ static cr_status run_level(const gpu_segments *s, int64_t entries, const cr_arra
                   .groups = gpu_groups(count)};
     gpu *g = cr_gpu_enter(s->op, s->to->dev);
     if (!g) return cr_error_status();
-    bool fits = bind(g, &c, s, s->to, s->bound, s->to_strides, &q.dst);
+    bool fits = bind_array(g, &c, s, s->to, s->bound, s->to_strides, &q.dst);
     c.buffer[c.buffers++] = gpu_buffer_of(rows);
     c.buffer[c.buffers++] = gpu_buffer_of(partial ? partial : s->order);
-    fits = fits && (partial || bind(g, &c, s, s->from, s->K, s->from_strides, &q.src));
+    fits = fits && (partial || bind_array(g, &c, s, s->from, s->K, s->from_strides, &q.src));
     for (int i = 0; i < 2 && how.leaves; i++) c.buffer[c.buffers++] = gpu_buffer_of(&left[i]);
     return cr_gpu_leave(g, fits ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, s->op, gpu_buffer_of(s->to)->bytes));
 }

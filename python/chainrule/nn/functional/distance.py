@@ -41,6 +41,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 
 def _pairs(n: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The places of a strict upper triangle, row by row."""
+    """The indices of a strict upper triangle, row by row."""
     at = _core.ones(n, n, dtype=_core.bool).triu(1).nonzero().to(like.device)
     return at[:, 0], at[:, 1]

@@ -52,7 +52,7 @@ def _padded(at: Tensor, size: int, padding_mode: str, align_corners: bool) -> Te
 
 
 def _cubic(t: Tensor) -> list[Tensor]:
-    """Weights of the pixels at -1, 0, 1, 2 for the place t in [0, 1] (Keys 1981, a = -0.75)."""
+    """Weights of the pixels at -1, 0, 1, 2 for the position t in [0, 1] (Keys 1981, a = -0.75)."""
     a = -0.75
 
     def near(x: Tensor) -> Tensor:

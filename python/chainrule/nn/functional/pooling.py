@@ -202,10 +202,10 @@ def _max_unpool(
         raise RuntimeError(f"Expected shape of indices to be: {list(input.shape)} but got: {list(indices.shape)}")
     kernel = _each(kernel_size, n)
     size = _unpooled_size(input, kernel, kernel if stride is None else _each(stride, n), _each(padding, n), output_size)
-    places = math.prod(size)
-    if indices.numel() and not 0 <= int(indices.min().item()) <= int(indices.max().item()) < places:
-        raise RuntimeError(f"Found an invalid max index: the indices must be 0 ... {places - 1} for the output {size}")
-    y = _core.zeros(*input.shape[:-n], places, dtype=input.dtype, device=input.device)
+    numel = math.prod(size)
+    if indices.numel() and not 0 <= int(indices.min().item()) <= int(indices.max().item()) < numel:
+        raise RuntimeError(f"Found an invalid max index: the indices must be 0 ... {numel - 1} for the output {size}")
+    y = _core.zeros(*input.shape[:-n], numel, dtype=input.dtype, device=input.device)
     return y.scatter(-1, indices.flatten(-n), input.flatten(-n)).unflatten(-1, size)
 
 
@@ -443,15 +443,15 @@ def _fractional(
     x = input if input.ndim == n + 2 else input.unsqueeze(0)
     if samples is None:
         samples = _core.rand(*x.shape[:2], n, dtype=input.dtype, device=input.device)
-    places = _core.zeros(1, dtype=_core.int64, device=x.device)  # in the flattened axes : (N, C, out[0] kernel[0], ...)
+    positions = _core.zeros(1, dtype=_core.int64, device=x.device)  # flattened axes: (N, C, out[0] kernel[0], ...)
     for i in range(n):
         u = samples[:, :, n - 1 - i if n == 2 else i]  # PyTorch's order: width first in two axes, depth first in three
         at = _starts(u, size[i], kernel[i], out[i]).unsqueeze(-1) + _core.arange(kernel[i], device=x.device)
         at = at.reshape(*x.shape[:2], *(-1 if j == i else 1 for j in range(n)))
-        places = places + at * math.prod(size[i + 1 :])
-    windows = x.flatten(2).gather(2, places.flatten(2)).reshape(places.shape)
+        positions = positions + at * math.prod(size[i + 1 :])
+    windows = x.flatten(2).gather(2, positions.flatten(2)).reshape(positions.shape)
     y, inside = _core._max_pool_with_indices(windows, n, kernel, kernel, 0, 1, False)
-    indices = places.flatten(2).gather(2, inside.flatten(2)).reshape(y.shape)
+    indices = positions.flatten(2).gather(2, inside.flatten(2)).reshape(y.shape)
     if input.ndim != n + 2:
         y, indices = y.squeeze(0), indices.squeeze(0)
     return (y, indices) if return_indices else y
@@ -465,7 +465,7 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The largest element of windows of ``kernel_size`` at random, increasing places (Graham 2014); the places follow
+    """The largest element of windows of ``kernel_size`` at random, increasing positions (Graham 2014), which follow
     from one number in [0, 1) for each axis of each plane. output_size, or output_ratio: of the input's."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 

@@ -1,4 +1,4 @@
-"""Elements put in other places: blocks of an image as columns and back, channels as pixels and back, channels mixed."""
+"""Elements rearranged: blocks of an image as columns and back, channels as pixels and back, channels mixed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Blocks:
                 f" {list(size)}"
             )
 
-    def places(self, device: _core.Device) -> Tensor:
+    def offsets(self, device: _core.Device) -> Tensor:
         """Where each element of each block lies in the padded image : (kh kw oh ow)"""
         rows, columns = (
             d * _core.arange(k).unsqueeze(1) + s * _core.arange(n)
@@ -100,7 +100,7 @@ def fold(
     columns = input.unflatten(-2, (-1, kh * kw)).flatten(-2)  # (..., C, kh kw oh ow)
     height, width = blocks.padded
     image = input.new_zeros(*columns.shape[:-1], height * width)
-    image = image.index_add(-1, blocks.places(input.device), columns).unflatten(-1, (height, width))
+    image = image.index_add(-1, blocks.offsets(input.device), columns).unflatten(-1, (height, width))
     top, left = blocks.padding
     return image[..., top : top + size[0], left : left + size[1]]
 

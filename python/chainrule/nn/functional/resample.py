@@ -44,9 +44,9 @@ def interpolate(
     antialias: bool = False,
 ) -> Tensor:
     """The axes behind (N, C) brought to ``size``, or to floor(size ``scale_factor``). mode: "nearest" (as OpenCV
-    places it), "nearest-exact" (as Pillow does), "linear", "bilinear" and "trilinear" for 1, 2 and 3 axes, "bicubic"
-    (Keys 1981, a = -0.75), "area" (``adaptive_avg_pool``). Element s of S takes place (s + 1/2) R / S - 1/2 of R, with
-    align_corners s (R - 1) / (S - 1). A scale factor takes the place of S / R, unless recompute_scale_factor.
+    does), "nearest-exact" (as Pillow does), "linear", "bilinear" and "trilinear" for 1, 2 and 3 axes, "bicubic"
+    (Keys 1981, a = -0.75), "area" (``adaptive_avg_pool``). Element s of S is at (s + 1/2) R / S - 1/2 of R, with
+    align_corners s (R - 1) / (S - 1). A scale factor replaces S / R, unless recompute_scale_factor.
     antialias: "bilinear" and "bicubic" filter what they make smaller, as Pillow does."""
     n = input.ndim - 2
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):

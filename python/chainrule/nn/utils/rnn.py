@@ -27,8 +27,8 @@ __all__ = [
 class _Packed(NamedTuple):
     data: Tensor  # (N, ...)
     batch_sizes: Tensor  # (T) int64 on the cpu: how many sequences have a step at this time
-    sorted_indices: Tensor | None  # (B): the sequence at each place
-    unsorted_indices: Tensor | None  # (B): the place of each sequence
+    sorted_indices: Tensor | None  # (B): the sequence at each position
+    unsorted_indices: Tensor | None  # (B): the position of each sequence
 
 
 class PackedSequence(_Packed):

@@ -20,7 +20,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """``module(*args, **kwargs)`` with these tensors in the places of its parameters and buffers, by
+    """``module(*args, **kwargs)`` with these tensors instead of its parameters and buffers, by
     full name; gradients reach them.  args: a tuple, or the one argument. tie_weights: a tensor that
     the module has under several names is replaced under all. strict: all must be given.  A buffer
     that the module assigns anew is not kept."""

@@ -223,7 +223,7 @@ class Pad(_Transform):
 
 
 class RandomCrop(_Transform):
-    """A part of ``size`` at a random place, after padding."""
+    """A part of ``size`` at a random position, after padding."""
 
     shown = ("size", "padding")
 
