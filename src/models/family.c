@@ -513,7 +513,7 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
     for (size_t i = 0; i < n; i++) read_key(e, gpt ? &gpt_sizes[i] : &usual[i], f);
     if (gpt) f->inner = 4 * f->width;
-    f->kv_heads = gpt ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
+    f->kv_heads = gpt || f->qkv_by_head ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
     const bool said = cr_json_get(e->json, "head_dim") != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
     f->head_dim = gpt ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);

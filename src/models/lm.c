@@ -247,6 +247,95 @@ int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m
 
 const cr_decoder *cr_lm_decoder(const cr_lm *m) { return &m->d; }
 
+cr_lm *cr_lm_of(const char *config, const cr_params *weights, const cr_device *dev) {
+    static const char op[] = "lm_of";
+    if (!config) return cr_fail_null(op, "the configuration"), NULL;
+    if (!dev) return cr_fail_null(op, "the device"), NULL;
+    if (cr_lacks(op, "the weights", weights)) return NULL;
+    char *text = malloc(strlen(config) + 1);
+    if (!text) return cr_fail(CR_NO_MEMORY, op, "no memory for a configuration"), NULL;
+    return lm_over(op, "config.json", strcpy(text, config), weights, dev, true);
+}
+
+bool cr_lm_is_of(const cr_lm *m, int64_t n, const cr_tensor *const *weights) {
+    if (cr_lacks("lm_is_of", "model", m) || cr_params_count(m->params) != n) return false;
+    for (int64_t i = 0; i < n; i++) if (cr_params_at(m->params, i) != weights[i]) return false;
+    return true;
+}
+
+bool cr_lm_steady(const cr_lm *m) { return !cr_lacks("lm_steady", "model", m) && m->d.steady; }
+
+void cr_lm_cache_shape(const cr_lm *m, int64_t shape[3]) {
+    shape[0] = m->d.layers;
+    shape[1] = m->d.kv_heads;
+    shape[2] = m->d.head_dim;
+}
+
+cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n, const int64_t *length) {
+    static const char op[] = "lm_hidden";
+    if (cr_lacks(op, "model", m)) return NULL;
+    if (!n && cr_check_tokens(op, tokens, m->d.context)) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = n ? m->d.packed(m->d.model, tokens, &(cr_segments){n, length}) : m->d.hidden(m->d.model, tokens, NULL);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens, cr_tensor *const *stores, int64_t past,
+                              const cr_tensor *at) {
+    static const char op[] = "lm_hidden_after";
+    if (cr_lacks(op, "model", m) || cr_check_tokens(op, tokens, m->d.context)) return NULL;
+    const int64_t B = cr_size(tokens, 0), L = m->d.layers, room = cr_size(stores[0], 2);
+    if (!at && past + cr_size(tokens, 1) > room)
+        return cr_fail(CR_BAD_VALUE, op, "%lld positions do not fit the %lld of the stores",
+                       (long long)(past + cr_size(tokens, 1)), (long long)room), NULL;
+    cr_cache **row = calloc((size_t)B, sizeof(cr_cache *));
+    bool ok = row != NULL;
+    cr_scope_begin();
+    for (int64_t b = 0; b < B && ok; b++) {
+        ok = (row[b] = cr_cache_for(op, &m->d, cr_dtype_of(stores[0]))) != NULL;
+        if (!ok) break;
+        row[b]->room = room;
+        row[b]->past = past;
+        for (int64_t l = 0; l < L; l++) {
+            cr_tensor *const *kv = &stores[2 * l];
+            row[b]->layer[l] = (cr_kv){.k = B == 1 ? kv[0] : cr_slice(kv[0], 0, b, b + 1, 1),
+                                       .v = B == 1 ? kv[1] : cr_slice(kv[1], 0, b, b + 1, 1)};
+        }
+    }
+    const cr_caches caches = {.n = B, .row = row, .at = at};
+    cr_tensor *y = ok ? m->d.hidden(m->d.model, tokens, &caches) : NULL;
+    if (y) cr_keep(y);
+    cr_scope_end();
+    for (int64_t b = 0; b < B && row && row[b]; b++) {
+        memset(row[b]->layer, 0, (size_t)L * sizeof *row[b]->layer);       /* borrowed */
+        cr_cache_free(row[b]);
+    }
+    free(row);
+    return y;
+}
+
+cr_tensor *cr_lm_head(const cr_lm *m, const cr_tensor *x) {
+    if (cr_lacks("lm_head", "model", m)) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_decoder_logits(&m->d, x);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets, cr_reduction reduction) {
+    if (cr_lacks("lm_head_loss", "model", m)) return NULL;
+    cr_cross_entropy_options o = cr_cross_entropy_defaults();
+    o.reduction = reduction;
+    cr_scope_begin();
+    cr_tensor *y = cr_decoder_loss(&m->d, x, targets, &o);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();

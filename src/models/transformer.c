@@ -78,8 +78,8 @@ static cr_tensor *residual(const pass *a, const cr_tensor *x, cr_tensor *y) {
 /* (B, T, n D) -> (B, n, T, D), normalized: all together, or each head */
 static cr_tensor *heads(const cr_transformer *m, cr_tensor *x, int64_t n, const cr_affine *norm_of) {
     const bool whole = m->f.qk_norm_whole;
-    if (m->f.qkv_clip > 0) x = cr_clamp(x, -m->f.qkv_clip, m->f.qkv_clip);
     if (norm_of && whole) x = norm(m, norm_of, x);
+    if (m->f.qkv_clip > 0) x = cr_clamp(x, -m->f.qkv_clip, m->f.qkv_clip);
     cr_tensor *y = cr_reshape(x, CR_LIST(cr_size(x, 0), cr_size(x, 1), n, m->f.head_dim));
     return cr_transpose(norm_of && !whole ? norm(m, norm_of, y) : y, 1, 2);
 }
