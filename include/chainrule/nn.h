@@ -601,7 +601,7 @@ cr_tensor  *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens,
                                cr_tensor *const *stores, int64_t past, const cr_tensor *at);
                             /* the same of tokens that follow `past` earlier ones; stores: keys,
                                then values of each layer, (B, KV, room, D), which get the new ones;
-                               at: NULL, or i64 (1), the position of one token of one text, which
+                               at: NULL, or i64 (1), the position of one token of each text, which
                                a plan may be given anew */
 cr_tensor  *cr_lm_head(const cr_lm *m, const cr_tensor *x);     /* (..., C) -> (..., V) */
 cr_tensor  *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets,

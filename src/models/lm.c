@@ -286,11 +286,11 @@ cr_tensor *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens, cr_tensor
                               const cr_tensor *at) {
     static const char op[] = "lm_hidden_after";
     if (cr_lacks(op, "model", m) || cr_check_tokens(op, tokens, m->d.context)) return NULL;
-    const int64_t B = cr_size(tokens, 0), L = m->d.layers, room = cr_size(stores[0], 2);
+    const int64_t B = at ? 1 : cr_size(tokens, 0), L = m->d.layers, room = cr_size(stores[0], 2);
     if (!at && past + cr_size(tokens, 1) > room)
         return cr_fail(CR_BAD_VALUE, op, "%lld positions do not fit the %lld of the stores",
                        (long long)(past + cr_size(tokens, 1)), (long long)room), NULL;
-    cr_cache **row = calloc((size_t)B, sizeof(cr_cache *));
+    cr_cache **row = calloc((size_t)B, sizeof(cr_cache *));        /* with `at`, one store serves all texts */
     bool ok = row != NULL;
     cr_scope_begin();
     for (int64_t b = 0; b < B && ok; b++) {
