@@ -174,7 +174,7 @@ static const cr_family families[] = {
                   .parallel = true}},
     {.kind = "smollm3", .class = "SmolLM3ForCausalLM", LLAMA_LIKE,
      .keys = "attention_bias|mlp_bias|sliding_window|use_sliding_window|no_rope_layer_interval",
-     .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_ALL, .rope = {{.base = 2e6}}}},
+     .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED, .rope = {{.base = 2e6}}}},
     {.kind = "glm", .class = "GlmForCausalLM", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "attention_bias",
@@ -220,12 +220,23 @@ const cr_family *cr_family_named(const char *kind) {
     return NULL;
 }
 
+/* Weights that another program has quantized have other tensors than the names of the family. */
+static void check_quantizer(cr_entries *e) {
+    const cr_json *q = cr_entry_at(e, "quantization_config");
+    const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
+    if (!q || e->status != CR_OK) return;
+    if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
+    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read", e->path,
+                        method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
+}
+
 const cr_family *cr_family_of(cr_entries *e) {
     char words[40 * FAMILIES];
     size_t at = 0;
     for (int i = 0; i < FAMILIES; i++)
         at += (size_t)snprintf(words + at, sizeof words - at, "%s%s", i ? "|" : "", families[i].kind);
     const int i = cr_entry_word(e, "model_type", words, -1);
+    check_quantizer(e);
     return e->status == CR_OK ? &families[i] : NULL;
 }
 
@@ -458,7 +469,8 @@ static void read_windows(cr_entries *e, cr_features *f) {
     if (f->windows == CR_WINDOW_NONE || !f->window_used) f->window = 0;
     for (int64_t l = 0; l < f->layers && f->window; l++)
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
-                             (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every);
+                             (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
+                             (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
     const cr_json *t = f->windows != CR_WINDOW_NONE ? per_layer(e, "layer_types", f->layers) : NULL;
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
@@ -471,13 +483,13 @@ static void read_windows(cr_entries *e, cr_features *f) {
 }
 
 static void read_layers(cr_entries *e, cr_features *f) {
-    read_windows(e, f);
     const cr_json *t = f->every_unrotated ? per_layer(e, "no_rope_layers", f->layers) : NULL;
     for (int64_t l = 0; l < f->layers; l++) {
         f->layer[l].experts = f->experts && (l + 1) % f->expert_step == 0;
         if (f->every_unrotated) f->layer[l].rotates = t ? t->number != 0 : (l + 1) % f->every_unrotated != 0;
         if (t) t = t->next;
     }
+    read_windows(e, f);
     const cr_json *plain = f->experts ? cr_entry_at(e, "mlp_only_layers") : NULL;
     for (const cr_json *v = plain ? plain->first : NULL; v; v = v->next)
         if (v->integral && v->integer >= 0 && v->integer < f->layers) f->layer[v->integer].experts = false;
@@ -498,16 +510,6 @@ static void check(cr_entries *e, const cr_features *f) {
                             (long long)f->experts_used, (long long)f->experts);
 }
 
-/* Weights that another program has quantized have other tensors than the names of the family. */
-static void check_quantizer(cr_entries *e) {
-    const cr_json *q = cr_entry_at(e, "quantization_config");
-    const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
-    if (!q || e->status != CR_OK) return;
-    if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
-    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read", e->path,
-                        method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
-}
-
 static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const bool gpt = family->gpt_keys;
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
@@ -525,7 +527,6 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
 
 cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth, cr_features *f) {
     *f = family->features;
-    check_quantizer(e);
     read_sizes(e, family, f);
     f->window_used = !lists(family->keys, "use_sliding_window");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

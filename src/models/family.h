@@ -30,7 +30,8 @@ typedef enum cr_window_rule {
     CR_WINDOW_NONE,
     CR_WINDOW_ALL,
     CR_WINDOW_FROM,                                 /* those from "max_window_layers" on */
-    CR_WINDOW_BUT_EVERY                             /* all but every n-th, n: window_every */
+    CR_WINDOW_BUT_EVERY,                            /* all but every n-th, n: window_every */
+    CR_WINDOW_UNROTATED                             /* those without rotation */
 } cr_window_rule;
 
 typedef struct cr_layer_features { bool window, rotates, experts; } cr_layer_features;

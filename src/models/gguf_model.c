@@ -299,7 +299,7 @@ static void check_llama3(cr_entries *in, double low, double high, int64_t traine
 /* It has a window of all layers, of mistral; returns that, 0: none. */
 static int64_t window_of(cr_entries *e) {
     const bool mistral = !cr_entry_word(e, "model_type", "mistral|llama|qwen2|qwen3", -1);
-    const int64_t window = mistral ? cr_entry_size(e, "sliding_window", 0, 1) : 0;
+    const int64_t window = mistral ? cr_entry_size(e, "sliding_window", cr_json_get(e->json, "sliding_window") ? 0 : 4096, 1) : 0;
     const cr_json *types = cr_json_get(e->json, "layer_types");
     if (!mistral) cr_entry_only(e, "use_sliding_window", 0);
     for (const cr_json *v = types && types->kind == CR_JSON_ARRAY ? types->first : NULL; v; v = v->next) {
