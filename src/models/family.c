@@ -97,7 +97,9 @@ static const cr_family families[] = {
     {.kind = "ministral", .class = "MinistralForCausalLM", LLAMA_LIKE, .keys = "sliding_window",
      .features = {.eps = 1e-6, .windows = CR_WINDOW_ALL, .window = 4096}},
     {.kind = "ministral3", .class = "Ministral3ForCausalLM", LLAMA_LIKE, .keys = "sliding_window",
-     .features = {.eps = 1e-5, .head_dim = 128, .windows = CR_WINDOW_ALL}},
+     .features = {.eps = 1e-5, .head_dim = 128, .windows = CR_WINDOW_ALL, .position_scale = 0.1,
+                  .rope = {{.base = 1e6, .scaling = CR_ROPE_YARN, .factor = 16, .original = 16384, .beta_fast = 32,
+                            .beta_slow = 1, .mscale = 1, .mscale_all_dim = 1}}}},
     {.kind = "gemma", .class = "GemmaForCausalLM", LLAMA_LIKE, .keys = "attention_bias",
      .only = "use_bidirectional_attention=0",
      .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
@@ -195,7 +197,8 @@ static const cr_family families[] = {
      .features = {.eps = 1e-5, .head_dim = 64, .qkv_bias = true, .out_bias = true, .windows = CR_WINDOW_BUT_EVERY,
                   .window = 128, .window_every = 2, .experts = 128, .experts_used = 4, .expert_step = 1,
                   .softmax_used = true, .router_bias = true, .glu_alpha = 1.702, .glu_limit = 7,
-                  .rope = {{.base = 150000}}}},
+                  .rope = {{.base = 150000, .scaling = CR_ROPE_YARN, .factor = 32, .original = 4096, .beta_fast = 32,
+                            .beta_slow = 1, .untruncated = true}}}},
     {.kind = "cohere", .class = "CohereForCausalLM", LLAMA_LIKE, .own = {[CR_ROLE_NORM_2] = ""},
      .keys = "attention_bias|layer_norm_eps|logit_scale", .only = "use_qk_norm=0",
      .features = {.eps = 1e-5, .layer_norm = true, .interleaved = true, .parallel = true, .tied = true,
@@ -435,13 +438,12 @@ static void read_rope(cr_entries *e, cr_features *f) {
     } else {                                        /* scalings are of layers without a window */
         static const char local[] = "rope_local_base_freq";
         const char *key = cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base" : "rope_theta";
-        f->rope[0] = rope_of(&in, e, key, base, f->context);
+        if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f->context);
         f->rope[1] = (cr_rope_options){.original = (double)f->context};
         f->rope[1].base = cr_entry_number(e, local, second == base ? f->rope[0].base : second, 1.001, 1e30);
     }
     read_share(&in, e, f);
-    const double beta = cr_entry_number(&in, "llama_4_scaling_beta", 0, 0, 1e6);
-    f->position_scale = beta;
+    f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", found ? 0 : f->position_scale, 0, 1e6);
     f->position_scale_from = f->rope[0].original;
     if (in.status != CR_OK) e->status = in.status;
     if (f->rope[0].scaling == CR_ROPE_DYNAMIC) f->context = (int64_t)((double)f->context * f->rope[0].factor);

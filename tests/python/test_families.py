@@ -117,6 +117,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 TRAINED = ("gemma 2", "gpt oss", "qwen 2 moe", "granite", "neox")  # with gradients and files
 IDS = [(7 * i * i + i) % V for i in range(40)]
+OWN_ROPE = ("gpt2", "gpt_oss")  # without one, or with another one where the file says none
 ROW_WITHOUT_GRADIENT = 0  # pad_token_id: transformers does not train this row
 
 
@@ -128,7 +129,8 @@ def folder_of(case: str, path: Path, vocabulary: int = V) -> Any:
     kind, options = CASES[case]
     torch.manual_seed(sum(map(ord, case)))
     sizes = {**SIZES, "rope_parameters": ROPE} if kind not in ("gpt2", "olmo3", "gemma3_text") else SIZES
-    config = AutoConfig.for_model(kind, **{**sizes, **options, "vocab_size": vocabulary})
+    said = copy.deepcopy({**sizes, **options, "vocab_size": vocabulary})  # transformers adds to rope_parameters
+    config = AutoConfig.for_model(kind, **said)
     model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for p in model.parameters():
@@ -184,7 +186,7 @@ def test_family(case: str, tmp_path: Path) -> None:
 
 
 @needs_transformers
-@pytest.mark.parametrize("case", [c for c, (k, o) in CASES.items() if "layer_types" not in o and k != "gpt2"])
+@pytest.mark.parametrize("case", [c for c, (k, o) in CASES.items() if "layer_types" not in o and k not in OWN_ROPE])
 def test_older_configurations(case: str, tmp_path: Path) -> None:
     """``layer_types`` and ``rope_parameters`` are absent; ``rope_theta`` and the like are their own entries."""
     folder_of(case, tmp_path)
@@ -197,7 +199,11 @@ def test_older_configurations(case: str, tmp_path: Path) -> None:
         scaling = {k: v for k, v in rope["full_attention"].items() if k != "rope_theta"}
     else:
         said["rope_theta"] = rope["rope_theta"]
-        said |= {"partial_rotary_factor": rope["partial_rotary_factor"]} if "partial_rotary_factor" in rope else {}
+        if "partial_rotary_factor" in rope:
+            share = "rotary_pct" if said["model_type"] == "gpt_neox" else "partial_rotary_factor"
+            said[share] = rope["partial_rotary_factor"]
+        if said["model_type"] == "gpt_neox":
+            said["rotary_emb_base"] = said.pop("rope_theta")
         scaling = {k: v for k, v in rope.items() if k not in ("rope_theta", "partial_rotary_factor")}
     said["rope_scaling"] = None if scaling["rope_type"] == "default" else scaling
     (tmp_path / "config.json").write_text(json.dumps(said))
@@ -258,13 +264,13 @@ def test_program(case: str, tmp_path: Path) -> None:
     theirs = folder_of(case, tmp_path, 256)
     Tokenizer.bytes().save(tmp_path / "tokenizer.json")
     prompt, n = "The cat sat", 40
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**said, "eos_token_id": None, "bos_token_id": None}))
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
     words = [PROGRAM, "generate", "--model", tmp_path, "--prompt", prompt, "--tokens", str(n), "--temperature", "0"]
-    done = subprocess.run([*map(str, words), "--ignore-eos"], capture_output=True, check=False)
-    if b"ignore-eos" in done.stderr:
-        done = subprocess.run([*map(str, words)], capture_output=True, check=False)
+    done = subprocess.run([*map(str, words)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    made = bytes(greedy(theirs, [*prompt.encode()], n))
-    want = (prompt.encode() + made).decode("utf-8", "replace").encode()
+    want = prompt.encode() + bytes(greedy(theirs, [*prompt.encode()], n))
     assert done.stdout.rstrip(b"\n") == want.rstrip(b"\n"), case
 
 
@@ -314,6 +320,20 @@ def test_parts_are_refused(tmp_path: Path) -> None:
         model.save_gguf(tmp_path / "m.gguf")
     with pytest.raises(TypeError, match="float type, not int8"):
         models.from_pretrained(tmp_path).generate(IDS[:3], 2, cache_dtype=cr.int8)
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", ["gpt oss", "ministral 3", "mixtral", "olmo 3", "smollm 3"])
+def test_rotation_that_is_not_said(case: str, tmp_path: Path) -> None:
+    """What the family has where config.json has no entry of it."""
+    from transformers import AutoModelForCausalLM
+
+    folder_of(case, tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    del said["rope_parameters"]
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert apart(logits_of(engine(tmp_path), [IDS]), logits_of(theirs, [IDS])) < 1e-5, case
 
 
 def test_hooks_of_the_whole(tmp_path: Path) -> None:
