@@ -145,7 +145,8 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
     static const char *const parts[] = {"codes", "scales", "bias"};
     for (int i = 0; i < 3; i++) snprintf(full[i], sizeof full[i], "%s.%s", name, parts[i]);
     cr_affine p = {0};
-    cr_tensor *codes = b->dev ? NULL : cr_params_if(b->from, full[0]), *scales = codes ? cr_params_if(b->from, full[1]) : NULL;
+    cr_tensor *codes = b->dev ? NULL : cr_params_if(b->from, full[0]);
+    cr_tensor *scales = codes ? cr_params_if(b->from, full[1]) : NULL;
     if (codes && scales && are_quantized(codes, scales, OC, C)) {
         p.codes = added(b, full[0], codes);
         p.scales = added(b, full[1], scales);

@@ -85,7 +85,8 @@ static const cr_family families[] = {
     {.kind = "llama", .class = "LlamaForCausalLM", .gguf = "llama", LLAMA_LIKE,
      .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-6}},
     {.kind = "mistral", .class = "MistralForCausalLM", .gguf = "llama", LLAMA_LIKE,
-     .keys = "attention_bias|mlp_bias|sliding_window", .features = {.eps = 1e-6, .windows = CR_WINDOW_ALL, .window = 4096}},
+     .keys = "attention_bias|mlp_bias|sliding_window",
+     .features = {.eps = 1e-6, .windows = CR_WINDOW_ALL, .window = 4096}},
     {.kind = "qwen2", .class = "Qwen2ForCausalLM", .gguf = "qwen2", LLAMA_LIKE,
      .keys = "sliding_window|use_sliding_window|max_window_layers",
      .features = {.eps = 1e-6, .qkv_bias = true, .windows = CR_WINDOW_FROM, .window = 4096,
@@ -127,8 +128,8 @@ static const cr_family families[] = {
     {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|num_experts|num_local_experts|num_experts_per_tok|"
              "moe_intermediate_size|norm_topk_prob|decoder_sparse_step",
-     .features = {.eps = 1e-6, .qk_norm = true, .windows = CR_WINDOW_ALL, .window = 4096, .experts = 128, .experts_used = 8,
-                  .expert_inner = 768, .expert_step = 1}},
+     .features = {.eps = 1e-6, .qk_norm = true, .windows = CR_WINDOW_ALL, .window = 4096, .experts = 128,
+                  .experts_used = 8, .expert_inner = 768, .expert_step = 1}},
     {.kind = "qwen2_moe", .class = "Qwen2MoeForCausalLM", LLAMA_LIKE,
      .keys = "qkv_bias|sliding_window|use_sliding_window|max_window_layers|num_experts|num_local_experts|"
              "num_experts_per_tok|moe_intermediate_size|shared_expert_intermediate_size|norm_topk_prob|"
@@ -176,7 +177,8 @@ static const cr_family families[] = {
                   .parallel = true}},
     {.kind = "smollm3", .class = "SmolLM3ForCausalLM", LLAMA_LIKE,
      .keys = "attention_bias|mlp_bias|sliding_window|use_sliding_window|no_rope_layer_interval",
-     .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED, .rope = {{.base = 2e6}}}},
+     .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED,
+                  .rope = {{.base = 2e6}}}},
     {.kind = "glm", .class = "GlmForCausalLM", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "attention_bias",
@@ -229,8 +231,8 @@ static void check_quantizer(cr_entries *e) {
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
     if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
-    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read", e->path,
-                        method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
+    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read",
+                        e->path, method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
 }
 
 const cr_family *cr_family_of(cr_entries *e) {
@@ -410,15 +412,17 @@ static void read_share(cr_entries *in, cr_entries *e, cr_features *f) {
     const char *key = "partial_rotary_factor";
     cr_entries *at = cr_entry_at(in, key) ? in : e;
     if (!cr_entry_at(at, key) && f->rotary_share > 0) key = "rotary_pct";
-    if (f->rotary_share > 0) f->rotary = (int64_t)((double)f->head_dim * cr_entry_number(at, key, f->rotary_share, 1e-6, 1));
+    f->rotary = f->head_dim;
+    if (f->rotary_share > 0)
+        f->rotary = (int64_t)((double)f->head_dim * cr_entry_number(at, key, f->rotary_share, 1e-6, 1));
     else cr_entry_only(in, "partial_rotary_factor", 1);
-    if (f->rotary_share <= 0) f->rotary = f->head_dim;
 }
 
 /* "rope_parameters", for all layers or those of each type, or "rope_theta" and "rope_scaling" of older files */
 static void read_rope(cr_entries *e, cr_features *f) {
     static const cr_json none = {.kind = CR_JSON_OBJECT};
-    static const char *const keys[] = {"rope_parameters", "rope_scaling"}, *const types[] = {"full_attention", "sliding_attention"};
+    static const char *const keys[] = {"rope_parameters", "rope_scaling"},
+                      *const types[] = {"full_attention", "sliding_attention"};
     const cr_json *found = NULL;
     for (int i = 1; i >= 0; i--) {
         const cr_json *v = cr_entry_at(e, keys[i]);
@@ -426,7 +430,8 @@ static void read_rope(cr_entries *e, cr_features *f) {
         else if (v && e->status == CR_OK)
             e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"rope_parameters\" must be an object", e->path);
     }
-    const double base = f->rope[0].base > 0 ? f->rope[0].base : 1e4, second = f->rope[1].base > 0 ? f->rope[1].base : base;
+    const double base = f->rope[0].base > 0 ? f->rope[0].base : 1e4;
+    const double second = f->rope[1].base > 0 ? f->rope[1].base : base;
     cr_entries in = {e->op, e->path, found ? found : &none, e->status};
     if (f->two_ropes && cr_json_get(in.json, types[0])) {
         for (int i = 0; i < 2; i++) {
@@ -477,9 +482,8 @@ static void read_windows(cr_entries *e, cr_features *f) {
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
         if (!slides && (t->kind != CR_JSON_STRING || strcmp(t->text, "full_attention")) && e->status == CR_OK)
-            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"layer_types\" must be full_attention or sliding_attention,"
-                                " %lld in all; the one of layer %lld is another", e->path, (long long)f->layers,
-                                (long long)l);
+            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"layer_types\" must be full_attention or "
+                                "sliding_attention; the one of layer %lld is another", e->path, (long long)l);
         f->layer[l].window = slides && f->window;
     }
 }
@@ -503,10 +507,11 @@ static void check(cr_entries *e, const cr_features *f) {
     if (f->heads % f->kv_heads || (f->rotary && (f->head_dim % 2 || f->head_dim < 2)))
         e->status = cr_fail(CR_BAD_VALUE, e->op,
                             "'%s': num_key_value_heads must divide num_attention_heads and head_dim be even: %lld,"
-                            " %lld, %lld", e->path, (long long)f->kv_heads, (long long)f->heads, (long long)f->head_dim);
+                            " %lld, %lld", e->path, (long long)f->kv_heads, (long long)f->heads,
+                            (long long)f->head_dim);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': partial_rotary_factor gives %lld rotary columns of %lld, which must"
-                            " be even", e->path, (long long)f->rotary, (long long)f->head_dim);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': partial_rotary_factor gives %lld rotary columns of %lld, which "
+                            "must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
     else if (f->experts && f->experts_used > f->experts)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': num_experts_per_tok is %lld of %lld experts", e->path,
                             (long long)f->experts_used, (long long)f->experts);

@@ -70,7 +70,8 @@ typedef struct cr_features {
 } cr_features;
 
 typedef struct cr_family {
-    const char *kind, *class, *gguf;                /* "model_type"; transformers' class; llama.cpp's; NULL: not written */
+    const char *kind, *class;                       /* "model_type"; the class in transformers */
+    const char *gguf;                               /* llama.cpp's architecture; NULL: no GGUF files */
     const char *prefix;                             /* of all names but the head's */
     const char *const *names;                       /* of roles; "%": the layer, "#": the expert */
     const char *own[CR_ROLES];                      /* names that differ; "": it has none */

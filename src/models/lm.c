@@ -276,7 +276,8 @@ cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n, cons
     if (cr_lacks(op, "model", m)) return NULL;
     if (!n && cr_check_tokens(op, tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = n ? m->d.packed(m->d.model, tokens, &(cr_segments){n, length}) : m->d.hidden(m->d.model, tokens, NULL);
+    const cr_segments s = {n, length};
+    cr_tensor *y = n ? m->d.packed(m->d.model, tokens, &s) : m->d.hidden(m->d.model, tokens, NULL);
     if (y) cr_keep(y);
     cr_scope_end();
     return y;

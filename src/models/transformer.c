@@ -350,40 +350,48 @@ cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
 }
 
 /* ---- building */
-/* What a role is in layer l: rows and columns of a matrix, or columns 0: a vector.  False: the model has none. */
-static bool shape_of(const cr_transformer *m, cr_role r, int64_t l, int64_t *rows, int64_t *columns, bool *bias) {
-    const cr_features *f = &m->f;
+/* A matrix (rows, columns), or where columns is 0 a vector. */
+typedef struct shape { bool there; int64_t rows, columns; bool bias; } shape;
+
+/* What a role has in layer l. */
+static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     const int64_t C = f->width, Q = f->heads * f->head_dim, KV = f->kv_heads * f->head_dim, N = f->inner;
-    const bool experts = cr_role_of_block(r) && f->layer[l].experts;
-    *rows = C;
-    *columns = 0;
-    *bias = f->norm_bias;
+    const int64_t M = f->expert_inner, S = f->shared_inner;
+    const bool experts = cr_role_of_block(r) && f->layer[l].experts, shared = experts && S, whole = f->qk_norm_whole;
     switch (r) {
-    case CR_ROLE_EMBED: *rows = f->vocabulary, *columns = C, *bias = false; return true;
-    case CR_ROLE_HEAD: *rows = f->vocabulary, *columns = C, *bias = f->head_bias; return !f->tied;
-    case CR_ROLE_POSITION: *rows = f->context, *columns = C, *bias = false; return true;
-    case CR_ROLE_NORM_1: case CR_ROLE_POST_1: case CR_ROLE_POST_2: case CR_ROLE_LAST_NORM: return true;
-    case CR_ROLE_NORM_2: return !(f->parallel && f->one_norm);
-    case CR_ROLE_Q_NORM: *rows = f->qk_norm_whole ? Q : f->head_dim; return f->qk_norm;
-    case CR_ROLE_K_NORM: *rows = f->qk_norm_whole ? KV : f->head_dim; return f->qk_norm;
-    case CR_ROLE_QKV: *rows = Q + 2 * KV, *columns = C, *bias = f->qkv_bias; return true;
-    case CR_ROLE_Q: *rows = Q, *columns = C, *bias = f->qkv_bias; return true;
-    case CR_ROLE_K: case CR_ROLE_V: *rows = KV, *columns = C, *bias = f->qkv_bias; return true;
-    case CR_ROLE_O: *columns = Q, *bias = f->out_bias; return true;
-    case CR_ROLE_GATE_UP: *rows = 2 * N, *columns = C, *bias = f->mlp_bias; return !experts;
-    case CR_ROLE_GATE: case CR_ROLE_UP: *rows = N, *columns = C, *bias = f->mlp_bias; return !experts;
-    case CR_ROLE_DOWN: *columns = N, *bias = f->mlp_bias; return !experts;
-    case CR_ROLE_ROUTER: *rows = f->experts, *columns = C, *bias = f->router_bias; return experts;
-    case CR_ROLE_EXPERT_GATE: case CR_ROLE_EXPERT_UP: *rows = f->expert_inner, *columns = C, *bias = false; return experts;
-    case CR_ROLE_EXPERT_DOWN: *columns = f->expert_inner, *bias = false; return experts;
-    case CR_ROLE_SHARED_GATE: case CR_ROLE_SHARED_UP:
-        *rows = f->shared_inner, *columns = C, *bias = false;
-        return experts && f->shared_inner;
-    case CR_ROLE_SHARED_DOWN: *columns = f->shared_inner, *bias = false; return experts && f->shared_inner;
-    case CR_ROLE_SHARED_ROUTER: *rows = 1, *columns = C, *bias = false; return experts && f->shared_inner;
-    case CR_ROLE_SINKS: case CR_ROLE_EXPERTS_GATE_UP: case CR_ROLE_EXPERTS_DOWN: case CR_ROLES: break;
+    case CR_ROLE_EMBED: return (shape){true, f->vocabulary, C, false};
+    case CR_ROLE_POSITION: return (shape){true, f->context, C, false};
+    case CR_ROLE_HEAD: return (shape){!f->tied, f->vocabulary, C, f->head_bias};
+    case CR_ROLE_NORM_1:
+    case CR_ROLE_POST_1:
+    case CR_ROLE_POST_2:
+    case CR_ROLE_LAST_NORM: return (shape){true, C, 0, f->norm_bias};
+    case CR_ROLE_NORM_2: return (shape){!f->parallel || !f->one_norm, C, 0, f->norm_bias};
+    case CR_ROLE_Q_NORM: return (shape){f->qk_norm, whole ? Q : f->head_dim, 0, f->norm_bias};
+    case CR_ROLE_K_NORM: return (shape){f->qk_norm, whole ? KV : f->head_dim, 0, f->norm_bias};
+    case CR_ROLE_QKV: return (shape){true, Q + 2 * KV, C, f->qkv_bias};
+    case CR_ROLE_Q: return (shape){true, Q, C, f->qkv_bias};
+    case CR_ROLE_K:
+    case CR_ROLE_V: return (shape){true, KV, C, f->qkv_bias};
+    case CR_ROLE_O: return (shape){true, C, Q, f->out_bias};
+    case CR_ROLE_GATE_UP: return (shape){!experts, 2 * N, C, f->mlp_bias};
+    case CR_ROLE_GATE:
+    case CR_ROLE_UP: return (shape){!experts, N, C, f->mlp_bias};
+    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias};
+    case CR_ROLE_ROUTER: return (shape){experts, f->experts, C, f->router_bias};
+    case CR_ROLE_EXPERT_GATE:
+    case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, false};
+    case CR_ROLE_EXPERT_DOWN: return (shape){experts, C, M, false};
+    case CR_ROLE_SHARED_GATE:
+    case CR_ROLE_SHARED_UP: return (shape){shared, S, C, false};
+    case CR_ROLE_SHARED_DOWN: return (shape){shared, C, S, false};
+    case CR_ROLE_SHARED_ROUTER: return (shape){shared, 1, C, false};
+    case CR_ROLE_SINKS:
+    case CR_ROLE_EXPERTS_GATE_UP:
+    case CR_ROLE_EXPERTS_DOWN:
+    case CR_ROLES: break;
     }
-    return false;
+    return (shape){0};
 }
 
 /* "layers.%.x.#.y" with numbers */
@@ -419,26 +427,25 @@ static void bind_vector(cr_binder *b, const char *name, int64_t rows, bool bias,
     if (bias) p->bias = cr_bind(b, full, CR_LIST(rows));
 }
 
+static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
+
 static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
     const char *pattern = cr_family_name(m->family, r);
-    char name[128];
-    int64_t rows, columns;
-    bool bias;
+    const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
+    char name[128], full[140];
     if (!pattern) return;
     cr_affine *p = cr_role_of_block(r) ? &m->h[l].p[r] : &m->p[r];
     name_of(pattern, l, 0, name, sizeof name);
+    snprintf(full, sizeof full, "%s.weight", name);
     if (r == CR_ROLE_SINKS || r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN) bind_raw(m, b, r, l, name, p);
-    else if (!shape_of(m, r, l, &rows, &columns, &bias)) return;
-    else if (r == CR_ROLE_EXPERT_GATE || r == CR_ROLE_EXPERT_UP || r == CR_ROLE_EXPERT_DOWN) {
-        for (int64_t e = 0; e < m->f.experts && m->h[l].expert; e++)
+    else if (!is.there) return;
+    else if (is_expert(r))
+        for (int64_t e = 0; e < m->f.experts; e++)
             m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE] =
-                cr_bind_affine(b, name_of(pattern, l, e, name, sizeof name), rows, columns, bias);
-    } else if (r == CR_ROLE_POSITION) {
-        char full[140];
-        snprintf(full, sizeof full, "%s.weight", name);
-        p->weight = cr_bind(b, full, CR_LIST(rows, columns));
-    } else if (columns) *p = cr_bind_affine(b, name, rows, columns, bias);
-    else bind_vector(b, name, rows, bias, p);
+                cr_bind_affine(b, name_of(pattern, l, e, name, sizeof name), is.rows, is.columns, is.bias);
+    else if (r == CR_ROLE_POSITION) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
+    else if (is.columns) *p = cr_bind_affine(b, name, is.rows, is.columns, is.bias);
+    else bind_vector(b, name, is.rows, is.bias, p);
 }
 
 /* sqrt(C) as the dtype has it */
@@ -466,7 +473,7 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
     for (cr_role r = CR_ROLE_EMBED; !cr_role_of_block(r); r++) bind_role(m, b, r, 0);
     for (int64_t l = 0; l < f->layers && ok; l++) {
         if (f->layer[l].experts) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
-        for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r); r++) bind_role(m, b, r, l);
+        for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && ok; r++) bind_role(m, b, r, l);
     }
     bind_role(m, b, CR_ROLE_LAST_NORM, 0);
     bind_role(m, b, CR_ROLE_HEAD, 0);
@@ -484,7 +491,8 @@ void cr_transformer_free(cr_transformer *m) {
 /* ---- visits */
 static bool is_router(cr_role r) { return r == CR_ROLE_ROUTER || r == CR_ROLE_SHARED_ROUTER; }
 
-static cr_status visit(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn, void *ctx) {
+static cr_status visit(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn,
+                       void *ctx) {
     char name[128];
     if ((!p->weight || cr_ndim(p->weight) != 2) && !p->codes) return CR_OK;
     return fn(ctx, name_of(cr_family_name(m->family, r), l, e, name, sizeof name), p);
@@ -494,7 +502,7 @@ cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) 
     cr_status status = CR_OK;
     for (int64_t l = 0; l < m->f.layers; l++)
         for (cr_role r = CR_ROLE_QKV; cr_role_of_block(r) && status == CR_OK; r++) {
-            const bool each = r == CR_ROLE_EXPERT_GATE || r == CR_ROLE_EXPERT_UP || r == CR_ROLE_EXPERT_DOWN;
+            const bool each = is_expert(r);
             if (is_router(r)) continue;
             if (!each) status = visit(m, l, r, 0, &m->h[l].p[r], fn, ctx);
             for (int64_t e = 0; each && m->h[l].expert && e < m->f.experts && status == CR_OK; e++)

@@ -101,7 +101,8 @@ def read_config(folder: str | os.PathLike[str]) -> Settings:
     method = quantizer.get("quant_method") if isinstance(quantizer, dict) else quantizer
     if quantizer is not None and method != "chainrule":
         raise ValueError(
-            f"[from_pretrained] '{path}': the weights are quantized by {json.dumps(method)[:40]}, whose format is not read"
+            f"[from_pretrained] '{path}': the weights are quantized by {json.dumps(method)[:40]}, whose format is not"
+            " read"
         )
     return Settings(path, entries)
 
