@@ -267,6 +267,19 @@ bool cr_family_turns(const cr_family *f, const char *name, const cr_tensor *t) {
     return f->turned && cr_ndim(t) == 2 && ends_with_one(name, f->turned);
 }
 
+int64_t cr_family_depth(const cr_family *f, const cr_params *p) {
+    const char *pattern = cr_family_name(f, CR_ROLE_O);
+    const size_t start = strcspn(pattern, "%");
+    int64_t depth = 0;
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const char *name = cr_params_name(p, i);
+        if (strncmp(name, pattern, start)) continue;
+        const int64_t at = strtoll(name + start, NULL, 10);
+        if (at >= depth && at < INT32_MAX) depth = at + 1;
+    }
+    return depth;
+}
+
 /* ---- the reader ---- */
 /* of values; SIZE_0 and POSITIVE: null means none */
 typedef enum value { SIZE, SIZE_0, NUMBER, SHARE, POSITIVE, FLAG, ACTIVATION } value;
@@ -509,6 +522,9 @@ static void check(cr_entries *e, const cr_features *f) {
                             "'%s': num_key_value_heads must divide num_attention_heads and head_dim be even: %lld,"
                             " %lld, %lld", e->path, (long long)f->kv_heads, (long long)f->heads,
                             (long long)f->head_dim);
+    else if (!f->rotary && f->width % f->heads)
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
+                            (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': partial_rotary_factor gives %lld rotary columns of %lld, which "
                             "must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
@@ -542,7 +558,7 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
     if (lists(family->keys, "attention_out_bias")) f->out_bias = cr_entry_flag(e, "attention_out_bias", false);
     check_only(e, family->only);
-    if (e->status == CR_OK && depth >= 0 && f->layers != depth)
+    if (e->status == CR_OK && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
                             family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);
     if (e->status == CR_OK && !cr_family_name(family, CR_ROLE_POSITION)) read_rope(e, f);

@@ -90,7 +90,8 @@ const cr_family *cr_family_at(int i);               /* NULL: no more */
 const char      *cr_family_name(const cr_family *f, cr_role r);    /* NULL: it has none */
 bool             cr_family_masks(const cr_family *f, const char *name);
 bool             cr_family_turns(const cr_family *f, const char *name, const cr_tensor *t);
-/* By config.json; depth: the layers that the weights are of.  Frees nothing after a failure but its own. */
+int64_t          cr_family_depth(const cr_family *f, const cr_params *p);  /* how many layers the weights are of */
+/* By config.json; depth: the layers that the weights are of, so that no false number takes memory. */
 cr_status        cr_features_read(const cr_family *f, cr_entries *e, int64_t depth, cr_features *out);
 cr_layer_features *cr_layers_new(const char *op, const cr_features *f); /* every layer: rotates if any does */
 

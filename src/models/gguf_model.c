@@ -384,7 +384,7 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
     const cr_family *family = e.status == CR_OK ? cr_family_of(&e) : NULL;
     if (family && !family->gguf)
         e.status = cr_fail(CR_BAD_VALUE, op, "no GGUF file is written of the family '%s'", family->kind);
-    if (e.status == CR_OK) e.status = cr_features_read(family, &e, -1, &f);
+    if (e.status == CR_OK) e.status = cr_features_read(family, &e, cr_family_depth(family, tensors), &f);
     const char *kind = family && family->gguf ? family->gguf : "";
     cr_out_format(&o, "{\"general.architecture\": \"%s\", \"general.quantization_version\": 2", kind);
     if (e.status == CR_OK) e.status = put_entries(op, family, &f, &o, into);

@@ -47,20 +47,6 @@ static cr_params *plain_names(const cr_params *from, const cr_family *f) {
 }
 
 /* ---- loading ---- */
-/* How many layers the weights are of: before a false number takes memory. */
-static int64_t depth_of(const cr_params *p, const cr_family *f) {
-    const char *pattern = cr_family_name(f, CR_ROLE_O);
-    const size_t start = strcspn(pattern, "%");
-    int64_t depth = 0;
-    for (int64_t i = 0; i < cr_params_count(p); i++) {
-        const char *name = cr_params_name(p, i);
-        if (strncmp(name, pattern, start)) continue;
-        const int64_t at = strtoll(name + start, NULL, 10);
-        if (at >= depth && at < INT32_MAX) depth = at + 1;
-    }
-    return depth;
-}
-
 static bool same(const cr_tensor *a, const cr_tensor *b) {
     const size_t bytes = (size_t)cr_ndim(a) * sizeof(int64_t);
     if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), bytes)) return false;
@@ -122,7 +108,7 @@ static cr_lm *lm_over(const char *op, const char *path, char *config, const cr_p
     m->params = b.into;
     const bool recording = cr_set_grad_enabled(false);
     if (e.status == CR_OK) m->family = cr_family_of(&e);
-    if (e.status == CR_OK && !cr_features_read(m->family, &e, depth_of(weights, m->family), &f)) {
+    if (e.status == CR_OK && !cr_features_read(m->family, &e, cr_family_depth(m->family, weights), &f)) {
         m->net = cr_transformer_over(op, m->family, &f, dev, &b);
         e.status = finish(m, op, path, &b);
     }

@@ -469,17 +469,20 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
     m->dtype = b->dtype;
     m->dev = dev;
     m->embed_scale = embed_scale(f, b->dtype);
-    bool ok = true;
+    bool ok = !b->from || !cr_family_name(family, CR_ROLE_EXPERT_UP) || f->experts <= cr_params_count(b->from);
     for (cr_role r = CR_ROLE_EMBED; !cr_role_of_block(r); r++) bind_role(m, b, r, 0);
     for (int64_t l = 0; l < f->layers && ok; l++) {
-        if (f->layer[l].experts) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
+        const bool each = f->layer[l].experts && cr_family_name(family, CR_ROLE_EXPERT_UP);
+        if (each) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
         for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && ok; r++) bind_role(m, b, r, l);
     }
     bind_role(m, b, CR_ROLE_LAST_NORM, 0);
     bind_role(m, b, CR_ROLE_HEAD, 0);
     if (ok) return m;
+    const int64_t experts = f->experts;
     cr_transformer_free(m);
-    return cr_fail(CR_NO_MEMORY, op, "no memory for %lld experts", (long long)f->experts), NULL;
+    return cr_fail(CR_BAD_VALUE, op, "%lld experts are more than the weights have, or than memory", (long long)experts),
+           NULL;
 }
 
 void cr_transformer_free(cr_transformer *m) {

@@ -351,6 +351,8 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
         ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
         ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
         ({"num_experts_per_tok": 3}, "num_experts_per_tok is 3 of 2 experts"),
+        ({"num_local_experts": 2000000000}, "2000000000 experts are more than the weights have"),
+        ({"num_hidden_layers": 2000000000}, '"num_hidden_layers" is 2000000000, the weights are of 1 layers'),
         ({"num_experts_per_tok": "2"}, '"num_experts_per_tok" must be a whole number'),
         ({"num_local_experts": 3}, "'layers.0.block_sparse_moe.gate.weight' is (2, 48), not (3, 48)"),
         ({"hidden_act": "mish"}, '"hidden_act" must be one of silu'),
