@@ -104,7 +104,7 @@ static const cr_family families[] = {
     {.kind = "gemma", .class = "GemmaForCausalLM", LLAMA_LIKE, .keys = "attention_bias",
      .only = "use_bidirectional_attention=0",
      .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
-                  .embed_root = true}},
+                  .gelu_is_tanh = true, .embed_root = true}},
     {.kind = "gemma2", .class = "Gemma2ForCausalLM", LLAMA_LIKE, GEMMA_NORMS,
      .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|attn_logit_softcapping|final_logit_softcapping|"
              "sliding_window",
@@ -113,8 +113,8 @@ static const cr_family families[] = {
                   .embed_root = true, .query_scalar = 256, .attention_cap = 50, .logit_cap = 30,
                   .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 2}},
     {.kind = "gemma3_text", .class = "Gemma3ForCausalLM", LLAMA_LIKE, GEMMA_NORMS,
-     .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|attn_logit_softcapping|final_logit_softcapping|"
-             "sliding_window|sliding_window_pattern|_sliding_window_pattern",
+     .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"
+             "sliding_window_pattern|_sliding_window_pattern",
      .only = "use_bidirectional_attention=0",
      .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
                   .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,
@@ -124,7 +124,7 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",
              [CR_ROLE_QKV] = "layers.%.self_attn.qkv_proj", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "sliding_window", .lora = "qkv_proj",
-     .features = {.eps = 1e-5, .rotary_share = 1, .windows = CR_WINDOW_ALL}},
+     .features = {.eps = 1e-5, .rotary_share = 1, .windows = CR_WINDOW_ALL, .types_ignored = true}},
     {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|num_experts|num_local_experts|num_experts_per_tok|"
              "moe_intermediate_size|norm_topk_prob|decoder_sparse_step",
@@ -321,10 +321,10 @@ static const entry others[] = {
     {"attn_logit_softcapping", POSITIVE, AT(attention_cap)},
     {"final_logit_softcapping", POSITIVE, AT(logit_cap)},
     {"clip_qkv", POSITIVE, AT(qkv_clip)},
-    {"embedding_multiplier", NUMBER, AT(embed_scale)},
-    {"residual_multiplier", NUMBER, AT(residual_scale)},
-    {"attention_multiplier", NUMBER, AT(attention_scale)},
-    {"logit_scale", NUMBER, AT(logit_scale)},
+    {"embedding_multiplier", POSITIVE, AT(embed_scale)},
+    {"residual_multiplier", POSITIVE, AT(residual_scale)},
+    {"attention_multiplier", POSITIVE, AT(attention_scale)},
+    {"logit_scale", POSITIVE, AT(logit_scale)},
     {"logits_scaling", POSITIVE, AT(logit_divisor)},
     {"sliding_window", SIZE_0, AT(window)},
     {"use_sliding_window", FLAG, AT(window_used)},
@@ -437,7 +437,7 @@ static void read_rope(cr_entries *e, cr_features *f) {
     static const char *const keys[] = {"rope_parameters", "rope_scaling"},
                       *const types[] = {"full_attention", "sliding_attention"};
     const cr_json *found = NULL;
-    for (int i = 1; i >= 0; i--) {
+    for (int i = 0; i < 2; i++) {                   /* rope_scaling prevails */
         const cr_json *v = cr_entry_at(e, keys[i]);
         if (v && v->kind == CR_JSON_OBJECT) found = v;
         else if (v && e->status == CR_OK)
@@ -486,12 +486,13 @@ static const cr_json *per_layer(cr_entries *e, const char *key, int64_t layers) 
 }
 
 static void read_windows(cr_entries *e, cr_features *f) {
-    if (f->windows == CR_WINDOW_NONE || !f->window_used) f->window = 0;
+    const bool said = f->windows == CR_WINDOW_UNROTATED && cr_entry_at(e, "layer_types");   /* prevails there */
+    if (f->windows == CR_WINDOW_NONE || (!f->window_used && !said)) f->window = 0;
     for (int64_t l = 0; l < f->layers && f->window; l++)
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
                              (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
                              (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
-    const cr_json *t = f->windows != CR_WINDOW_NONE ? per_layer(e, "layer_types", f->layers) : NULL;
+    const cr_json *t = f->windows != CR_WINDOW_NONE && !f->types_ignored ? per_layer(e, "layer_types", f->layers) : NULL;
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
         if (!slides && (t->kind != CR_JSON_STRING || strcmp(t->text, "full_attention")) && e->status == CR_OK)
@@ -546,6 +547,7 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     if (!gpt) f->tied = cr_entry_flag(e, "tie_word_embeddings", f->tied);
     if (!gpt && !lists(family->keys, "hidden_activation"))
         read_key(e, &(entry){"hidden_act", ACTIVATION, AT(activation)}, f);
+    if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
 }
 
 cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth, cr_features *f) {

@@ -53,10 +53,12 @@ typedef struct cr_features {
     double attention_scale, attention_cap, qkv_clip;
     double query_scalar;                            /* attention_scale = query_scalar^-0.5; 0: head_dim */
     cr_window_rule windows;
+    bool types_ignored;                             /* "layer_types" has no effect */
     int64_t window, window_from, window_every;
     bool window_used;                               /* "use_sliding_window" */
     /* MLP and experts */
     cr_activation activation;
+    bool gelu_is_tanh;                              /* "gelu" in its files means the approximation */
     /* parallel: attention and MLP add to the same stream; one_norm: and then have one norm */
     bool mlp_bias, parallel, one_norm;
     int64_t experts, experts_used, expert_inner, shared_inner, expert_step;

@@ -323,6 +323,35 @@ def test_parts_are_refused(tmp_path: Path) -> None:
 
 
 @needs_transformers
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [
+        ("qwen 3", {"rope_scaling": {"type": "linear", "factor": 2.0}}),  # beside rope_parameters
+        ("gemma 3", {"attn_logit_softcapping": 0.5}),
+        ("gemma", {"hidden_act": "gelu"}),
+        ("phi 3", {"layer_types": ["full_attention"] * 4}),
+        ("mistral", {"layer_types": ["full_attention"] * 4}),
+        ("smollm 3, windows", {"use_sliding_window": False}),
+        ("qwen 2", {"use_sliding_window": False, "layer_types": None}),
+        ("gemma 2", {"layer_types": ["full_attention"] * 4}),
+        ("granite", {"logits_scaling": 2.0, "attention_bias": True}),
+        ("neox", {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
+    ],
+)
+def test_entries_that_contradict(case: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    """What transformers makes of them."""
+    from transformers import AutoModelForCausalLM
+
+    folder_of(case, tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**said, **changes}))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    want = logits_of(theirs, [IDS])
+    assert apart(logits_of(engine(tmp_path), [IDS]), want) < 1e-5, case
+    assert apart(logits_of(models.from_pretrained(tmp_path), [IDS]), want) < 1e-5, case
+
+
+@needs_transformers
 @pytest.mark.parametrize("case", ["gpt oss", "ministral 3", "mixtral", "olmo 3", "smollm 3"])
 def test_rotation_that_is_not_said(case: str, tmp_path: Path) -> None:
     """What the family has where config.json has no entry of it."""

@@ -256,8 +256,7 @@ class Llama(Decoder):
 
 def rope_of(said: Settings) -> dict[str, Any]:
     """The rotation by "rope_parameters", or by "rope_theta" and "rope_scaling" of older files."""
-    new = said.entries.get("rope_parameters")
-    key = "rope_parameters" if new is not None else "rope_scaling"
+    key = "rope_scaling" if said.entries.get("rope_scaling") else "rope_parameters"  # the older one prevails
     found = said.entries.get(key)
     if found is not None and not isinstance(found, dict):
         raise said.wrong(key, "an object")
