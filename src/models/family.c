@@ -492,7 +492,8 @@ static void read_windows(cr_entries *e, cr_features *f) {
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
                              (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
                              (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
-    const cr_json *t = f->windows != CR_WINDOW_NONE && !f->types_ignored ? per_layer(e, "layer_types", f->layers) : NULL;
+    const bool typed = f->windows != CR_WINDOW_NONE && !f->types_ignored;
+    const cr_json *t = typed ? per_layer(e, "layer_types", f->layers) : NULL;
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
         if (!slides && (t->kind != CR_JSON_STRING || strcmp(t->text, "full_attention")) && e->status == CR_OK)
