@@ -143,7 +143,7 @@ TEST(refused) {
     const char *dir = folder_path("bad");
     cr_params *p = gpt_weights();
     static const struct { const char *config, *says;
-    } rows[] = {{"{}", "\"model_type\" must be one of gpt2|llama|mistral|qwen2|qwen3, it is absent"},
+    } rows[] = {{"{}", "\"model_type\" must be one of gpt2|llama|mistral|qwen2|qwen3|"},
                 {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, "
                  "\"n_embd\": 20, \"n_layer\": 2, \"n_head\": 4}",
                  "'wte.weight' is (19, 16), not (19, 20)"},

@@ -585,7 +585,7 @@ cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_p
                             int64_t n_new, const cr_sampling *s, cr_generator *g,
                             cr_on_token on_token, void *ctx);   /* with a key-value cache */
 
-/* ---- pretrained language models: GPT-2; Llama, SmolLM, Mistral, Qwen 2 and 3 */
+/* ---- pretrained language models: the families of src/models/family.c */
 typedef struct cr_lm cr_lm;
 cr_lm      *cr_lm_load(const char *path, const cr_device *dev);
                             /* a Hugging Face folder, a GGUF file, or a checkpoint's folder; on
@@ -601,6 +601,27 @@ void        cr_lm_gradient_checkpointing(cr_lm *m, bool on);    /* as cr_gpt_...
 cr_tensor  *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens); /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets);
                             /* mean cross-entropy in nats per token */
+/* the same in parts, for a caller that keeps weights, keys and values itself */
+cr_lm      *cr_lm_of(const char *config, const cr_params *weights, const cr_device *dev);
+                            /* over these very tensors, by the names of cr_lm_params */
+bool        cr_lm_is_of(const cr_lm *m, int64_t n, const cr_tensor *const *weights);
+                            /* are these its tensors, in the order of cr_lm_params? */
+cr_tensor  *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n,
+                         const int64_t *length);
+                            /* the residual stream after the last norm : (B, T) -> (B, T, C);
+                               n 0, or texts of these lengths, one after the other in (1, T) */
+cr_tensor  *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens,
+                               cr_tensor *const *stores, int64_t past, const cr_tensor *at);
+                            /* the same of tokens that follow `past` earlier ones; stores: keys,
+                               then values of each layer, (B, KV, room, D), which get the new ones;
+                               at: NULL, or i64 (1), the position of one token of each text, which
+                               a plan may be given anew */
+cr_tensor  *cr_lm_head(const cr_lm *m, const cr_tensor *x);     /* (..., C) -> (..., V) */
+cr_tensor  *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets,
+                            cr_reduction reduction);
+                            /* the cross-entropy of these logits : (N, C), (N) -> () or (N) */
+bool        cr_lm_steady(const cr_lm *m);   /* may a plan serve the steps with `at`? */
+void        cr_lm_cache_shape(const cr_lm *m, int64_t shape[3]);    /* layers, KV, D */
 cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                            const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
                             /* with a key-value cache */

@@ -417,3 +417,91 @@ PyObject *api_set_printoptions(const arg *a) {
     PyObject *f = python_function("_print", "set_printoptions");
     return f ? PyObject_CallFunctionObjArgs(f, a[0].o, a[1].o, a[2].o, a[3].o, a[4].o, a[5].o, NULL) : NULL;
 }
+
+/* ---- language models: capsules of the C engine, over tensors of Python */
+static const char lm_name[] = "chainrule.lm";
+
+static void free_lm(PyObject *capsule) { cr_lm_free(PyCapsule_GetPointer(capsule, lm_name)); }
+static cr_lm *lm_of(const arg *a) { return PyCapsule_GetPointer(a->o, lm_name); }
+
+/* (path, device): a dict, and the text of config.json */
+PyObject *api__lm_load(const arg *a) {
+    cr_lm *m;
+    WITHOUT_GIL(m = cr_lm_load(a[0].s, a[1].dev));
+    if (!m) return raise_error();
+    PyObject *result = Py_BuildValue("sN", cr_lm_config(m), dict_of(cr_lm_params(m)));
+    cr_lm_free(m);
+    return result;
+}
+
+/* (config, weights, device) */
+PyObject *api__lm_of(const arg *a) {
+    cr_params *p = params_of(a[1].o);
+    if (!p) return NULL;
+    cr_lm *m;
+    WITHOUT_GIL(m = cr_lm_of(a[0].s, p, a[2].dev));
+    cr_params_free(p);
+    PyObject *capsule = m ? PyCapsule_New(m, lm_name, free_lm) : raise_error();
+    if (!capsule) cr_lm_free(m);
+    return capsule;
+}
+
+/* (lm, weights) */
+PyObject *api__lm_is_of(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    return m ? PyBool_FromLong(cr_lm_is_of(m, a[1].list.n, a[1].list.v)) : NULL;
+}
+
+/* (lm): vocabulary, context, layers, heads of keys, their width, does a plan serve its steps? */
+PyObject *api__lm_sizes(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    int64_t shape[3];
+    if (!m) return NULL;
+    cr_lm_cache_shape(m, shape);
+    return Py_BuildValue("LLLLLO", (long long)cr_lm_vocabulary(m), (long long)cr_lm_context(m), (long long)shape[0],
+                         (long long)shape[1], (long long)shape[2], cr_lm_steady(m) ? Py_True : Py_False);
+}
+
+/* (lm, path, format, type): as cr_lm_save */
+PyObject *api__lm_save(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_status status;
+    if (!m) return NULL;
+    WITHOUT_GIL(status = cr_lm_save(m, a[1].s, a[2].s, a[3].s));
+    return done(status);
+}
+
+/* (lm, tokens, stores, past, at, lengths): lengths: int64 on the host */
+PyObject *api__lm_hidden(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    if (!m) return NULL;
+    cr_tensor *y = NULL;
+    const int64_t n = a[5].given ? cr_numel(a[5].t) : 0;
+    const cr_tensor *at = a[4].given ? a[4].t : NULL;
+    int64_t *length = n ? PyMem_Malloc((size_t)n * sizeof *length) : NULL;
+    if (n && !length) return PyErr_NoMemory();
+    if (a[2].list.n)
+        WITHOUT_GIL(y = cr_lm_hidden_after(m, a[1].t, (cr_tensor *const *)(uintptr_t)a[2].list.v, a[3].i, at));
+    else if (!n || cr_read(a[5].t, CR_I64, length, (size_t)n * sizeof *length) == CR_OK)
+        WITHOUT_GIL(y = cr_lm_hidden(m, a[1].t, n, length));
+    PyMem_Free(length);
+    return wrap(y);
+}
+
+/* (lm, x) */
+PyObject *api__lm_head(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_tensor *y;
+    if (!m) return NULL;
+    WITHOUT_GIL(y = cr_lm_head(m, a[1].t));
+    return wrap(y);
+}
+
+/* (lm, x, targets, each) */
+PyObject *api__lm_loss(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_tensor *y;
+    if (!m) return NULL;
+    WITHOUT_GIL(y = cr_lm_head_loss(m, a[1].t, a[2].t, a[3].b ? CR_EACH : CR_MEAN));
+    return wrap(y);
+}

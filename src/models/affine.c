@@ -91,3 +91,19 @@ cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype 
     cr_scope_end();
     return y;
 }
+
+/* cap tanh(x / cap) */
+static cr_tensor *capped(cr_tensor *x, double cap) {
+    return cap > 0 ? cr_mul_scalar(cr_tanh(cr_mul_scalar(x, 1 / cap)), cap) : x;
+}
+
+cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x) {
+    return capped(cr_affine_apply(&d->head, x), d->logit_cap);
+}
+
+cr_tensor *cr_decoder_loss(const cr_decoder *d, const cr_tensor *x, const cr_tensor *targets,
+                           const cr_cross_entropy_options *o) {
+    if (d->logit_cap <= 0) return cr_affine_loss(&d->head, x, targets, o);
+    cr_tensor *y = cr_decoder_logits(d, x);
+    return y ? cr_cross_entropy(cr_to(y, cr_dtype_of(y) == CR_F64 ? CR_F64 : CR_F32, d->dev), targets, o) : NULL;
+}

@@ -120,26 +120,27 @@ static cr_tensor *append(const cr_cache *c, cr_tensor *store, cr_tensor *scale, 
 }
 
 static cr_tensor *attend(const cr_cache *c, int64_t layer, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                         const cr_attention_options *o) {
+                         const cr_attend_options *o) {
     const cr_kv *kv = &c->layer[layer];
-    return cr_attention(q, append(c, kv->k, kv->k_scale, k), append(c, kv->v, kv->v_scale, v), o);
+    return cr_attend(q, append(c, kv->k, kv->k_scale, k), append(c, kv->v, kv->v_scale, v), o);
 }
 
 /* The same at the position c->at. */
 static cr_tensor *attend_at(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
-                            const cr_tensor *v, const cr_attention_options *o) {
+                            const cr_tensor *v, const cr_attend_options *o) {
     const cr_cache *row = c->row[0];
     const cr_kv *kv = &row->layer[layer];
     const cr_tensor *positions = cr_arange(0, (double)row->room, 1, CR_I64, row->d.dev);
     const cr_tensor *seen = cr_le(positions, c->at);
-    if (o->window) seen = cr_logical_and(seen, cr_gt(positions, cr_sub(c->at, cr_scalar_int(o->window))));
+    if (o->plain.window) seen = cr_logical_and(seen, cr_gt(positions, cr_sub(c->at, cr_scalar_int(o->plain.window))));
     if (!cr_index_copy_(kv->k, 2, c->at, k) || !cr_index_copy_(kv->v, 2, c->at, v)) return NULL;
-    return cr_attention(q, kv->k, kv->v, &(cr_attention_options){.scale = o->scale, .mask = seen});
+    const cr_attend_options masked = {{.scale = o->plain.scale, .mask = seen}, o->cap, o->sinks};
+    return cr_attend(q, kv->k, kv->v, &masked);
 }
 
 cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
-                               const cr_tensor *v, const cr_attention_options *o) {
-    if (!c || !q || !k || !v) return cr_attention(q, k, v, o);
+                               const cr_tensor *v, const cr_attend_options *o) {
+    if (!c || !q || !k || !v) return cr_attend(q, k, v, o);
     if (c->at) return attend_at(c, layer, q, k, v, o);
     if (c->n == 1) return attend(c->row[0], layer, q, k, v, o);
     const cr_tensor **rows = malloc((size_t)c->n * sizeof *rows);
@@ -161,14 +162,14 @@ cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, cons
     const cr_caches caches = {.n = B, .row = row};
     const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
     const cr_tensor *x = cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1);
-    cr_tensor *y = cr_affine_apply(&d->head, x);
+    cr_tensor *y = cr_decoder_logits(d, x);
     for (int64_t i = 0; i < B && y; i++) row[i]->past += T;
     return y;
 }
 
 static cr_tensor *step_at(const cr_decoder *d, cr_cache *row, const cr_tensor *token, const cr_tensor *at) {
     const cr_caches caches = {.n = 1, .row = &row, .at = at};
-    return cr_affine_apply(&d->head, d->hidden(d->model, token, &caches));
+    return cr_decoder_logits(d, d->hidden(d->model, token, &caches));
 }
 
 /* Also where there is no plan: what cannot be replayed has run. */

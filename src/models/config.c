@@ -9,21 +9,21 @@
 #include "../core/status.h"
 
 /* ---- entries ---- */
-static const cr_json *entry(const cr_entries *e, const char *key) {
+const cr_json *cr_entry_at(const cr_entries *e, const char *key) {
     const cr_json *v = cr_json_get(e->json, key);
     return v && v->kind != CR_JSON_NULL ? v : NULL;
 }
 
 static void refuse(cr_entries *e, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void refuse(cr_entries *e, const char *key, const char *format, ...) {
-    char wanted[120];
+    char wanted[480];
     if (e->status != CR_OK) return;
     va_list args;
     va_start(args, format);
     vsnprintf(wanted, sizeof wanted, format, args);
     va_end(args);
     cr_out is = {0};
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     if (v) cr_put_json(&is, v);
     e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must be %s, it is %.60s", e->path, key, wanted,
                         is.text ? is.text : "absent");
@@ -31,7 +31,7 @@ static void refuse(cr_entries *e, const char *key, const char *format, ...) {
 }
 
 int64_t cr_entry_size(cr_entries *e, const char *key, int64_t absent, int64_t least) {
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     if (!v && absent >= 0) return absent;
     if (v && v->kind == CR_JSON_NUMBER && v->integral && v->integer >= least && v->integer <= INT32_MAX)
         return v->integer;
@@ -40,7 +40,7 @@ int64_t cr_entry_size(cr_entries *e, const char *key, int64_t absent, int64_t le
 }
 
 double cr_entry_number(cr_entries *e, const char *key, double absent, double least, double most) {
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     const double x = v ? v->number : absent;
     if ((!v || v->kind == CR_JSON_NUMBER) && x >= least && x <= most) return x;
     refuse(e, key, "a number from %g to %g", least, most);
@@ -48,13 +48,13 @@ double cr_entry_number(cr_entries *e, const char *key, double absent, double lea
 }
 
 bool cr_entry_flag(cr_entries *e, const char *key, bool absent) {
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     if (v && v->kind != CR_JSON_BOOL) refuse(e, key, "true or false");
     return v ? v->truth : absent;
 }
 
 int cr_entry_word(cr_entries *e, const char *key, const char *words, int absent) {
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     if (!v && absent >= 0) return absent;
     int i = 0;
     for (const char *w = words; v && v->kind == CR_JSON_STRING; i++) {
@@ -68,7 +68,7 @@ int cr_entry_word(cr_entries *e, const char *key, const char *words, int absent)
 }
 
 void cr_entry_only(cr_entries *e, const char *key, double value) {
-    const cr_json *v = entry(e, key);
+    const cr_json *v = cr_entry_at(e, key);
     const double is = v && v->kind == CR_JSON_BOOL ? v->truth : v && v->kind == CR_JSON_NUMBER ? v->number : NAN;
     if (!v || is == value) return;
     if (v->kind == CR_JSON_BOOL) refuse(e, key, value != 0 ? "true" : "false");
@@ -94,10 +94,10 @@ static const char *shape_text(int n, const int64_t *shape, char *out, size_t roo
     return out;
 }
 
-static cr_tensor *find(const cr_params *p, const char *name) {
-    for (int64_t i = 0, count = cr_params_count(p); i < count; i++)
-        if (!strcmp(cr_params_name(p, i), name)) return cr_params_at(p, i);
-    return NULL;
+cr_tensor *cr_params_if(const cr_params *p, const char *name) {
+    cr_tensor *t = cr_params_get(p, name);
+    if (!t) cr_error_clear();
+    return t;
 }
 
 static cr_tensor *added(cr_binder *b, const char *name, cr_tensor *t) {
@@ -106,7 +106,15 @@ static cr_tensor *added(cr_binder *b, const char *name, cr_tensor *t) {
 
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) {
     char want[80], have[80];
-    cr_tensor *found = find(b->from, name);
+    if (b->dev) {                                   /* a new model */
+        cr_scope_begin();
+        cr_tensor *fresh = b->status != CR_OK ? NULL : cr_empty(n, shape, b->dtype, b->dev);
+        fresh = added(b, name, fresh ? cr_requires_grad_(fresh, true) : NULL);
+        if (!fresh && b->status == CR_OK) b->status = cr_error_status();
+        cr_scope_end();
+        return fresh;
+    }
+    cr_tensor *found = cr_params_if(b->from, name);
     if (!found) { cr_binder_problem(b, "'%s' is missing", name); return NULL; }
     if (cr_ndim(found) != n || memcmp(cr_shape(found), shape, (size_t)n * sizeof *shape)) {
         cr_binder_problem(b, "'%s' is %s, not %s as the configuration says", name,
@@ -115,6 +123,7 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) 
         return NULL;
     }
     if (!cr_dtype_is_float(cr_dtype_of(found))) { cr_binder_problem(b, "'%s' is not of floats", name); return NULL; }
+    if (b->shared) return added(b, name, found);
     cr_scope_begin();
     cr_tensor *t = cr_to(found, b->dtype, cr_device_of(found));
     t = added(b, name, t ? cr_requires_grad_(cr_detach(t), true) : NULL);
@@ -136,7 +145,8 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
     static const char *const parts[] = {"codes", "scales", "bias"};
     for (int i = 0; i < 3; i++) snprintf(full[i], sizeof full[i], "%s.%s", name, parts[i]);
     cr_affine p = {0};
-    cr_tensor *codes = find(b->from, full[0]), *scales = find(b->from, full[1]);
+    cr_tensor *codes = b->dev ? NULL : cr_params_if(b->from, full[0]);
+    cr_tensor *scales = codes ? cr_params_if(b->from, full[1]) : NULL;
     if (codes && scales && are_quantized(codes, scales, OC, C)) {
         p.codes = added(b, full[0], codes);
         p.scales = added(b, full[1], scales);

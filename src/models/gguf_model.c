@@ -1,5 +1,5 @@
-/* gguf_model.c - models in GGUF files: the names of tensors and the entries that llama.cpp gives to
- * GPT-2, Llama, Qwen 2 and 3, and those of Hugging Face's files.
+/* gguf_model.c - models in GGUF files: llama.cpp's names of tensors and of entries, and those of config.json,
+ * for the families that name an architecture of llama.cpp.
  *
  * llama.cpp turns neighbouring elements of a head in a "llama", not the pairs (i, i + D / 2): the rows of
  * its query and key weights are in another order. */
@@ -12,27 +12,25 @@
 #include "../core/status.h"
 #include "../io/gguf.h"
 
-/* "%": the number of a layer; without .weight or .bias */
-static const char *const names[][3] = {
-    {"token_embd", "wte", "embed_tokens"},
-    {"position_embd", "wpe", NULL},
-    {"output_norm", "ln_f", "norm"},
-    {"output", "lm_head", "lm_head"},
-    {"blk.%.attn_norm", "h.%.ln_1", "layers.%.input_layernorm"},
-    {"blk.%.attn_qkv", "h.%.attn.c_attn", NULL},
-    {"blk.%.attn_q", NULL, "layers.%.self_attn.q_proj"},
-    {"blk.%.attn_k", NULL, "layers.%.self_attn.k_proj"},
-    {"blk.%.attn_v", NULL, "layers.%.self_attn.v_proj"},
-    {"blk.%.attn_q_norm", NULL, "layers.%.self_attn.q_norm"},
-    {"blk.%.attn_k_norm", NULL, "layers.%.self_attn.k_norm"},
-    {"blk.%.attn_output", "h.%.attn.c_proj", "layers.%.self_attn.o_proj"},
-    {"blk.%.ffn_norm", "h.%.ln_2", "layers.%.post_attention_layernorm"},
-    {"blk.%.ffn_gate", NULL, "layers.%.mlp.gate_proj"},
-    {"blk.%.ffn_up", "h.%.mlp.c_fc", "layers.%.mlp.up_proj"},
-    {"blk.%.ffn_down", "h.%.mlp.c_proj", "layers.%.mlp.down_proj"},
+/* by role; "%": the number of a layer; without .weight or .bias */
+static const char *const names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "token_embd",
+    [CR_ROLE_POSITION] = "position_embd",
+    [CR_ROLE_NORM_1] = "blk.%.attn_norm",
+    [CR_ROLE_QKV] = "blk.%.attn_qkv",
+    [CR_ROLE_Q] = "blk.%.attn_q",
+    [CR_ROLE_K] = "blk.%.attn_k",
+    [CR_ROLE_V] = "blk.%.attn_v",
+    [CR_ROLE_O] = "blk.%.attn_output",
+    [CR_ROLE_Q_NORM] = "blk.%.attn_q_norm",
+    [CR_ROLE_K_NORM] = "blk.%.attn_k_norm",
+    [CR_ROLE_NORM_2] = "blk.%.ffn_norm",
+    [CR_ROLE_GATE] = "blk.%.ffn_gate",
+    [CR_ROLE_UP] = "blk.%.ffn_up",
+    [CR_ROLE_DOWN] = "blk.%.ffn_down",
+    [CR_ROLE_LAST_NORM] = "output_norm",
+    [CR_ROLE_HEAD] = "output",
 };
-enum { NAMES = sizeof names / sizeof *names, GGUF = 0, GPT2 = 1, LLAMA = 2 };
-static const char *const kinds[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
 
 /* Does the pattern fit all n bytes of name?  *number: the digits at its "%". */
 static bool fits(const char *pattern, const char *name, size_t n, const char **digits, int *count) {
@@ -50,17 +48,18 @@ static bool fits(const char *pattern, const char *name, size_t n, const char **d
     return name == end;
 }
 
-/* The name in another column of the table, or the same if it is in none. */
-static void translate(const char *name, int from, int to, char *out, size_t room) {
+/* llama.cpp's name of a tensor as Hugging Face's, or back; the same if no role has it. */
+static void translate(const char *name, const cr_family *f, bool to_gguf, char *out, size_t room) {
     const char *dot = strrchr(name, '.'), *digits = "";
     int count = 0;
     snprintf(out, room, "%s", name);
-    for (int i = 0; dot && i < NAMES; i++) {
-        if (!names[i][from] || !names[i][to]) continue;
-        if (!fits(names[i][from], name, (size_t)(dot - name), &digits, &count)) continue;
-        const char *p = names[i][to], *hole = strchr(p, '%');
-        if (hole) snprintf(out, room, "%.*s%.*s%s%s", (int)(hole - p), p, count, digits, hole + 1, dot);
-        else snprintf(out, room, "%s%s", p, dot);
+    for (cr_role r = CR_ROLE_EMBED; dot && r < CR_ROLES; r++) {
+        const char *theirs = cr_family_name(f, r);
+        const char *from = to_gguf ? theirs : names[r], *to = to_gguf ? names[r] : theirs;
+        if (!from || !to || !fits(from, name, (size_t)(dot - name), &digits, &count)) continue;
+        const char *hole = strchr(to, '%');
+        if (hole) snprintf(out, room, "%.*s%.*s%s%s", (int)(hole - to), to, count, digits, hole + 1, dot);
+        else snprintf(out, room, "%s%s", to, dot);
         return;
     }
 }
@@ -80,7 +79,13 @@ static bool is_turned(const char *name) {           /* a query's or key's weight
 }
 
 /* ---- reading ---- */
-typedef struct source { const char *op, *path, *kind; const cr_json *said; cr_out *o; cr_status status; } source;
+typedef struct source {
+    const char *op, *path, *kind;
+    const cr_family *family;
+    const cr_json *said;
+    cr_out *o;
+    cr_status status;
+} source;
 
 static const cr_json *said(const source *s, const char *key) {
     char full[128];
@@ -168,7 +173,7 @@ static void put_special(const source *s) {
 
 static void put_config(source *s, const cr_params *p) {
     const cr_tensor *table = find(p, "token_embd.weight"), *divisors = find(p, "rope_freqs.weight");
-    const bool gpt = !strcmp(s->kind, "gpt2"), window = said(s, "attention.sliding_window") != NULL;
+    const bool gpt = s->family->gpt_keys, window = said(s, "attention.sliding_window") != NULL;
     cr_out_format(s->o, "{\"model_type\": \"%s\"", !strcmp(s->kind, "llama") && window ? "mistral" : s->kind);
     if (!table || cr_ndim(table) != 2) {
         s->status = cr_fail(CR_BAD_VALUE, s->op, "'%s' has no matrix 'token_embd.weight'", s->path);
@@ -204,13 +209,12 @@ static void put_config(source *s, const cr_params *p) {
 
 /* All tensors by Hugging Face's names, those of queries and keys with halves. */
 static cr_status rename_all(source *s, const cr_params *p, cr_params *into) {
-    const int to = !strcmp(s->kind, "gpt2") ? GPT2 : LLAMA;
     const int64_t H = (int64_t)number_of(s, "attention.head_count", 0),
                   KV = (int64_t)number_of(s, "attention.head_count_kv", (double)H);
     for (int64_t i = 0; i < cr_params_count(p) && s->status == CR_OK; i++) {
         char name[256];
         if (!strcmp(cr_params_name(p, i), "rope_freqs.weight")) continue;
-        translate(cr_params_name(p, i), GGUF, to, name, sizeof name);
+        translate(cr_params_name(p, i), s->family, false, name, sizeof name);
         cr_scope_begin();
         cr_tensor *t = cr_params_at(p, i);
         if (!strcmp(s->kind, "llama") && is_turned(name)) t = reorder(t, strstr(name, "q_proj") ? H : KV, true);
@@ -230,10 +234,11 @@ cr_params *cr_load_gguf(const char *path, const cr_device *dev, char **config) {
     cr_params *p = cr_gguf_load(op, path, &m, dev, &metadata), *into = p ? cr_params_new() : NULL;
     cr_json *root = into ? cr_json_parse(op, path, metadata, strlen(metadata)) : NULL;
     cr_out o = {0};
-    source s = {op, path, "", root, &o, root ? CR_OK : CR_IO};
+    source s = {op, path, "", NULL, root, &o, root ? CR_OK : CR_IO};
     const cr_json *kind = root ? cr_json_get(root, "general.architecture") : NULL;
-    for (size_t i = 0; kind && kind->kind == CR_JSON_STRING && i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i], kind->text)) s.kind = kinds[i];
+    for (int i = 0; kind && kind->kind == CR_JSON_STRING && !s.family && cr_family_at(i); i++)
+        if (cr_family_at(i)->gguf && !strcmp(cr_family_at(i)->gguf, kind->text)) s.family = cr_family_at(i);
+    if (s.family) s.kind = s.family->gguf;
     if (s.status == CR_OK && !*s.kind)
         s.status = cr_fail(CR_BAD_VALUE, op,
                            "'%s' is of the architecture %.40s: gpt2, llama, qwen2 and qwen3 are known", path,
@@ -277,72 +282,32 @@ static void put_whole(cr_out *o, const char *kind, const char *key, int64_t v) {
 }
 
 /* A file of this format says the factor and the length of YaRN: the rest has to be what these imply. */
-static void check_yarn(cr_entries *in, double factor) {
-    cr_entry_only(in, "beta_fast", 32);
-    cr_entry_only(in, "beta_slow", 1);
-    cr_entry_only(in, "truncate", 1);
-    cr_entry_only(in, "mscale_all_dim", 0);
-    const double implied = 0.1 * log(factor) + 1, said = cr_entry_number(in, "attention_factor", implied, 0, 1e6);
-    if (in->status == CR_OK && fabs(said - implied) > 1e-6)
-        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file has no \"attention_factor\" of YaRN: it is "
-                             "%g, not the %g that \"factor\" implies", in->path, said, implied);
+static cr_status check_yarn(const char *op, const cr_rope_options *r) {
+    const double implied = 0.1 * log(r->factor) + 1;
+    const struct { const char *name; double said, implied; } rows[] = {
+        {"beta_fast", r->beta_fast, r->beta_fast != 0 ? 32 : 0},
+        {"beta_slow", r->beta_slow, r->beta_slow != 0 ? 1 : 0},
+        {"truncate", !r->untruncated, 1},
+        {"mscale_all_dim", r->mscale_all_dim, 0},
+        {"attention_factor", r->attention_factor, r->attention_factor > 0 ? implied : 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (fabs(rows[i].said - rows[i].implied) > 1e-6)
+            return cr_fail(CR_BAD_VALUE, op, "a GGUF file has no \"%s\" of YaRN: it is %g, not %g as readers take it",
+                           rows[i].name, rows[i].said, rows[i].implied);
+    return CR_OK;
 }
 
 /* It has the divisors of the pairs, by which readers know Llama 3's numbers only. */
-static void check_llama3(cr_entries *in, double low, double high, int64_t trained) {
-    if (in->status != CR_OK || (low == 1 && high == 4 && trained == 8192)) return;
-    in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': a GGUF file's divisors are those of Llama 3, with "
-                         "low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192, "
-                         "not %g, %g and %lld", in->path, low, high, (long long)trained);
-}
-
-/* It has a window of all layers, of mistral; returns that, 0: none. */
-static int64_t window_of(cr_entries *e) {
-    const bool mistral = !cr_entry_word(e, "model_type", "mistral|llama|qwen2|qwen3", -1);
-    const int64_t window = mistral ? cr_entry_size(e, "sliding_window", 0, 1) : 0;
-    const cr_json *types = cr_json_get(e->json, "layer_types");
-    if (!mistral) cr_entry_only(e, "use_sliding_window", 0);
-    for (const cr_json *v = types && types->kind == CR_JSON_ARRAY ? types->first : NULL; v; v = v->next) {
-        const bool slides = v->kind == CR_JSON_STRING && !strcmp(v->text, "sliding_attention");
-        if (e->status == CR_OK && slides != (window > 0))
-            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': a GGUF file has the window of all layers of mistral, "
-                                "not of some layers: \"layer_types\" must be %s", e->path,
-                                window ? "sliding_attention" : "full_attention");
-    }
-    return window;
-}
-
-/* The rotation; the divisors of Llama 3 become a tensor. */
-static cr_status put_rope(cr_entries *e, cr_out *o, const char *kind, int64_t D, int64_t context, cr_params *into) {
-    const cr_json *new = cr_json_get(e->json, "rope_parameters"), *old = cr_json_get(e->json, "rope_scaling");
-    const cr_json *found = e->json;
-    if (old && old->kind == CR_JSON_OBJECT) found = old;
-    if (new && new->kind == CR_JSON_OBJECT) found = new;
-    cr_entries in = {e->op, e->path, found, CR_OK};
-    const double base = cr_json_get(found, "rope_theta") ? cr_entry_number(&in, "rope_theta", 1e4, 1.001, 1e30)
-                                                         : cr_entry_number(e, "rope_theta", 1e4, 1.001, 1e30);
-    const char *words = "default|linear|yarn|llama3";
-    const int type = cr_entry_word(&in, cr_json_get(found, "type") ? "type" : "rope_type", words, 0);
-    put_real(o, kind, "rope.freq_base", base);
-    put_whole(o, kind, "rope.dimension_count", D);
-    const double factor = type ? cr_entry_number(&in, "factor", 0, 1, 1e6) : 1;
-    const int64_t trained = cr_entry_size(&in, "original_max_position_embeddings", context, 1);
-    if (type == 1 || type == 2) {
-        cr_out_format(o, ", \"%s.rope.scaling.type\": \"%s\"", kind, type == 1 ? "linear" : "yarn");
-        put_real(o, kind, "rope.scaling.factor", factor);
-        if (type == 2) put_whole(o, kind, "rope.scaling.original_context_length", trained);
-        if (type == 2) check_yarn(&in, factor);
-    }
-    const double low = type == 3 ? cr_entry_number(&in, "low_freq_factor", 0, 1e-6, 1e30) : 1,
-                 high = type == 3 ? cr_entry_number(&in, "high_freq_factor", 0, low * (1 + 1e-6), 1e30) : 4;
-    if (type == 3) check_llama3(&in, low, high, trained);
-    if (e->status != CR_OK || in.status != CR_OK) return cr_error_status();
-    if (type != 3) return CR_OK;
+static cr_status put_divisors(const char *op, const cr_rope_options *r, int64_t D, cr_params *into) {
+    if (r->low != 1 || r->high != 4 || r->original != 8192)
+        return cr_fail(CR_BAD_VALUE, op, "a GGUF file's divisors are those of Llama 3, with low_freq_factor 1, "
+                       "high_freq_factor 4 and original_max_position_embeddings 8192, not %g, %g and %g", r->low,
+                       r->high, r->original);
     double *d = malloc((size_t)(D / 2 + 1) * sizeof *d);
-    if (!d) return cr_fail(CR_NO_MEMORY, e->op, "no memory for %lld divisors", (long long)D);
+    if (!d) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld divisors", (long long)D);
     for (int64_t i = 0; i < D / 2; i++) {
-        const double keep = kept(base, low, high, (double)trained, i, D);
-        d[i] = 1 / (keep + (1 - keep) / factor);
+        const double keep = kept(r->base, r->low, r->high, r->original, i, D);
+        d[i] = 1 / (keep + (1 - keep) / r->factor);
     }
     cr_scope_begin();
     cr_tensor *t = cr_to(cr_from(d, CR_LIST(D / 2), CR_F64, cr_cpu()), CR_F32, cr_cpu());
@@ -352,30 +317,53 @@ static cr_status put_rope(cr_entries *e, cr_out *o, const char *kind, int64_t D,
     return status;
 }
 
-/* Entries by config.json; into: for tensors that they need. */
-static cr_status put_entries(cr_entries *e, const char *kind, bool gpt, cr_out *o, cr_params *into, int64_t *H,
-                             int64_t *KV) {
-    const int64_t C = cr_entry_size(e, gpt ? "n_embd" : "hidden_size", -1, 1),
-                  context = cr_entry_size(e, gpt ? "n_positions" : "max_position_embeddings", -1, 1);
-    *H = cr_entry_size(e, gpt ? "n_head" : "num_attention_heads", -1, 1);
-    *KV = gpt ? *H : cr_entry_size(e, "num_key_value_heads", *H, 1);
-    put_whole(o, kind, "context_length", context);
-    put_whole(o, kind, "embedding_length", C);
-    put_whole(o, kind, "block_count", cr_entry_size(e, gpt ? "n_layer" : "num_hidden_layers", -1, 1));
-    put_whole(o, kind, "feed_forward_length",
-              gpt ? cr_entry_size(e, "n_inner", 4 * C, 1) : cr_entry_size(e, "intermediate_size", -1, 1));
-    put_whole(o, kind, "attention.head_count", *H);
-    if (gpt) put_real(o, kind, "attention.layer_norm_epsilon", cr_entry_number(e, "layer_norm_epsilon", 1e-5, 0, 1));
-    if (gpt || e->status != CR_OK) return e->status;
-    const int64_t D = cr_entry_size(e, "head_dim", !strcmp(kind, "qwen3") ? 128 : C / *H, 1);
-    put_whole(o, kind, "attention.head_count_kv", *KV);
-    put_whole(o, kind, "attention.key_length", D);
-    put_whole(o, kind, "attention.value_length", D);
-    put_whole(o, kind, "vocab_size", cr_entry_size(e, "vocab_size", -1, 1));
-    put_real(o, kind, "attention.layer_norm_rms_epsilon", cr_entry_number(e, "rms_norm_eps", 1e-6, 0, 1));
-    const int64_t window = window_of(e);
-    if (window) put_whole(o, kind, "attention.sliding_window", window);
-    return put_rope(e, o, kind, D, context, into);
+/* It has a window of all layers, of mistral. */
+static cr_status check_windows(const char *op, const cr_family *family, const cr_features *f) {
+    const bool all = family->features.windows == CR_WINDOW_ALL && f->window;
+    for (int64_t l = 0; l < f->layers; l++)
+        if (f->layer[l].window != all)
+            return cr_fail(CR_BAD_VALUE, op, "a GGUF file has the window of all layers of mistral, not of some layers "
+                           "by \"layer_types\" or \"use_sliding_window\": layer %lld %s one", (long long)l,
+                           f->layer[l].window ? "has" : "lacks");
+    return CR_OK;
+}
+
+/* The rotation; the divisors of Llama 3 become a tensor. */
+static cr_status put_rope(const char *op, const cr_features *f, cr_out *o, const char *kind, cr_params *into) {
+    const cr_rope_options *r = &f->rope[0];
+    put_real(o, kind, "rope.freq_base", r->base);
+    put_whole(o, kind, "rope.dimension_count", f->rotary);
+    if (r->scaling == CR_ROPE_DYNAMIC)
+        return cr_fail(CR_BAD_VALUE, op, "a GGUF file has no \"rope_type\" dynamic: it must be one of default|linear|"
+                       "yarn|llama3");
+    if (r->scaling == CR_ROPE_LLAMA3) return put_divisors(op, r, f->rotary, into);
+    if (r->scaling == CR_ROPE_PLAIN) return CR_OK;
+    const bool yarn = r->scaling == CR_ROPE_YARN;
+    cr_out_format(o, ", \"%s.rope.scaling.type\": \"%s\"", kind, yarn ? "yarn" : "linear");
+    put_real(o, kind, "rope.scaling.factor", r->factor);
+    if (yarn) put_whole(o, kind, "rope.scaling.original_context_length", (int64_t)r->original);
+    return yarn ? check_yarn(op, r) : CR_OK;
+}
+
+/* Entries by the features; into: for tensors that they need. */
+static cr_status put_entries(const char *op, const cr_family *family, const cr_features *f, cr_out *o,
+                             cr_params *into) {
+    const char *kind = family->gguf, *eps = f->layer_norm ? "attention.layer_norm_epsilon"
+                                                          : "attention.layer_norm_rms_epsilon";
+    put_whole(o, kind, "context_length", f->context);
+    put_whole(o, kind, "embedding_length", f->width);
+    put_whole(o, kind, "block_count", f->layers);
+    put_whole(o, kind, "feed_forward_length", f->inner);
+    put_whole(o, kind, "attention.head_count", f->heads);
+    put_real(o, kind, eps, f->eps);
+    if (family->gpt_keys) return CR_OK;
+    put_whole(o, kind, "attention.head_count_kv", f->kv_heads);
+    put_whole(o, kind, "attention.key_length", f->head_dim);
+    put_whole(o, kind, "attention.value_length", f->head_dim);
+    put_whole(o, kind, "vocab_size", f->vocabulary);
+    const cr_status status = check_windows(op, family, f);
+    if (f->window && f->layer[0].window) put_whole(o, kind, "attention.sliding_window", f->window);
+    return status == CR_OK ? put_rope(op, f, o, kind, into) : status;
 }
 
 cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *config, const char *tokenizer,
@@ -392,11 +380,15 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
     }
     cr_entries e = {op, "config.json", root, into ? CR_OK : CR_BAD_VALUE};
     cr_out o = {0};
-    int64_t H = 0, KV = 0;
-    const int which = e.status == CR_OK ? cr_entry_word(&e, "model_type", "gpt2|llama|mistral|qwen2|qwen3", -1) : 0;
-    const char *kind = kinds[which == 2 ? 1 : which];
+    cr_features f = {0};
+    const cr_family *family = e.status == CR_OK ? cr_family_of(&e) : NULL;
+    if (family && !family->gguf)
+        e.status = cr_fail(CR_BAD_VALUE, op, "no GGUF file is written of the family '%s'", family->kind);
+    if (e.status == CR_OK) e.status = cr_features_read(family, &e, cr_family_depth(family, tensors), &f);
+    const char *kind = family && family->gguf ? family->gguf : "";
     cr_out_format(&o, "{\"general.architecture\": \"%s\", \"general.quantization_version\": 2", kind);
-    if (e.status == CR_OK) e.status = put_entries(&e, kind, which == 0, &o, into, &H, &KV);
+    if (e.status == CR_OK) e.status = put_entries(op, family, &f, &o, into);
+    free(f.layer);
     for (const cr_json *v = more ? more->first : NULL; v; v = v->next) {
         cr_out_put(&o, ", ", 2);
         cr_out_string(&o, v->key, v->key_bytes);
@@ -407,11 +399,11 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
     const bool recording = cr_set_grad_enabled(false);
     for (int64_t i = 0; i < cr_params_count(tensors) && e.status == CR_OK; i++) {
         char name[256];
-        translate(cr_params_name(tensors, i), which == 0 ? GPT2 : LLAMA, GGUF, name, sizeof name);
+        translate(cr_params_name(tensors, i), family, true, name, sizeof name);
         cr_scope_begin();
         cr_tensor *t = cr_params_at(tensors, i);
         if (!strcmp(kind, "llama") && is_turned(cr_params_name(tensors, i)))
-            t = reorder(t, strstr(name, "attn_q") ? H : KV, false);
+            t = reorder(t, strstr(name, "attn_q") ? f.heads : f.kv_heads, false);
         e.status = t ? cr_params_add(into, name, t) : cr_error_status();
         cr_scope_end();
     }

@@ -11,37 +11,33 @@
 #include "../io/gguf.h"
 
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
-static const char *prefix(bool gpt2) { return gpt2 ? "transformer." : "model."; }
-const char *cr_lm_prefix(const cr_lm *m) { return prefix(m->gpt2); }
+const char *cr_lm_prefix(const cr_lm *m) { return m->family->prefix; }
 
 static bool ends(const char *s, const char *with) {
     const size_t n = strlen(s), k = strlen(with);
     return n >= k && !strcmp(s + n - k, with);
 }
 
-static bool is_stored_turned(bool gpt2, const char *name, const cr_tensor *t) {
-    return gpt2 && cr_ndim(t) == 2 && (ends(name, ".c_attn.weight") || ends(name, ".c_proj.weight") ||
-                                       ends(name, ".c_fc.weight"));
-}
-
-static bool is_mask(bool gpt2, const char *name) {
-    return gpt2 ? ends(name, ".attn.bias") || ends(name, ".attn.masked_bias") : ends(name, "rotary_emb.inv_freq");
-}
-
 static cr_tensor *turned(cr_tensor *t) { return cr_transpose(t, 0, 1); }
 
+/* Has the file a prefix before this name of the model? */
+static bool is_prefixed(const cr_family *f, const char *name) {
+    const char *head = cr_family_name(f, CR_ROLE_HEAD);
+    return strncmp(name, head, strlen(head)) || name[strlen(head)] != '.';
+}
+
 /* The weights of a folder by the names of the model. */
-static cr_params *plain_names(const cr_params *from, bool gpt2) {
+static cr_params *plain_names(const cr_params *from, const cr_family *f) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
-    const size_t skip = strlen(prefix(gpt2));
+    const size_t skip = strlen(f->prefix);
     for (int64_t i = 0; i < cr_params_count(from) && status == CR_OK; i++) {
         const char *name = cr_params_name(from, i);
-        if (!strncmp(name, prefix(gpt2), skip) && name[skip]) name += skip;
-        if (is_mask(gpt2, name)) continue;
+        if (!strncmp(name, f->prefix, skip) && name[skip]) name += skip;
+        if (cr_family_masks(f, name)) continue;
         cr_scope_begin();
         cr_tensor *t = cr_params_at(from, i);
-        if (is_stored_turned(gpt2, name, t)) t = turned(t);
+        if (cr_family_turns(f, name, t)) t = turned(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
     }
@@ -51,46 +47,6 @@ static cr_params *plain_names(const cr_params *from, bool gpt2) {
 }
 
 /* ---- loading ---- */
-static const cr_tensor *find(const cr_params *p, const char *name) {
-    for (int64_t i = 0; i < cr_params_count(p); i++) if (!strcmp(cr_params_name(p, i), name)) return cr_params_at(p, i);
-    return NULL;
-}
-
-static cr_status gpt_config(cr_entries *e, cr_gpt_config *c) {
-    cr_entry_word(e, "activation_function", "gelu_new", 0);
-    if (cr_entry_number(e, "layer_norm_epsilon", 1e-5, 0, 1) < 0.999e-5 ||
-        cr_entry_number(e, "layer_norm_epsilon", 1e-5, 0, 1) > 1.001e-5)
-        cr_entry_only(e, "layer_norm_epsilon", 1e-5);
-    cr_entry_only(e, "scale_attn_weights", 1);
-    cr_entry_only(e, "scale_attn_by_inverse_layer_idx", 0);
-    cr_entry_only(e, "add_cross_attention", 0);
-    cr_entry_only(e, "tie_word_embeddings", 1);
-    *c = (cr_gpt_config){.vocabulary = cr_entry_size(e, "vocab_size", -1, 1),
-                         .context = cr_entry_size(e, "n_positions", -1, 1),
-                         .layers = cr_entry_size(e, "n_layer", -1, 1),
-                         .heads = cr_entry_size(e, "n_head", -1, 1),
-                         .width = cr_entry_size(e, "n_embd", -1, 1),
-                         .dropout = cr_entry_number(e, "resid_pdrop", 0.1, 0, 0.999)};
-    cr_entry_only(e, "n_inner", 4 * (double)c->width);
-    return e->status;
-}
-
-/* Do the weights have as many layers as the configuration says?  Before a false number takes memory. */
-static cr_status check_depth(const cr_entries *e, const cr_params *p, bool gpt2) {
-    const char *key = gpt2 ? "n_layer" : "num_hidden_layers", *start = gpt2 ? "h." : "layers.";
-    const cr_json *v = cr_json_get(e->json, key);
-    int64_t depth = 0;
-    for (int64_t i = 0; i < cr_params_count(p); i++) {
-        const char *name = cr_params_name(p, i);
-        if (strncmp(name, start, strlen(start))) continue;
-        const int64_t at = strtoll(name + strlen(start), NULL, 10);
-        if (at >= depth && at < INT32_MAX) depth = at + 1;
-    }
-    if (!v || !v->integral || v->integer == depth) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path, key,
-                   (long long)v->integer, (long long)depth);
-}
-
 static bool same(const cr_tensor *a, const cr_tensor *b) {
     const size_t bytes = (size_t)cr_ndim(a) * sizeof(int64_t);
     if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), bytes)) return false;
@@ -101,16 +57,17 @@ static bool same(const cr_tensor *a, const cr_tensor *b) {
 }
 
 /* Is every weight used?  A head that is tied to the embedding may come twice. */
-static void check_rest(cr_binder *b, const char *table) {
+static void check_rest(cr_binder *b, const cr_family *f) {
+    char table[128], head[128];
+    snprintf(table, sizeof table, "%s.weight", cr_family_name(f, CR_ROLE_EMBED));
+    snprintf(head, sizeof head, "%s.weight", cr_family_name(f, CR_ROLE_HEAD));
     for (int64_t i = 0; i < cr_params_count(b->from); i++) {
         const char *name = cr_params_name(b->from, i);
-        if (find(b->into, name)) continue;
-        const cr_tensor *embedding = strcmp(name, "lm_head.weight") ? NULL : find(b->from, table);
-        const cr_tensor *head = cr_params_at(b->from, i);
+        if (cr_params_if(b->into, name)) continue;
+        const cr_tensor *embedding = strcmp(name, head) ? NULL : cr_params_if(b->from, table);
         if (!embedding) { cr_binder_problem(b, "'%s' is not wanted", name); continue; }
-        if (!same(head, embedding))
-            cr_binder_problem(b, "the configuration ties the head to the embedding, 'lm_head.weight' and '%s' differ",
-                              table);
+        if (!same(cr_params_at(b->from, i), embedding))
+            cr_binder_problem(b, "the configuration ties the head to the embedding, '%s' and '%s' differ", head, table);
     }
 }
 
@@ -127,9 +84,9 @@ static cr_dtype weights_dtype(const cr_params *p) {
     return CR_F32;
 }
 
-static cr_status finish(cr_lm *m, const char *op, const char *path, cr_binder *b) {
-    cr_status status = m->gpt || m->llama ? CR_OK : cr_error_status();
-    if (status == CR_OK) check_rest(b, m->gpt2 ? "wte.weight" : "embed_tokens.weight");
+static cr_status finish(const cr_lm *m, const char *op, const char *path, cr_binder *b) {
+    cr_status status = m->net ? CR_OK : cr_error_status();
+    if (status == CR_OK) check_rest(b, m->family);
     if (status == CR_OK && b->listed && b->unlisted)
         status = cr_fail(CR_BAD_VALUE, op, "the weights do not fit '%s': %s and %lld more", path, b->problems.text,
                          (long long)b->unlisted);
@@ -138,31 +95,34 @@ static cr_status finish(cr_lm *m, const char *op, const char *path, cr_binder *b
     return status;
 }
 
-/* The model over weights that have its names; takes config, the text. */
-cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev) {
+static cr_lm *lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev,
+                      bool shared) {
     cr_lm *m = calloc(1, sizeof *m);
     if (!m) return free(config), cr_fail(CR_NO_MEMORY, op, "no memory for a model"), NULL;
     m->config = config;
     cr_json *root = cr_json_parse(op, path, config, strlen(config));
-    cr_binder b = {.from = weights, .into = root ? cr_params_new() : NULL, .dtype = weights_dtype(weights)};
+    cr_binder b = {.from = weights, .into = root ? cr_params_new() : NULL, .dtype = weights_dtype(weights),
+                   .shared = shared};
     cr_entries e = {op, path, root, b.into ? CR_OK : CR_BAD_VALUE};
+    cr_features f;
     m->params = b.into;
-    if (e.status == CR_OK) m->gpt2 = cr_entry_word(&e, "model_type", "gpt2|llama|mistral|qwen2|qwen3", -1) == 0;
-    if (e.status == CR_OK) e.status = check_depth(&e, weights, m->gpt2);
-    cr_gpt_config c;
     const bool recording = cr_set_grad_enabled(false);
-    if (e.status == CR_OK && m->gpt2 && !gpt_config(&e, &c)) {
-        m->gpt = cr_gpt_over(&c, dev, &b);
-        if (!m->gpt) m->params = NULL;              /* freed with it */
+    if (e.status == CR_OK) m->family = cr_family_of(&e);
+    if (e.status == CR_OK && !cr_features_read(m->family, &e, cr_family_depth(m->family, weights), &f)) {
+        m->net = cr_transformer_over(op, m->family, &f, dev, &b);
+        e.status = finish(m, op, path, &b);
     }
-    if (e.status == CR_OK && !m->gpt2) m->llama = cr_llama_over(op, path, root, dev, &b);
-    if (e.status == CR_OK) e.status = finish(m, op, path, &b);
     cr_set_grad_enabled(recording);
     cr_out_free(&b.problems);
     cr_json_free(root);
     if (e.status != CR_OK) { cr_lm_free(m); return NULL; }
-    m->d = m->gpt ? cr_gpt_decoder(m->gpt) : cr_llama_decoder(m->llama);
+    m->d = cr_transformer_decoder(m->net);
     return m;
+}
+
+/* The model over weights that have its names; takes config, the text. */
+cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev) {
+    return lm_over(op, path, config, weights, dev, false);
 }
 
 static char *text_of(const cr_json *v) {
@@ -178,9 +138,9 @@ static cr_lm *load_folder(const char *op, const char *dir, const cr_device *dev)
     cr_path at;
     cr_json *root = cr_join(op, dir, "config.json", &at) ? NULL : cr_folder_config(op, dir);
     char *config = root ? text_of(root) : NULL;
-    const cr_json *kind = root ? cr_json_get(root, "model_type") : NULL;
-    const bool gpt2 = kind && kind->kind == CR_JSON_STRING && !strcmp(kind->text, "gpt2");
-    cr_params *files = config ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, gpt2) : NULL;
+    cr_entries e = {op, at.s, root, CR_OK};
+    const cr_family *family = config ? cr_family_of(&e) : NULL;
+    cr_params *files = family ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, family) : NULL;
     cr_lm *m = NULL;
     if (weights) m = cr_lm_over(op, at.s, config, weights, dev);
     else free(config);
@@ -256,9 +216,8 @@ cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
 
 void cr_lm_free(cr_lm *m) {
     if (!m || cr_stale("lm_free", "model", m)) return;
-    if (m->gpt) cr_gpt_free(m->gpt);                /* with its params */
-    else cr_params_free(m->params);
-    cr_llama_free(m->llama);
+    cr_transformer_free(m->net);
+    cr_params_free(m->params);
     cr_params_free(m->adapter);
     free(m->lora_targets);
     free(m->config);
@@ -275,15 +234,105 @@ int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m
 const cr_decoder *cr_lm_decoder(const cr_lm *m) { return &m->d; }
 
 void cr_lm_gradient_checkpointing(cr_lm *m, bool on) {
-    if (cr_lacks("lm_gradient_checkpointing", "the model", m)) return;
-    if (m->gpt) cr_gpt_gradient_checkpointing(m->gpt, on);
-    else cr_llama_recompute(m->llama, on);
+    if (!cr_lacks("lm_gradient_checkpointing", "the model", m)) cr_transformer_recompute(m->net, on);
+}
+
+cr_lm *cr_lm_of(const char *config, const cr_params *weights, const cr_device *dev) {
+    static const char op[] = "lm_of";
+    if (!config) return cr_fail_null(op, "the configuration"), NULL;
+    if (!dev) return cr_fail_null(op, "the device"), NULL;
+    if (cr_lacks(op, "the weights", weights)) return NULL;
+    char *text = malloc(strlen(config) + 1);
+    if (!text) return cr_fail(CR_NO_MEMORY, op, "no memory for a configuration"), NULL;
+    return lm_over(op, "config.json", strcpy(text, config), weights, dev, true);
+}
+
+bool cr_lm_is_of(const cr_lm *m, int64_t n, const cr_tensor *const *weights) {
+    if (cr_lacks("lm_is_of", "model", m) || cr_params_count(m->params) != n) return false;
+    for (int64_t i = 0; i < n; i++) if (cr_params_at(m->params, i) != weights[i]) return false;
+    return true;
+}
+
+bool cr_lm_steady(const cr_lm *m) { return !cr_lacks("lm_steady", "model", m) && m->d.steady; }
+
+void cr_lm_cache_shape(const cr_lm *m, int64_t shape[3]) {
+    shape[0] = m->d.layers;
+    shape[1] = m->d.kv_heads;
+    shape[2] = m->d.head_dim;
+}
+
+cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n, const int64_t *length) {
+    static const char op[] = "lm_hidden";
+    if (cr_lacks(op, "model", m)) return NULL;
+    if (!n && cr_check_tokens(op, tokens, m->d.context)) return NULL;
+    cr_segments *s = n ? cr_segments_new(n, length) : NULL;
+    if (n && !s) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = n ? m->d.packed(m->d.model, tokens, s) : m->d.hidden(m->d.model, tokens, NULL);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    cr_segments_drop(s);
+    return y;
+}
+
+cr_tensor *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens, cr_tensor *const *stores, int64_t past,
+                              const cr_tensor *at) {
+    static const char op[] = "lm_hidden_after";
+    if (cr_lacks(op, "model", m) || cr_check_tokens(op, tokens, m->d.context)) return NULL;
+    const int64_t B = at ? 1 : cr_size(tokens, 0), L = m->d.layers, room = cr_size(stores[0], 2);
+    if (!at && past + cr_size(tokens, 1) > room)
+        return cr_fail(CR_BAD_VALUE, op, "%lld positions do not fit the %lld of the stores",
+                       (long long)(past + cr_size(tokens, 1)), (long long)room), NULL;
+    cr_cache **row = calloc((size_t)B, sizeof(cr_cache *));        /* with `at`, one store serves all texts */
+    bool ok = row != NULL;
+    cr_scope_begin();
+    for (int64_t b = 0; b < B && ok; b++) {
+        ok = (row[b] = cr_cache_for(op, &m->d, cr_dtype_of(stores[0]))) != NULL;
+        if (!ok) break;
+        row[b]->room = room;
+        row[b]->past = past;
+        for (int64_t l = 0; l < L; l++) {
+            cr_tensor *const *kv = &stores[2 * l];
+            row[b]->layer[l] = (cr_kv){.k = B == 1 ? kv[0] : cr_slice(kv[0], 0, b, b + 1, 1),
+                                       .v = B == 1 ? kv[1] : cr_slice(kv[1], 0, b, b + 1, 1)};
+        }
+    }
+    const cr_caches caches = {.n = B, .row = row, .at = at};
+    cr_tensor *y = ok ? m->d.hidden(m->d.model, tokens, &caches) : NULL;
+    if (y) cr_keep(y);
+    cr_scope_end();
+    for (int64_t b = 0; b < B && row && row[b]; b++) {
+        memset(row[b]->layer, 0, (size_t)L * sizeof *row[b]->layer);       /* borrowed */
+        cr_cache_free(row[b]);
+    }
+    free(row);
+    return y;
+}
+
+cr_tensor *cr_lm_head(const cr_lm *m, const cr_tensor *x) {
+    if (cr_lacks("lm_head", "model", m)) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_decoder_logits(&m->d, x);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets, cr_reduction reduction) {
+    if (cr_lacks("lm_head_loss", "model", m)) return NULL;
+    cr_cross_entropy_options o = cr_cross_entropy_defaults();
+    o.reduction = reduction;
+    cr_scope_begin();
+    cr_tensor *y = cr_decoder_loss(&m->d, x, targets, &o);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
 }
 
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL)));
+    cr_tensor *y = cr_keep(cr_decoder_logits(&m->d, m->d.hidden(m->d.model, tokens, NULL)));
     cr_scope_end();
     return y;
 }
@@ -292,7 +341,7 @@ cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *
     if (cr_lacks("lm_loss", "model", m) || cr_check_tokens("lm_loss", tokens, m->d.context)) return NULL;
     if (!targets) return cr_fail_null("lm_loss", "targets"), NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_affine_loss(&m->d.head, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
+    cr_tensor *y = cr_keep(cr_decoder_loss(&m->d, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
     cr_scope_end();
     return y;
 }
@@ -300,18 +349,12 @@ cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *
 /* ---- saving ---- */
 /* config.json, with the dtype of the weights and the class of transformers */
 static char *config_for(const cr_lm *m, cr_dtype dt) {
-    static const char *const classes[][2] = {{"gpt2", "GPT2LMHeadModel"}, {"llama", "LlamaForCausalLM"},
-                                             {"mistral", "MistralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
-                                             {"qwen3", "Qwen3ForCausalLM"}};
     cr_json *root = cr_json_parse("lm_save", "config.json", m->config, strlen(m->config));
     if (!root) return NULL;
-    const cr_json *kind = cr_json_get(root, "model_type");
-    const char *class = "";
-    for (int i = 0; i < 5; i++) if (!strcmp(classes[i][0], kind->text)) class = classes[i][1];
     const char *name = dt == CR_F16 ? "float16" : dt == CR_BF16 ? "bfloat16" : dt == CR_F64 ? "float64" : "float32";
     cr_out o = {0};
-    cr_out_format(&o, "{\n  \"architectures\": [\"%s\"],\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"", class,
-                  name, name);
+    cr_out_format(&o, "{\n  \"architectures\": [\"%s\"],\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"",
+                  m->family->class, name, name);
     for (const cr_json *v = root->first; v; v = v->next) {
         if (!strcmp(v->key, "architectures") || !strcmp(v->key, "dtype") || !strcmp(v->key, "torch_dtype")) continue;
         cr_out_format(&o, ",\n  ");
@@ -334,7 +377,7 @@ static cr_tensor *saved(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char 
     if (!t || !end || !is_quantized(name)) return cr_to(t, dt, m->d.dev);
     if (!gguf) return t;
     snprintf(end, room - (size_t)(end - name), ".scales");
-    const cr_tensor *scales = find(m->params, name);
+    const cr_tensor *scales = cr_params_if(m->params, name);
     snprintf(end, room - (size_t)(end - name), ".weight");
     return cr_dequantize(t, scales, dt);
 }
@@ -348,8 +391,8 @@ static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool ggu
         if (gguf && ends(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         cr_scope_begin();
         cr_tensor *t = saved(m, i, dt, gguf, plain, sizeof plain);
-        snprintf(name, sizeof name, "%s%s", folder && strncmp(plain, "lm_head.", 8) ? prefix(m->gpt2) : "", plain);
-        if (t && folder && is_stored_turned(m->gpt2, plain, t)) t = turned(t);
+        snprintf(name, sizeof name, "%s%s", folder && is_prefixed(m->family, plain) ? m->family->prefix : "", plain);
+        if (t && folder && cr_family_turns(m->family, plain, t)) t = turned(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
     }
@@ -361,13 +404,13 @@ static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool ggu
 /* The metadata of a checkpoint: the numbers that cr_gpt_load reads too, or "config". */
 static cr_status save_checkpoint(const cr_lm *m, const char *path, const char *config, cr_params *weights) {
     cr_out o = {0};
-    if (m->gpt2) {
-        const cr_gpt_config c = cr_gpt_configuration(m->gpt);
+    if (m->family->gpt_keys) {
+        const cr_features *c = cr_transformer_features(m->net);
         cr_out_format(&o, "{\"model\":\"gpt2\",\"vocabulary\":\"%lld\",\"context\":\"%lld\",\"layers\":\"%lld\","
                           "\"heads\":\"%lld\",\"width\":\"%lld\",\"dropout\":\"%.17g\",\"config\":",
-                      (long long)c.vocabulary, (long long)c.context, (long long)c.layers, (long long)c.heads,
-                      (long long)c.width, c.dropout);
-    } else cr_out_format(&o, "{\"model\":\"llama\",\"config\":");
+                      (long long)c->vocabulary, (long long)c->context, (long long)c->layers, (long long)c->heads,
+                      (long long)c->width, c->dropout);
+    } else cr_out_format(&o, "{\"model\":\"%s\",\"config\":", m->family->kind);
     cr_out_string(&o, config, strlen(config));
     cr_out_put(&o, "}", 1);
     cr_status status = cr_out_check(&o, "lm_save", path);

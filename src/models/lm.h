@@ -5,6 +5,7 @@
 #include <chainrule.h>
 #include "../io/file.h"
 #include "../io/json.h"
+#include "family.h"
 
 /* ---- affine.c: a layer's weights, borrowed from the model's set */
 typedef struct cr_lora_mode { double dropout; cr_generator *generator; } cr_lora_mode;
@@ -40,9 +41,13 @@ void         cr_segments_drop(const cr_segments *s);
 /* fn's results for each segment, joined along an axis */
 typedef cr_tensor *(*cr_segment_fn)(const void *ctx, int64_t start, int64_t length);
 cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx);
+/* cap: scores become cap tanh(score / cap), 0: none; sinks: NULL, or (H) scores that take part in the softmax only */
+typedef struct cr_attend_options { cr_attention_options plain; double cap; const cr_tensor *sinks; } cr_attend_options;
+/* cr_attention with these; causal: the last query sees the last key */
+cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o);
 /* causal attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                                 const cr_attention_options *o);
+                                 const cr_attend_options *o);
 
 /* ---- recompute.c: gradient checkpointing */
 typedef struct cr_block_run {
@@ -73,8 +78,12 @@ typedef struct cr_decoder {
     int64_t vocabulary, context, layers, kv_heads, head_dim;
     cr_dtype dtype;
     const cr_device *dev;
-    bool steady;                                    /* a position's embedding does not depend on what follows it */
+    bool steady;                                    /* a step of one token has the same kernels at each position */
+    double logit_cap;                               /* logits become cap tanh(logit / cap); 0: none */
 } cr_decoder;
+cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x);     /* of the residual stream : (..., V) */
+cr_tensor *cr_decoder_loss(const cr_decoder *d, const cr_tensor *x, const cr_tensor *targets,
+                           const cr_cross_entropy_options *o);
 const cr_decoder *cr_lm_decoder(const cr_lm *m);    /* borrowed */
 /* tokens must be (B, T), T at most context */
 cr_status cr_check_tokens(const char *op, const cr_tensor *tokens, int64_t context);
@@ -97,7 +106,7 @@ int64_t cr_cache_start(const cr_caches *c);         /* the position of the first
 cr_tensor *cr_cache_positions(const cr_caches *c, int64_t T, const cr_device *dev); /* (B, T), i64 */
 /* Attention over the new keys and values and, with caches, those before: q (B, H, T, D), k, v (B, KV, T, D) -> q's */
 cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
-                               const cr_tensor *v, const cr_attention_options *o);
+                               const cr_tensor *v, const cr_attend_options *o);
 /* Runs T more tokens of each of B texts, ids (B, T) -> logits of their last `last` positions (B, last, V). */
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last);
@@ -154,54 +163,45 @@ cr_status cr_speculate(cr_job *j, const cr_decoder *draft);
 cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                     const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
 
-/* ---- config.c: config.json, read strictly */
-typedef struct cr_entries { const char *op, *path; const cr_json *json; cr_status status; } cr_entries;
-/* After a failure each returns its default. */
-int64_t cr_entry_size(cr_entries *e, const char *key, int64_t absent, int64_t least);  /* absent -1: it must be there */
-double  cr_entry_number(cr_entries *e, const char *key, double absent, double least, double most);
-bool    cr_entry_flag(cr_entries *e, const char *key, bool absent);
-/* the index of one of these words, "a|b"; absent: an index */
-int     cr_entry_word(cr_entries *e, const char *key, const char *words, int absent);
-/* refuses everything but this value, where the key is there */
-void    cr_entry_only(cr_entries *e, const char *key, double value);
-
 /* ---- weights by name: each is taken from a set and checked; all problems make one message */
 typedef struct cr_binder {
     const cr_params *from;
     cr_params *into;
     cr_dtype dtype;
+    const cr_device *dev;                           /* NULL, or: all tensors are new ones, not initialised */
+    cr_status status;                               /* of making them */
+    bool shared;                                    /* the very tensors of `from`, in their dtypes */
     cr_out problems;
     int64_t listed, unlisted;
 } cr_binder;
+cr_tensor *cr_params_if(const cr_params *p, const char *name);             /* NULL: there is none, no error */
 void cr_binder_problem(cr_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Borrowed from `into`; NULL: missing or of another shape, which is a problem. */
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
 /* name.weight, or name.codes and name.scales; with bias name.bias */
 cr_affine  cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias);
 
-/* ---- gpt.c and llama.c: models over given weights; NULL: no memory, or an error of the configuration */
-/* A matrix of a model; head: the logits', which may be the embedding too.  False: no more are wanted. */
-typedef bool (*cr_on_affine)(cr_affine *p, bool head, void *ctx);
-cr_gpt    *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b);     /* takes b->into */
-cr_decoder cr_gpt_decoder(const cr_gpt *m);
-cr_status  cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx);
-void       cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx);
-
-typedef struct cr_llama cr_llama;
-cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
-void       cr_llama_free(cr_llama *m);
-cr_decoder cr_llama_decoder(const cr_llama *m);
-void cr_llama_recompute(cr_llama *m, bool on);
-cr_status  cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx);
-void       cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx);
+/* ---- transformer.c: the decoder of every family */
+typedef struct cr_transformer cr_transformer;
+/* Takes f->layer; the tensors stay the binder's.  NULL: no memory */
+cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_features *f, const cr_device *dev,
+                                    cr_binder *b);
+void       cr_transformer_free(cr_transformer *m);
+void       cr_transformer_recompute(cr_transformer *m, bool on);           /* gradient checkpointing */
+cr_decoder cr_transformer_decoder(const cr_transformer *m);
+const cr_features *cr_transformer_features(const cr_transformer *m);       /* borrowed */
+/* tokens (B, T) -> the residual stream after the last norm; drop: draws the dropout of a training, NULL: none */
+cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop);
+/* the linear layers of all blocks by name, but no routers */
+cr_status  cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx);
+cr_affine *cr_transformer_head(cr_transformer *m);  /* the matrix of the logits, which may be the embedding too */
 
 /* ---- lm.c */
 struct cr_lm {
     char *config, *path;                            /* the text of config.json; what it was loaded from */
-    bool gpt2;
-    cr_params *params;                              /* borrowed from gpt, owned with llama */
-    cr_gpt *gpt;                                    /* one of these two */
-    cr_llama *llama;
+    const cr_family *family;
+    cr_params *params;
+    cr_transformer *net;                            /* over params */
     cr_decoder d;
     cr_params *adapter;                             /* lora.c: NULL: none */
     cr_lora_options lora;

@@ -17,7 +17,7 @@ cr_lora_options cr_lora_defaults(void) { return (cr_lora_options){.rank = 8, .al
 
 /* ---- layers by name ---- */
 static cr_status each(cr_lm *m, cr_named_affine fn, void *ctx) {
-    return m->gpt ? cr_gpt_each_affine(m->gpt, fn, ctx) : cr_llama_each_affine(m->llama, fn, ctx);
+    return cr_transformer_each(m->net, fn, ctx);
 }
 
 /* Is target the end of a name, from a dot on?  As PEFT compares them. */
@@ -223,7 +223,7 @@ cr_status cr_lm_lora(cr_lm *m, const cr_lora_options *o, cr_generator *g) {
     cr_status status = check_options(op, o);
     if (status != CR_OK) return status;
     char *every = o->targets && !strcmp(o->targets, "all-linear") ? all_targets(m) : NULL;
-    const char *targets = every ? every : o->targets ? o->targets : m->gpt2 ? "c_attn" : "q_proj,v_proj";
+    const char *targets = every ? every : o->targets ? o->targets : m->family->lora;
     char *json = check_targets(m, op, targets) ? NULL : json_of(op, targets);
     attach a = {.m = m, .op = op, .targets = targets, .g = g ? g : cr_default_generator()};
     status = json ? put_on(&a, o, json) : cr_error_status();
@@ -355,7 +355,7 @@ static char *config_text(const cr_lm *m) {
                       "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n"
                       "  \"rank_pattern\": {},\n  \"target_modules\": %s,\n  \"task_type\": \"CAUSAL_LM\",\n"
                       "  \"use_dora\": false,\n  \"use_rslora\": %s\n}\n",
-                  m->gpt2 ? "true" : "false", m->lora.alpha, m->lora.dropout, (long long)m->lora.rank,
+                  m->family->turned ? "true" : "false", m->lora.alpha, m->lora.dropout, (long long)m->lora.rank,
                   m->lora_targets, m->lora.rank_stabilized ? "true" : "false");
     cr_out_put(&o, "", 1);
     if (!cr_out_check(&o, "lm_save_adapter", config_name)) return o.text;

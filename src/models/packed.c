@@ -41,18 +41,18 @@ cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, co
     return all;
 }
 
-typedef struct heads { const cr_tensor *q, *k, *v; const cr_attention_options *o; } heads;
+typedef struct heads { const cr_tensor *q, *k, *v; const cr_attend_options *o; } heads;
 
 static cr_tensor *attend(const void *ctx, int64_t start, int64_t length) {
     const heads *h = ctx;
     const int64_t stop = start + length;
-    return cr_attention(cr_slice(h->q, 2, start, stop, 1), cr_slice(h->k, 2, start, stop, 1),
-                        cr_slice(h->v, 2, start, stop, 1), h->o);
+    return cr_attend(cr_slice(h->q, 2, start, stop, 1), cr_slice(h->k, 2, start, stop, 1),
+                     cr_slice(h->v, 2, start, stop, 1), h->o);
 }
 
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                                 const cr_attention_options *o) {
-    if (s->n == 1) return cr_attention(q, k, v, o);
+                                 const cr_attend_options *o) {
+    if (s->n == 1) return cr_attend(q, k, v, o);
     return q && k && v ? cr_segments_join(s, 2, attend, &(heads){q, k, v, o}) : NULL;
 }
 
@@ -113,7 +113,7 @@ cr_tensor *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train) {
     cr_tensor *rows = x ? counted_rows(x, p, N, K, at, &targets) : NULL;
     cr_cross_entropy_options each = cr_cross_entropy_defaults();
     each.reduction = CR_EACH;
-    cr_tensor *losses = rows ? cr_keep(cr_affine_loss(&m->d.head, rows, targets, &each)) : NULL;
+    cr_tensor *losses = rows ? cr_keep(cr_decoder_loss(&m->d, rows, targets, &each)) : NULL;
     cr_scope_end();
     free(at);
     return losses;

@@ -26,13 +26,18 @@ static const char *name_of(const cr_params *p, const cr_tensor *t) {
     return "";
 }
 
-static bool collect(cr_affine *p, bool head, void *ctx) {
+/* The first one is the head. */
+static cr_status collect(void *ctx, const char *name, cr_affine *p) {
     job *j = ctx;
-    if (!p->weight) return true;                    /* quantized already */
-    if (!cr_grow(&j->list, j->n + 1, &j->room, sizeof *j->list))
-        return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list"), !(j->failed = true);
+    (void)name;
+    if (!p->weight) return CR_OK;                   /* quantized already */
+    if (!cr_grow(&j->list, j->n + 1, &j->room, sizeof *j->list)) {
+        j->failed = true;
+        return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list");
+    }
+    const bool head = p == cr_transformer_head(j->m->net);
     j->list[j->n++] = (matrix){p, head, name_of(j->m->params, p->weight)};
-    return true;
+    return CR_OK;
 }
 
 static cr_status check(const job *j) {
@@ -163,8 +168,7 @@ cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *toke
     if (cr_lacks("lm_quantize", "model", m)) return cr_error_status();
     job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
     const bool recording = cr_set_grad_enabled(false);
-    if (m->gpt) cr_gpt_matrices(m->gpt, collect, &j);
-    else cr_llama_matrices(m->llama, collect, &j);
+    if (collect(&j, "", cr_transformer_head(m->net)) == CR_OK) (void)cr_transformer_each(m->net, collect, &j);
     j.into = j.failed ? NULL : cr_params_new();
     const cr_status status = j.into ? quantize_model(&j) : cr_error_status();
     cr_set_grad_enabled(recording);

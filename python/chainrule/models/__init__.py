@@ -2,6 +2,7 @@
 those of the program ``chainrule train``."""
 
 from .auto import from_pretrained
+from .causal import CausalLM
 from .checkpoint import load_checkpoint, save_checkpoint
 from .decoder import Decoder
 from .evaluation import evaluate
@@ -9,6 +10,7 @@ from .gpt import GPT
 from .llama import Llama, LlamaConfig
 
 __all__ = [
+    "CausalLM",
     "GPT",
     "Decoder",
     "Llama",

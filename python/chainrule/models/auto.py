@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
+from .. import _core
 from . import pretrained
+from .causal import CausalLM
 from .decoder import Decoder
 from .gpt import GPT
 from .llama import Llama
@@ -16,6 +19,13 @@ MODELS: dict[str, type[Decoder]] = {kind: model for model in (GPT, Llama) for ki
 
 
 def from_pretrained(folder: str | os.PathLike[str], **options: Any) -> Decoder:
-    """The model in a Hugging Face folder, or a GGUF file: GPT-2, Llama, SmolLM, Mistral, Qwen 2, 3,
-    by "model_type" in config.json.  Options and exceptions: ``Decoder.from_pretrained``."""
-    return MODELS[pretrained.kind_of(folder, tuple(MODELS))].from_pretrained(folder, **options)
+    """The model in a folder of Hugging Face's layout, or a GGUF file, by "model_type" in config.json: ``GPT``,
+    ``Llama``, or ``CausalLM`` for all other families.  Options and exceptions: ``Decoder.from_pretrained``."""
+    return MODELS.get(kind_of(folder), CausalLM).from_pretrained(folder, **options)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """The family's name.  OSError: there is no such file."""
+    if pretrained.is_gguf(path):
+        return str(json.loads(_core._load_metadata(os.fspath(path))).get("general.architecture"))
+    return str(pretrained.read_config(path).entries.get("model_type"))

@@ -19,6 +19,9 @@ from .pretrained import Settings
 __all__ = ["Llama", "LlamaConfig"]
 
 
+WINDOW, WINDOW_FROM = 4096, 28  # where config.json does not say them
+
+
 class LlamaConfig(NamedTuple):
     """The configuration of a Llama: sizes, and what its relatives have or lack."""
 
@@ -253,8 +256,7 @@ class Llama(Decoder):
 
 def rope_of(said: Settings) -> dict[str, Any]:
     """The rotation by "rope_parameters", or by "rope_theta" and "rope_scaling" of older files."""
-    new = said.entries.get("rope_parameters")
-    key = "rope_parameters" if new is not None else "rope_scaling"
+    key = "rope_scaling" if said.entries.get("rope_scaling") else "rope_parameters"  # the older one prevails
     found = said.entries.get(key)
     if found is not None and not isinstance(found, dict):
         raise said.wrong(key, "an object")
@@ -283,13 +285,13 @@ def rope_of(said: Settings) -> dict[str, Any]:
 def window_of(said: Settings, kind: str, layers: int) -> tuple[int, int]:
     """The window of keys, 0 where there is none, and the first layer that has it."""
     used = kind == "mistral" or (kind != "llama" and said.flag("use_sliding_window", False))
-    if not used or said.entries.get("sliding_window") is None:
+    if not used or said.entries.get("sliding_window", WINDOW) is None:
         return 0, 0
-    first = said.size("max_window_layers", 0, 0) if kind != "mistral" else 0
+    first = said.size("max_window_layers", WINDOW_FROM, 0) if kind != "mistral" else 0
     types = said.entries.get("layer_types")
     if types is not None:
         sliding = [t == "sliding_attention" for t in types] if isinstance(types, list) else []
         first = sliding.index(True) if True in sliding else layers
         if sliding != [i >= first for i in range(layers)]:
             raise said.wrong("layer_types", f"full_attention, then sliding_attention, {layers} in all")
-    return said.size("sliding_window"), first
+    return said.size("sliding_window", WINDOW), first

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..data import Tokenizer
     from .decoder import Decoder
 
-__all__ = ["Settings", "build", "is_gguf", "kind_of", "read", "read_config", "save", "save_gguf"]
+__all__ = ["Settings", "build", "is_gguf", "read", "read_config", "save", "save_gguf"]
 
 Model = TypeVar("Model", bound="Decoder")
 FILES = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
@@ -97,15 +97,14 @@ def read_config(folder: str | os.PathLike[str]) -> Settings:
             raise ValueError(f"[from_pretrained] '{path}' is not JSON: {error}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"[from_pretrained] '{path}' is not a JSON object")
+    quantizer = entries.get("quantization_config")
+    method = quantizer.get("quant_method") if isinstance(quantizer, dict) else quantizer
+    if quantizer is not None and method != "chainrule":
+        raise ValueError(
+            f"[from_pretrained] '{path}': the weights are quantized by {json.dumps(method)[:40]}, whose format is not"
+            " read"
+        )
     return Settings(path, entries)
-
-
-def kind_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> str:
-    """The model in a folder or a GGUF file.  ValueError: none of these."""
-    if not is_gguf(path):
-        return read_config(path).text("model_type", kinds)
-    entries = json.loads(_core._load_metadata(os.fspath(path)))
-    return Settings(os.fspath(path), entries).text("general.architecture", kinds)
 
 
 def read(

@@ -1,0 +1,534 @@
+/* transformer.c - the decoder of every family: what a block computes is said by the features of family.h.
+ *
+ * Letters: B batch, T time, C width, V vocabulary, H heads of queries, KV heads of keys and values, D width of
+ * a head, N width of the MLP, E experts, L layers. */
+#include "lm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+#include "../ops/linear.h"
+
+typedef struct block {
+    cr_affine p[CR_ROLES];                          /* norms: weight and bias (C); absent: zeros */
+    cr_affine (*expert)[3];                         /* (E): gate, up, down; owned */
+} block;
+
+struct cr_transformer {
+    cr_features f;
+    const cr_family *family;
+    cr_dtype dtype;
+    const cr_device *dev;
+    bool recomputes;                                /* gradient checkpointing */
+    double embed_scale;                             /* as the dtype rounds it; 1: none */
+    cr_affine p[CR_ROLES];                          /* of no block; tensors are borrowed */
+    block h[];                                      /* L of them */
+};
+
+/* what a forward pass is told */
+typedef struct pass {
+    const cr_transformer *m;
+    const cr_caches *caches;
+    const cr_segments *s;
+    cr_generator *drop;                             /* training: draws the dropout; NULL: none */
+    cr_tensor *table[2], *scale;                    /* rotations, of layers without and with a window; of queries */
+} pass;
+
+/* ---- layers */
+static cr_tensor *linear(const cr_affine *p, const cr_tensor *x) { return cr_affine_apply(p, x); }
+
+/* x, where the model has no such norm */
+static cr_tensor *norm(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
+    if (!p->weight || !x) return (cr_tensor *)(uintptr_t)x;
+    if (m->f.layer_norm) return cr_layer_norm(x, p->weight, p->bias ? p->bias : CR_NONE, m->f.eps);
+    return cr_rms_norm(x, m->f.unit_offset ? cr_add_scalar(p->weight, 1) : p->weight, m->f.eps);
+}
+
+static cr_tensor *scaled(cr_tensor *x, double by) { return by != 0 && by != 1 ? cr_mul_scalar(x, by) : x; }
+
+/* cap tanh(x / cap) */
+static cr_tensor *capped(cr_tensor *x, double cap) {
+    return cap > 0 ? cr_mul_scalar(cr_tanh(cr_mul_scalar(x, 1 / cap)), cap) : x;
+}
+
+static cr_tensor *activated(cr_activation act, const cr_tensor *x) {
+    switch (act) {
+    case CR_ACT_SILU: return cr_silu(x);
+    case CR_ACT_GELU: return cr_gelu(x);
+    case CR_ACT_GELU_TANH: return cr_gelu_tanh(x);
+    case CR_ACT_RELU: return cr_relu(x);
+    case CR_ACT_RELU2: break;
+    }
+    cr_tensor *y = cr_relu(x);
+    return cr_mul(y, y);
+}
+
+static cr_tensor *gated(cr_activation act, const cr_tensor *gate, const cr_tensor *up) {
+    return act == CR_ACT_SILU ? cr_swiglu(gate, up) : cr_mul(activated(act, gate), up);
+}
+
+/* x + dropout(y): adds a branch to the residual stream. */
+static cr_tensor *residual(const pass *a, const cr_tensor *x, cr_tensor *y) {
+    if (a->drop && a->m->f.dropout > 0) y = cr_dropout(y, a->m->f.dropout, true, a->drop);
+    return cr_add(x, scaled(y, a->m->f.residual_scale));
+}
+
+/* ---- attention */
+/* (B, T, n D) -> (B, n, T, D), normalized: all together, or each head */
+static cr_tensor *heads(const cr_transformer *m, cr_tensor *x, int64_t n, const cr_affine *norm_of) {
+    const bool whole = m->f.qk_norm_whole;
+    if (norm_of && whole) x = norm(m, norm_of, x);
+    if (m->f.qkv_clip > 0) x = cr_clamp(x, -m->f.qkv_clip, m->f.qkv_clip);
+    cr_tensor *y = cr_reshape(x, CR_LIST(cr_size(x, 0), cr_size(x, 1), n, m->f.head_dim));
+    return cr_transpose(norm_of && !whole ? norm(m, norm_of, y) : y, 1, 2);
+}
+
+/* q, k, v (B, H | KV, T, D) of one product: one behind the other, or each head's q, k, v in turn */
+static void fused(const cr_transformer *m, cr_tensor *x, cr_tensor *part[3]) {
+    const cr_features *f = &m->f;
+    const int64_t B = cr_size(x, 0), T = cr_size(x, 1), D = f->head_dim;
+    if (f->qkv_by_head || f->heads == f->kv_heads) {
+        const int axis = f->qkv_by_head ? 3 : 2;
+        cr_tensor *qkv = f->qkv_by_head ? cr_reshape(x, CR_LIST(B, T, f->heads, 3, D))
+                                        : cr_view(x, CR_LIST(B, T, 3, f->heads, D));
+        for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, axis, i), 1, 2);
+        return;
+    }
+    const int64_t count[] = {f->heads, f->kv_heads, f->kv_heads};
+    for (int64_t i = 0, at = 0; i < 3; at += count[i++] * D)
+        part[i] = heads(m, cr_slice(x, 2, at, at + count[i] * D, 1), count[i], NULL);
+}
+
+/* x (B, T, C) -> (B, T, C).  With caches the T positions follow earlier ones. */
+static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
+    const cr_transformer *m = a->m;
+    const cr_features *f = &m->f;
+    const cr_affine *p = m->h[l].p;
+    const cr_layer_features *layer = &f->layer[l];
+    const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
+    const cr_attend_options o = {{.causal = true, .window = layer->window ? f->window : 0, .scale = f->attention_scale},
+                                 f->attention_cap, p[CR_ROLE_SINKS].weight};
+    const bool qkv = p[CR_ROLE_QKV].weight || p[CR_ROLE_QKV].codes;
+    cr_tensor *part[3], *y;
+    if (qkv) {
+        cr_tensor *all = linear(&p[CR_ROLE_QKV], x);
+        if (!all) return NULL;
+        if (!a->s && !a->caches && !layer->rotates && f->heads == f->kv_heads && !f->qkv_by_head) {
+            y = cr_attention_packed(cr_view(all, CR_LIST(B, T, 3, f->heads, f->head_dim)), &o.plain);
+            return linear(&p[CR_ROLE_O], cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
+        }
+        fused(m, all, part);
+    } else {
+        part[0] = heads(m, linear(&p[CR_ROLE_Q], x), f->heads, &p[CR_ROLE_Q_NORM]);
+        part[1] = heads(m, linear(&p[CR_ROLE_K], x), f->kv_heads, &p[CR_ROLE_K_NORM]);
+        part[2] = heads(m, linear(&p[CR_ROLE_V], x), f->kv_heads, NULL);
+    }
+    const cr_tensor *table = a->table[f->two_ropes && layer->window];
+    for (int i = 0; i < 2 && layer->rotates; i++) part[i] = cr_rope(part[i], table, f->interleaved);
+    if (a->scale) part[0] = cr_mul(part[0], a->scale);
+    y = a->s ? cr_segments_attention(a->s, part[0], part[1], part[2], &o)
+             : cr_cached_attention(a->caches, l, part[0], part[1], part[2], &o);
+    return linear(&p[CR_ROLE_O], cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
+}
+
+/* ---- MLP and experts */
+static cr_tensor *mlp(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
+    const cr_activation act = m->f.activation;
+    const cr_affine *both = &p[CR_ROLE_GATE_UP], *gate = &p[CR_ROLE_GATE], *up = &p[CR_ROLE_UP];
+    cr_tensor *y;
+    if (both->weight || both->codes) {
+        cr_tensor *all = linear(both, x);
+        const int64_t N = m->f.inner;
+        y = gated(act, cr_slice(all, 2, 0, N, 1), cr_slice(all, 2, N, 2 * N, 1));
+    } else if (gate->weight || gate->codes) y = gated(act, linear(gate, x), linear(up, x));
+    else y = act == CR_ACT_GELU_TANH ? cr_affine_gelu(up, x) : activated(act, linear(up, x));
+    return linear(&p[CR_ROLE_DOWN], y);
+}
+
+/* (x + 1) gate sigmoid(alpha gate), gate at most, x within +-limit; columns of gate and x take turns : (K, 2 N) */
+static cr_tensor *oss_glu(const cr_features *f, const cr_tensor *both) {
+    const int64_t n = cr_size(both, 1);
+    cr_tensor *gate = cr_slice(both, 1, 0, n, 2), *up = cr_slice(both, 1, 1, n, 2);
+    if (f->glu_limit > 0) {
+        gate = cr_clamp(gate, -INFINITY, f->glu_limit);
+        up = cr_clamp(up, -f->glu_limit, f->glu_limit);
+    }
+    return cr_mul(cr_add_scalar(up, 1), cr_mul(gate, cr_sigmoid(cr_mul_scalar(gate, f->glu_alpha))));
+}
+
+static cr_tensor *expert(const cr_transformer *m, const block *b, int64_t e, const cr_tensor *x) {
+    const cr_affine *in = &b->p[CR_ROLE_EXPERTS_GATE_UP], *out = &b->p[CR_ROLE_EXPERTS_DOWN];
+    if (!in->weight) {
+        const cr_affine *p = b->expert[e];
+        return linear(&p[2], gated(m->f.activation, linear(&p[0], x), linear(&p[1], x)));
+    }
+    cr_tensor *y = oss_glu(&m->f, cr_add(cr_matmul(x, cr_select(in->weight, 0, e)), cr_select(in->bias, 0, e)));
+    return cr_add(cr_matmul(y, cr_select(out->weight, 0, e)), cr_select(out->bias, 0, e));
+}
+
+/* The rows of x that chose expert e, times their shares, added to y; chosen (K, used): the host's copy. */
+static cr_tensor *add_expert(const cr_transformer *m, const block *b, int64_t e, const cr_tensor *x,
+                             const cr_tensor *share, const int64_t *chosen, int64_t K, int64_t *rows, cr_tensor *y) {
+    const int64_t used = m->f.experts_used;
+    int64_t n = 0, *at = rows + K;
+    for (int64_t i = 0; i < K * used; i++) {
+        if (chosen[i] != e) continue;
+        rows[n] = i / used;
+        at[n++] = i;
+    }
+    if (!n) return y;
+    const cr_tensor *index = cr_from(rows, CR_LIST(n), CR_I64, m->dev);
+    cr_tensor *part = expert(m, b, e, cr_index_select(x, 0, index));
+    cr_tensor *weight = cr_index_select(cr_reshape(share, CR_LIST(-1, 1)), 0, cr_from(at, CR_LIST(n), CR_I64, m->dev));
+    return cr_index_add(y, 0, index, cr_mul(part, weight));
+}
+
+/* shares (K, used) and *chosen (K, used) of logits (K, E) */
+static cr_tensor *route(const cr_features *f, const cr_tensor *logits, cr_dtype dt, cr_tensor **chosen) {
+    const cr_device *dev = cr_device_of(logits);
+    cr_tensor *p = cr_to(logits, dt == CR_F64 ? CR_F64 : CR_F32, dev);
+    cr_tensor *share = cr_topk(f->softmax_used ? p : cr_softmax(p, 1), f->experts_used, 1, true, chosen);
+    if (f->softmax_used) share = cr_softmax(share, 1);
+    else if (f->normalize_experts) share = cr_div(share, cr_sum(share, CR_LIST(1), true));
+    return cr_to(share, dt, dev);
+}
+
+static cr_tensor *shared_expert(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
+    cr_tensor *y = gated(m->f.activation, linear(&p[CR_ROLE_SHARED_GATE], x), linear(&p[CR_ROLE_SHARED_UP], x));
+    return cr_mul(linear(&p[CR_ROLE_SHARED_DOWN], y), cr_sigmoid(linear(&p[CR_ROLE_SHARED_ROUTER], x)));
+}
+
+/* x (B, T, C) -> (B, T, C): the host sorts the tokens by their experts, which work in order. */
+static cr_tensor *mixture(const cr_transformer *m, const block *b, const cr_tensor *x3) {
+    const cr_features *f = &m->f;
+    const int64_t C = f->width, K = cr_size(x3, 0) * cr_size(x3, 1), n = K * f->experts_used;
+    const cr_tensor *x = cr_reshape(x3, CR_LIST(K, C));
+    cr_tensor *chosen = NULL, *share = route(f, linear(&b->p[CR_ROLE_ROUTER], x), m->dtype, &chosen);
+    int64_t *at = share ? malloc((size_t)(n + K + n) * sizeof *at) : NULL;
+    if (!at) return share ? cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld tokens", (long long)K), NULL : NULL;
+    cr_tensor *y = cr_read(chosen, CR_I64, at, (size_t)n * sizeof *at) ? NULL
+                                                                         : cr_zeros(CR_LIST(K, C), m->dtype, m->dev);
+    for (int64_t e = 0; e < f->experts && y; e++) y = add_expert(m, b, e, x, share, at, K, at + n, y);
+    free(at);
+    if (y && f->shared_inner) y = cr_add(y, shared_expert(m, b->p, x));
+    return y ? cr_reshape(y, CR_LIST(cr_size(x3, 0), cr_size(x3, 1), C)) : NULL;
+}
+
+/* ---- blocks */
+/* Its own scope frees the temporaries when there is no graph. */
+static cr_tensor *block_forward(const pass *a, int64_t l, const cr_tensor *x) {
+    const cr_transformer *m = a->m;
+    const block *b = &m->h[l];
+    cr_scope_begin();
+    const cr_tensor *first = norm(m, &b->p[CR_ROLE_NORM_1], x);
+    cr_tensor *y = residual(a, x, norm(m, &b->p[CR_ROLE_POST_1], attention(a, l, first)));
+    /* beside attention, on the same stream: by its own norm or by attention's */
+    const cr_tensor *own = m->f.parallel ? x : y;
+    const cr_tensor *in = m->f.parallel && !b->p[CR_ROLE_NORM_2].weight ? first : norm(m, &b->p[CR_ROLE_NORM_2], own);
+    cr_tensor *branch = !in ? NULL : m->f.layer[l].experts ? mixture(m, b, in) : mlp(m, b->p, in);
+    y = cr_keep(residual(a, y, norm(m, &b->p[CR_ROLE_POST_2], branch)));
+    cr_scope_end();
+    return y;
+}
+
+static cr_tensor *block_again(const void *a, int64_t l, const cr_tensor *x) { return block_forward(a, l, x); }
+
+/* The blocks one after the other. */
+static cr_tensor *blocks(const pass *a, cr_tensor *x) {
+    const cr_transformer *m = a->m;
+    const cr_tensor *tables[3];
+    cr_block_run run = {block_again, a, sizeof *a, .segments = a->s, .table = tables};
+    for (int i = 0; i < 2; i++) if (a->table[i]) tables[run.tables++] = a->table[i];
+    if (a->scale) tables[run.tables++] = a->scale;
+    const bool again = m->recomputes && !a->caches && cr_grad_enabled();
+    for (run.layer = 0; run.layer < m->f.layers && x; run.layer++)
+        x = again ? cr_block_recomputed(&run, x) : block_forward(a, run.layer, x);
+    return x;
+}
+
+/* ---- positions */
+/* rows of a table by position: the angles of rotation `which`, the factors of queries, or learned vectors */
+typedef struct positions { const cr_transformer *m; int which; } positions;
+enum { SCALES = 2, LEARNED = 3 };
+
+/* Those of n positions that follow `past` earlier ones : (n, columns). */
+static cr_tensor *rows_at(const positions *p, int64_t past, int64_t n) {
+    const cr_transformer *m = p->m;
+    const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
+    if (p->which == LEARNED) return cr_slice(cr_linear_weight(m->p[CR_ROLE_POSITION].weight), 0, past, past + n, 1);
+    if (p->which < SCALES) {
+        cr_rope_options o = m->f.rope[p->which];
+        o.start = past;
+        return cr_rope_table(n, m->f.rotary, &o, dt, m->dev);
+    }
+    cr_tensor *at = cr_arange((double)past, (double)(past + n), 1, CR_F64, m->dev);
+    at = cr_log(cr_add_scalar(cr_floor(cr_mul_scalar(at, 1 / m->f.position_scale_from)), 1));
+    return cr_to(cr_reshape(cr_add_scalar(cr_mul_scalar(at, m->f.position_scale), 1), CR_LIST(n, 1)), m->dtype, m->dev);
+}
+
+static cr_tensor *first_rows(const void *p, int64_t start, int64_t length) {
+    (void)start;
+    return rows_at(p, 0, length);
+}
+
+/* Those of T tokens : (T, columns), or of several texts (B, 1, T, columns). */
+static cr_tensor *rows_of(const pass *a, int which, int64_t T) {
+    const positions p = {a->m, which};
+    const cr_caches *c = a->caches;
+    if (a->s) return cr_segments_join(a->s, 0, first_rows, &p);
+    if (c && c->at) return cr_index_select(rows_at(&p, 0, c->row[0]->room), 0, c->at);
+    if (!c || c->n == 1) return rows_at(&p, cr_cache_start(c), T);
+    const cr_tensor **rows = malloc((size_t)c->n * sizeof *rows);
+    if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)c->n), NULL;
+    for (int64_t i = 0; i < c->n; i++) rows[i] = rows_at(&p, c->row[i]->past, T);
+    cr_tensor *y = cr_stack((int)c->n, rows, 0);
+    free(rows);
+    return cr_reshape(y, CR_LIST(c->n, 1, T, -1));
+}
+
+/* The rows of the learned positions, which broadcast to (B, T, C) */
+static cr_tensor *learned(const pass *a, int64_t T) {
+    const cr_tensor *table = cr_linear_weight(a->m->p[CR_ROLE_POSITION].weight);
+    const cr_caches *c = a->caches;
+    if (!table) return NULL;
+    if (c && c->at) return cr_embedding(table, c->at);
+    if (c && c->n > 1) return cr_embedding(table, cr_cache_positions(c, T, a->m->dev));
+    return rows_of(a, LEARNED, T);
+}
+
+/* ---- the stream */
+static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
+    const cr_transformer *m = a->m;
+    const cr_features *f = &m->f;
+    const int64_t T = cr_size(tokens, 1);
+    for (int i = 0; i < 1 + f->two_ropes && f->rotary; i++) if (!(a->table[i] = rows_of(a, i, T))) return NULL;
+    if (f->position_scale > 0 && !(a->scale = rows_of(a, SCALES, T))) return NULL;
+    cr_tensor *x = cr_affine_rows(&m->p[CR_ROLE_EMBED], tokens, m->dtype);
+    if (m->p[CR_ROLE_POSITION].weight) x = cr_add(x, learned(a, T));
+    x = scaled(x, m->embed_scale);
+    if (a->drop && f->dropout > 0) x = cr_dropout(x, f->dropout, true, a->drop);
+    return scaled(norm(m, &m->p[CR_ROLE_LAST_NORM], blocks(a, x)), f->logit_scale);
+}
+
+static cr_tensor *hidden(const void *model, const cr_tensor *tokens, const cr_caches *caches) {
+    return stream(&(pass){.m = model, .caches = caches}, tokens);
+}
+
+static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_segments *s) {
+    return stream(&(pass){.m = model, .s = s}, tokens);
+}
+
+cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop) {
+    return stream(&(pass){.m = m, .drop = drop}, tokens);
+}
+
+cr_decoder cr_transformer_decoder(const cr_transformer *m) {
+    const cr_features *f = &m->f;
+    const bool dynamic = f->rotary && f->rope[0].scaling == CR_ROPE_DYNAMIC;
+    return (cr_decoder){m, hidden, packed, m->p[f->tied ? CR_ROLE_EMBED : CR_ROLE_HEAD], f->vocabulary, f->context,
+                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !dynamic && !f->experts, f->logit_cap};
+}
+
+void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }
+
+const cr_features *cr_transformer_features(const cr_transformer *m) { return &m->f; }
+
+/* ---- attention with what cr_attention lacks: a cap of the scores, a sink of each head */
+static cr_tensor *seen_mask(const cr_attention_options *o, int64_t T, int64_t S, const cr_device *dev) {
+    cr_tensor *query = cr_reshape(cr_arange((double)(S - T), (double)S, 1, CR_I64, dev), CR_LIST(T, 1));
+    const cr_tensor *key = cr_arange(0, (double)S, 1, CR_I64, dev);
+    cr_tensor *seen = cr_le(key, query);
+    if (!o->window) return seen;
+    return cr_logical_and(seen, cr_gt(key, cr_sub(query, cr_scalar_int(o->window))));
+}
+
+cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o) {
+    if ((o->cap <= 0 && !o->sinks) || !q || !k || !v) return cr_attention(q, k, v, &o->plain);
+    const int64_t B = cr_size(q, 0), H = cr_size(q, 1), T = cr_size(q, 2), D = cr_size(q, 3), KV = cr_size(k, 1),
+                  S = cr_size(k, 2), G = H / KV;
+    const cr_device *dev = cr_device_of(q);
+    const cr_dtype dt = cr_dtype_of(q), wide = dt == CR_F64 ? CR_F64 : CR_F32;
+    cr_tensor *grouped = cr_reshape(q, CR_LIST(B, KV, G, T, D)), *keys = cr_reshape(k, CR_LIST(B, KV, 1, S, D));
+    cr_tensor *scores = cr_matmul(grouped, cr_transpose(keys, 3, 4));
+    scores = cr_mul_scalar(scores, o->plain.scale > 0 ? o->plain.scale : 1 / sqrt((double)D));
+    scores = cr_to(capped(scores, o->cap), wide, dev);
+    const cr_tensor *seen = o->plain.mask ? o->plain.mask : o->plain.causal ? seen_mask(&o->plain, T, S, dev) : NULL;
+    if (seen) scores = cr_where(seen, scores, cr_scalar(-INFINITY));
+    if (o->sinks) {
+        const cr_tensor *sink = cr_reshape(cr_to(o->sinks, wide, dev), CR_LIST(1, KV, G, 1, 1));
+        const cr_tensor *both[] = {scores, cr_expand(sink, CR_LIST(B, KV, G, T, 1))};
+        scores = cr_cat(2, both, 4);
+    }
+    cr_tensor *share = cr_to(cr_softmax(scores, 4), dt, dev);
+    if (o->sinks) share = cr_slice(share, 4, 0, S, 1);
+    return cr_reshape(cr_matmul(share, cr_reshape(v, CR_LIST(B, KV, 1, S, D))), CR_LIST(B, H, T, D));
+}
+
+/* ---- building */
+/* A matrix (rows, columns), or where columns is 0 a vector. */
+typedef struct shape { bool there; int64_t rows, columns; bool bias; } shape;
+
+/* What a role has in layer l. */
+static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
+    const int64_t C = f->width, Q = f->heads * f->head_dim, KV = f->kv_heads * f->head_dim, N = f->inner;
+    const int64_t M = f->expert_inner, S = f->shared_inner;
+    const bool experts = cr_role_of_block(r) && f->layer[l].experts, shared = experts && S, whole = f->qk_norm_whole;
+    switch (r) {
+    case CR_ROLE_EMBED: return (shape){true, f->vocabulary, C, false};
+    case CR_ROLE_POSITION: return (shape){true, f->context, C, false};
+    case CR_ROLE_HEAD: return (shape){!f->tied, f->vocabulary, C, f->head_bias};
+    case CR_ROLE_NORM_1:
+    case CR_ROLE_POST_1:
+    case CR_ROLE_POST_2:
+    case CR_ROLE_LAST_NORM: return (shape){true, C, 0, f->norm_bias};
+    case CR_ROLE_NORM_2: return (shape){!f->parallel || !f->one_norm, C, 0, f->norm_bias};
+    case CR_ROLE_Q_NORM: return (shape){f->qk_norm, whole ? Q : f->head_dim, 0, f->norm_bias};
+    case CR_ROLE_K_NORM: return (shape){f->qk_norm, whole ? KV : f->head_dim, 0, f->norm_bias};
+    case CR_ROLE_QKV: return (shape){true, Q + 2 * KV, C, f->qkv_bias};
+    case CR_ROLE_Q: return (shape){true, Q, C, f->qkv_bias};
+    case CR_ROLE_K:
+    case CR_ROLE_V: return (shape){true, KV, C, f->qkv_bias};
+    case CR_ROLE_O: return (shape){true, C, Q, f->out_bias};
+    case CR_ROLE_GATE_UP: return (shape){!experts, 2 * N, C, f->mlp_bias};
+    case CR_ROLE_GATE:
+    case CR_ROLE_UP: return (shape){!experts, N, C, f->mlp_bias};
+    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias};
+    case CR_ROLE_ROUTER: return (shape){experts, f->experts, C, f->router_bias};
+    case CR_ROLE_EXPERT_GATE:
+    case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, false};
+    case CR_ROLE_EXPERT_DOWN: return (shape){experts, C, M, false};
+    case CR_ROLE_SHARED_GATE:
+    case CR_ROLE_SHARED_UP: return (shape){shared, S, C, false};
+    case CR_ROLE_SHARED_DOWN: return (shape){shared, C, S, false};
+    case CR_ROLE_SHARED_ROUTER: return (shape){shared, 1, C, false};
+    case CR_ROLE_SINKS:
+    case CR_ROLE_EXPERTS_GATE_UP:
+    case CR_ROLE_EXPERTS_DOWN:
+    case CR_ROLES: break;
+    }
+    return (shape){0};
+}
+
+/* "layers.%.x.#.y" with numbers */
+static const char *name_of(const char *pattern, int64_t layer, int64_t number, char *out, size_t room) {
+    size_t at = 0;
+    for (const char *p = pattern; *p && at + 24 < room; p++) {
+        if (*p == '%' || *p == '#')
+            at += (size_t)snprintf(out + at, room - at, "%lld", (long long)(*p == '%' ? layer : number));
+        else out[at++] = *p;
+    }
+    out[at] = 0;
+    return out;
+}
+
+/* Tensors that are no layer's: the sinks, and all experts in one. */
+static void bind_raw(cr_transformer *m, cr_binder *b, cr_role r, int64_t l, const char *name, cr_affine *p) {
+    const cr_features *f = &m->f;
+    const int64_t C = f->width, N = f->expert_inner, E = f->experts;
+    char bias[140];
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    if (r == CR_ROLE_SINKS) p->weight = cr_bind(b, name, CR_LIST(f->heads));
+    if (r == CR_ROLE_SINKS || !f->layer[l].experts) return;
+    const bool in = r == CR_ROLE_EXPERTS_GATE_UP;
+    p->weight = cr_bind(b, name, CR_LIST(E, in ? C : N, in ? 2 * N : C));
+    p->bias = cr_bind(b, bias, CR_LIST(E, in ? 2 * N : C));
+}
+
+static void bind_vector(cr_binder *b, const char *name, int64_t rows, bool bias, cr_affine *p) {
+    char full[140];
+    snprintf(full, sizeof full, "%s.weight", name);
+    p->weight = cr_bind(b, full, CR_LIST(rows));
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (bias) p->bias = cr_bind(b, full, CR_LIST(rows));
+}
+
+static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
+
+static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
+    const char *pattern = cr_family_name(m->family, r);
+    const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
+    char name[128], full[140];
+    if (!pattern) return;
+    cr_affine *p = cr_role_of_block(r) ? &m->h[l].p[r] : &m->p[r];
+    name_of(pattern, l, 0, name, sizeof name);
+    snprintf(full, sizeof full, "%s.weight", name);
+    if (r == CR_ROLE_SINKS || r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN) bind_raw(m, b, r, l, name, p);
+    else if (!is.there) return;
+    else if (is_expert(r))
+        for (int64_t e = 0; e < m->f.experts; e++)
+            m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE] =
+                cr_bind_affine(b, name_of(pattern, l, e, name, sizeof name), is.rows, is.columns, is.bias);
+    else if (r == CR_ROLE_POSITION) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
+    else if (is.columns) *p = cr_bind_affine(b, name, is.rows, is.columns, is.bias);
+    else bind_vector(b, name, is.rows, is.bias, p);
+}
+
+/* sqrt(C) as the dtype has it */
+static double embed_scale(const cr_features *f, cr_dtype dt) {
+    if (!f->embed_root) return f->embed_scale != 0 ? f->embed_scale : 1;
+    cr_scope_begin();
+    const double rounded = cr_item(cr_full(0, NULL, sqrt((double)f->width), dt, cr_cpu()));
+    cr_scope_end();
+    return rounded;
+}
+
+cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_features *f, const cr_device *dev,
+                                    cr_binder *b) {
+    cr_transformer *m = calloc(1, sizeof *m + (size_t)f->layers * sizeof *m->h);
+    if (!m) {
+        free(f->layer);
+        return cr_fail(CR_NO_MEMORY, op, "no memory for %lld layers", (long long)f->layers), NULL;
+    }
+    m->f = *f;
+    m->family = family;
+    m->dtype = b->dtype;
+    m->dev = dev;
+    m->embed_scale = embed_scale(f, b->dtype);
+    bool ok = !b->from || !cr_family_name(family, CR_ROLE_EXPERT_UP) || f->experts <= cr_params_count(b->from);
+    for (cr_role r = CR_ROLE_EMBED; !cr_role_of_block(r); r++) bind_role(m, b, r, 0);
+    for (int64_t l = 0; l < f->layers && ok; l++) {
+        const bool each = f->layer[l].experts && cr_family_name(family, CR_ROLE_EXPERT_UP);
+        if (each) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
+        for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && ok; r++) bind_role(m, b, r, l);
+    }
+    bind_role(m, b, CR_ROLE_LAST_NORM, 0);
+    bind_role(m, b, CR_ROLE_HEAD, 0);
+    if (ok) return m;
+    const int64_t experts = f->experts;
+    cr_transformer_free(m);
+    return cr_fail(CR_BAD_VALUE, op, "%lld experts are more than the weights have, or than memory", (long long)experts),
+           NULL;
+}
+
+void cr_transformer_free(cr_transformer *m) {
+    for (int64_t l = 0; m && l < m->f.layers; l++) free(m->h[l].expert);
+    if (m) free(m->f.layer);
+    free(m);
+}
+
+/* ---- visits */
+static bool is_router(cr_role r) { return r == CR_ROLE_ROUTER || r == CR_ROLE_SHARED_ROUTER; }
+
+static cr_status visit(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn,
+                       void *ctx) {
+    char name[128];
+    if ((!p->weight || cr_ndim(p->weight) != 2) && !p->codes) return CR_OK;
+    return fn(ctx, name_of(cr_family_name(m->family, r), l, e, name, sizeof name), p);
+}
+
+cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) {
+    cr_status status = CR_OK;
+    for (int64_t l = 0; l < m->f.layers; l++)
+        for (cr_role r = CR_ROLE_QKV; cr_role_of_block(r) && status == CR_OK; r++) {
+            const bool each = is_expert(r);
+            if (is_router(r)) continue;
+            if (!each) status = visit(m, l, r, 0, &m->h[l].p[r], fn, ctx);
+            for (int64_t e = 0; each && m->h[l].expert && e < m->f.experts && status == CR_OK; e++)
+                status = visit(m, l, r, e, &m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE], fn, ctx);
+        }
+    return status;
+}
+
+cr_affine *cr_transformer_head(cr_transformer *m) { return &m->p[m->f.tied ? CR_ROLE_EMBED : CR_ROLE_HEAD]; }

@@ -1,0 +1,415 @@
+"""Families that the C engine computes: logits, text, gradients and files against ``transformers``, on random models;
+configurations as older versions wrote them; what is refused.  ``models.CausalLM`` is how Python sees the engine."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import models, nn, optim
+from chainrule.data import Tokenizer
+from conftest import BUILD
+
+PROGRAM = BUILD / "chainrule"
+needs_transformers = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
+    reason="transformers is not installed (make oracle)",
+)
+V = 61
+SIZES: dict[str, Any] = {
+    "vocab_size": V,
+    "hidden_size": 48,
+    "intermediate_size": 36,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 96,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+ROPE = {"rope_type": "default", "rope_theta": 200.0}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+}
+CAPS = {"attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5, "query_pre_attn_scalar": 12}
+EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
+SHARES = {"embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.3, "logits_scaling": 5.0}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", {"n_positions": 96, "n_embd": 24, "n_layer": 3, "n_head": 3, "n_inner": 52}),
+    "llama": ("llama", {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"}),
+    "mistral": ("mistral", {"sliding_window": 5}),
+    "qwen 2": ("qwen2", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 2}),
+    "qwen 2, no max_window_layers": ("qwen2", {"use_sliding_window": True, "sliding_window": 5}),
+    "qwen 3": ("qwen3", {"head_dim": 8, "attention_bias": True}),
+    "gemma": ("gemma", {"head_dim": 8}),
+    "gemma 2": ("gemma2", {"head_dim": 8, "sliding_window": 5, **CAPS}),
+    "gemma 2, no caps": (
+        "gemma2",
+        {"head_dim": 8, "sliding_window": 5, "attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ),
+    "gemma 3": ("gemma3_text", {"head_dim": 8, "sliding_window": 5, "sliding_window_pattern": 3}),
+    "gemma 3, two rotations": (
+        "gemma3_text",
+        {
+            "head_dim": 8,
+            "sliding_window": 5,
+            "query_pre_attn_scalar": 12,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
+                "sliding_attention": ROPE,
+            },
+        },
+    ),
+    "phi 3": ("phi3", {"sliding_window": 5, "rope_parameters": {**ROPE, "partial_rotary_factor": 0.5}}),
+    "phi": ("phi", {}),
+    "qwen 3 moe": ("qwen3_moe", {**EXPERTS, "head_dim": 8}),
+    "qwen 3 moe, some layers": (
+        "qwen3_moe",
+        {**EXPERTS, "norm_topk_prob": True, "decoder_sparse_step": 2, "mlp_only_layers": [1]},
+    ),
+    "qwen 2 moe": ("qwen2_moe", {**EXPERTS, "shared_expert_intermediate_size": 28}),
+    "mixtral": ("mixtral", {"num_local_experts": 5, "sliding_window": 5}),
+    "olmo 2": ("olmo2", {"attention_bias": True}),
+    "olmo 3": ("olmo3", {"sliding_window": 5}),
+    "olmoe": ("olmoe", {"num_experts": 5, "num_experts_per_tok": 2, "clip_qkv": 0.5}),
+    "olmoe, normalized": ("olmoe", {"num_experts": 5, "num_experts_per_tok": 3, "norm_topk_prob": True}),
+    "granite": ("granite", {**SHARES, "attention_bias": True, "mlp_bias": True}),
+    "neox": ("gpt_neox", {}),
+    "neox, one after the other": ("gpt_neox", {"use_parallel_residual": False, "attention_bias": False}),
+    "stablelm": ("stablelm", {"use_qkv_bias": True}),
+    "stablelm, parallel": ("stablelm", {"use_parallel_residual": True, "tie_word_embeddings": True}),
+    "smollm 3": ("smollm3", {"no_rope_layer_interval": 3}),
+    "smollm 3, windows": (
+        "smollm3",
+        {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0, 1]},
+    ),
+    "glm": ("glm", {"head_dim": 8}),
+    "glm 4": ("glm4", {"head_dim": 8, "attention_bias": False}),
+    "gpt oss": (
+        "gpt_oss",
+        {"head_dim": 8, "sliding_window": 5, "num_local_experts": 5, "num_experts_per_tok": 2},
+    ),
+    "ministral": (
+        "ministral",
+        {"head_dim": 8, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    ),
+    "ministral 3": ("ministral3", {"head_dim": 8, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.1}}),
+    "cohere": ("cohere", {"logit_scale": 0.3}),
+    "starcoder 2": ("starcoder2", {"sliding_window": 5}),
+    "starcoder 2, no biases": ("starcoder2", {"use_bias": False}),
+    "arcee": ("arcee", {"mlp_bias": True}),
+    "seed": ("seed_oss", {"head_dim": 8, "attention_out_bias": True}),
+}
+TRAINED = ("gemma 2", "gpt oss", "qwen 2 moe", "granite", "neox")  # with gradients and files
+IDS = [(7 * i * i + i) % V for i in range(40)]
+OWN_ROPE = ("gpt2", "gpt_oss")  # without one, or with another one where the file says none
+ROW_WITHOUT_GRADIENT = 0  # pad_token_id: transformers does not train this row
+
+
+def folder_of(case: str, path: Path, vocabulary: int = V) -> Any:
+    """A random model of transformers, saved into a folder."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    kind, options = CASES[case]
+    torch.manual_seed(sum(map(ord, case)))
+    sizes = {**SIZES, "rope_parameters": ROPE} if kind not in ("gpt2", "olmo3", "gemma3_text") else SIZES
+    said = copy.deepcopy({**sizes, **options, "vocab_size": vocabulary})  # transformers adds to rope_parameters
+    config = AutoConfig.for_model(kind, **said)
+    model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    model.save_pretrained(path)
+    return model
+
+
+def logits_of(model: Any, tokens: list[list[int]]) -> Any:
+    """Of either library, as a NumPy array."""
+    import torch
+
+    if isinstance(model, cr.nn.Module):
+        with cr.no_grad():
+            return model(cr.tensor(tokens)).numpy()
+    with torch.no_grad():
+        return model(torch.tensor(tokens)).logits.numpy()
+
+
+def engine(path: Path) -> models.CausalLM:
+    """Also of families that have a class of their own."""
+    return models.CausalLM.from_pretrained(path)
+
+
+def apart(a: Any, b: Any) -> float:
+    """The largest difference, as a part of the largest value of b."""
+    return float(abs(a - b).max() / abs(b).max())
+
+
+def greedy(model: Any, prompt: list[int], n: int) -> list[int]:
+    """Of transformers, without an end."""
+    import torch
+
+    x = torch.tensor([prompt])
+    options: dict[str, Any] = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    made = model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=n, **options)
+    return list(made[0, len(prompt) :].tolist())
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", CASES)
+def test_family(case: str, tmp_path: Path) -> None:
+    """Logits of two rows, text of 50 tokens with the cache, beams, samples in one row."""
+    theirs = folder_of(case, tmp_path)
+    mine = engine(tmp_path)
+    rows = [IDS, IDS[::-1]]
+    want = logits_of(theirs, rows)
+    assert apart(logits_of(mine, rows), want) < 1e-5, case
+    assert mine.generate(IDS[:12], 50, 0.0, stop=()) == greedy(theirs, IDS[:12], 50), case
+    packed = mine.hidden(cr.tensor([[*IDS[:9], *IDS]]), past=models.decoder.Spans.whole([9, 40]))
+    last = mine.logits(packed).detach().numpy()[0, 9:]
+    assert apart(last, want[0]) < 1e-5, f"{case}: the second of two samples in a row"
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", [c for c, (k, o) in CASES.items() if "layer_types" not in o and k not in OWN_ROPE])
+def test_older_configurations(case: str, tmp_path: Path) -> None:
+    """``layer_types`` and ``rope_parameters`` are absent; ``rope_theta`` and the like are their own entries."""
+    folder_of(case, tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    said.pop("layer_types", None)
+    rope = said.pop("rope_parameters")
+    if "full_attention" in rope:
+        said["rope_theta"], local = rope["full_attention"]["rope_theta"], rope["sliding_attention"]["rope_theta"]
+        said |= {"rope_local_base_freq": local} if said["model_type"] == "gemma3_text" else {}
+        scaling = {k: v for k, v in rope["full_attention"].items() if k != "rope_theta"}
+    else:
+        said["rope_theta"] = rope["rope_theta"]
+        if "partial_rotary_factor" in rope:
+            share = "rotary_pct" if said["model_type"] == "gpt_neox" else "partial_rotary_factor"
+            said[share] = rope["partial_rotary_factor"]
+        if said["model_type"] == "gpt_neox":
+            said["rotary_emb_base"] = said.pop("rope_theta")
+        scaling = {k: v for k, v in rope.items() if k not in ("rope_theta", "partial_rotary_factor")}
+    said["rope_scaling"] = None if scaling["rope_type"] == "default" else scaling
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    from transformers import AutoModelForCausalLM
+
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert apart(logits_of(engine(tmp_path), [IDS]), logits_of(theirs, [IDS])) < 1e-5, case
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", TRAINED)
+def test_gradients_and_files(case: str, tmp_path: Path) -> None:
+    """The loss and all gradients are those of transformers; it trains, is copied, pickled, saved, cast."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    theirs = folder_of(case, tmp_path / "m")
+    mine = engine(tmp_path / "m")
+    x = torch.tensor([IDS])
+    lost = theirs(x, labels=x).loss
+    lost.backward()
+    loss = mine.loss(cr.tensor([IDS[:-1]]), cr.tensor([IDS[1:]]))
+    loss.backward()
+    assert abs(loss.item() - lost.item()) < 1e-5
+    prefix = "gpt_neox." if case == "neox" else "model."
+    grads = {name.removeprefix(prefix): p.grad for name, p in theirs.named_parameters()}
+    same = [name for name, _ in mine.named_parameters() if name in grads]
+    assert len(same) >= 20
+    for name, p in mine.named_parameters():
+        assert p.grad is not None, name
+        if name in grads:
+            a, b = p.grad.numpy(), grads[name].numpy()
+            if "embed" in name:
+                a, b = a[ROW_WITHOUT_GRADIENT + 1 :], b[ROW_WITHOUT_GRADIENT + 1 :]
+            assert abs(a - b).max() < 1e-5 * max(abs(b).max(), 0.1), name
+    step = optim.AdamW(mine.parameters(), lr=1e-2)
+    for _ in range(3):
+        step.zero_grad()
+        after = mine.loss(cr.tensor([IDS[:-1]]), cr.tensor([IDS[1:]]))
+        after.backward()
+        step.step()
+    assert after.item() < loss.item()
+    want = logits_of(mine, [IDS])
+    mine.save_pretrained(tmp_path / "s")
+    fresh = engine(tmp_path / "m")
+    fresh.load_state_dict(mine.state_dict())
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "s", attn_implementation="eager").eval()
+    for other in (copy.deepcopy(mine), pickle.loads(pickle.dumps(mine)), fresh, engine(tmp_path / "s"), saved):
+        assert apart(logits_of(other, [IDS]), want) < 1e-5, type(other)
+    assert apart(logits_of(mine.double(), [IDS]), want) < 1e-5 and mine.like.dtype is cr.float64
+
+
+@needs_transformers
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
+@pytest.mark.parametrize("case", ["gemma 3", "mixtral", "phi 3", "glm 4"])
+def test_program(case: str, tmp_path: Path) -> None:
+    """The program's greedy text over bytes is that of transformers."""
+    theirs = folder_of(case, tmp_path, 256)
+    Tokenizer.bytes().save(tmp_path / "tokenizer.json")
+    prompt, n = "The cat sat", 40
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**said, "eos_token_id": None, "bos_token_id": None}))
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
+    words = [PROGRAM, "generate", "--model", tmp_path, "--prompt", prompt, "--tokens", str(n), "--temperature", "0"]
+    done = subprocess.run([*map(str, words)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    want = prompt.encode() + bytes(greedy(theirs, [*prompt.encode()], n))
+    assert done.stdout.rstrip(b"\n") == want.rstrip(b"\n"), case
+
+
+def tiny(path: Path, **changes: Any) -> Path:
+    """A folder of a Mixtral-like model, made without transformers."""
+    said: dict[str, Any] = {**SIZES, "model_type": "mixtral", "num_local_experts": 2, "num_hidden_layers": 1}
+    C, N, D = 48, 36, 8
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (V, C),
+        "model.norm.weight": (C,),
+        "lm_head.weight": (V, C),
+        "model.layers.0.input_layernorm.weight": (C,),
+        "model.layers.0.post_attention_layernorm.weight": (C,),
+        "model.layers.0.self_attn.q_proj.weight": (6 * D, C),
+        "model.layers.0.self_attn.k_proj.weight": (2 * D, C),
+        "model.layers.0.self_attn.v_proj.weight": (2 * D, C),
+        "model.layers.0.self_attn.o_proj.weight": (C, 6 * D),
+        "model.layers.0.block_sparse_moe.gate.weight": (2, C),
+    }
+    for e in range(2):
+        for name, shape in ("w1", (N, C)), ("w2", (C, N)), ("w3", (N, C)):
+            shapes[f"model.layers.0.block_sparse_moe.experts.{e}.{name}.weight"] = shape
+    cr.manual_seed(3)
+    cr._core._save_folder({n: cr.randn(*s) for n, s in shapes.items()}, str(path), json.dumps({**said, **changes}), 0)
+    return path
+
+
+def test_parts_are_refused(tmp_path: Path) -> None:
+    """What the engine would not see: parts with hooks, parts that were replaced, removed or called."""
+    model = models.from_pretrained(tiny(tmp_path))
+    assert isinstance(model, models.CausalLM) and isinstance(model.layers[0], nn.Module)
+    tokens = cr.tensor([IDS])
+    before = model(tokens)
+    handle = model.layers[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match=r"'layers\.0' was replaced or has hooks"):
+        model(tokens)
+    handle.remove()
+    assert cr.equal(model(tokens), before)
+    with pytest.raises(NotImplementedError, match="as a whole"):
+        model.norm(tokens)
+    model.layers[0].self_attn.q_proj = nn.Linear(48, 48)
+    with pytest.raises(RuntimeError, match=r"'layers\.0\.self_attn\.q_proj' was replaced"):
+        model(tokens)
+    with pytest.raises(NotImplementedError, match="chainrule quantize"):
+        model.quantize()
+    with pytest.raises(ValueError, match="no GGUF file is written of the family 'mixtral'"):
+        model.save_gguf(tmp_path / "m.gguf")
+    with pytest.raises(TypeError, match="float type, not int8"):
+        models.from_pretrained(tmp_path).generate(IDS[:3], 2, cache_dtype=cr.int8)
+
+
+@needs_transformers
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [
+        ("qwen 3", {"rope_scaling": {"type": "linear", "factor": 2.0}}),  # beside rope_parameters
+        ("gemma 3", {"attn_logit_softcapping": 0.5}),
+        ("gemma", {"hidden_act": "gelu"}),
+        ("phi 3", {"layer_types": ["full_attention"] * 4}),
+        ("mistral", {"layer_types": ["full_attention"] * 4}),
+        ("smollm 3, windows", {"use_sliding_window": False}),
+        ("qwen 2", {"use_sliding_window": False, "layer_types": None}),
+        ("gemma 2", {"layer_types": ["full_attention"] * 4}),
+        ("granite", {"logits_scaling": 2.0, "attention_bias": True}),
+        ("neox", {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
+    ],
+)
+def test_entries_that_contradict(case: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    """What transformers makes of them."""
+    from transformers import AutoModelForCausalLM
+
+    folder_of(case, tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**said, **changes}))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    want = logits_of(theirs, [IDS])
+    assert apart(logits_of(engine(tmp_path), [IDS]), want) < 1e-5, case
+    assert apart(logits_of(models.from_pretrained(tmp_path), [IDS]), want) < 1e-5, case
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", ["gpt oss", "ministral 3", "mixtral", "olmo 3", "smollm 3"])
+def test_rotation_that_is_not_said(case: str, tmp_path: Path) -> None:
+    """What the family has where config.json has no entry of it."""
+    from transformers import AutoModelForCausalLM
+
+    folder_of(case, tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    del said["rope_parameters"]
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert apart(logits_of(engine(tmp_path), [IDS]), logits_of(theirs, [IDS])) < 1e-5, case
+
+
+def test_hooks_of_the_whole(tmp_path: Path) -> None:
+    model = models.from_pretrained(tiny(tmp_path))
+    seen: list[Any] = []
+    model.register_forward_hook(lambda _, __, y: seen.append(tuple(y.shape)))
+    model(cr.tensor([IDS]))
+    assert seen == [(1, len(IDS), V)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bert"}, '"model_type" must be one of gpt2|llama|mistral'),
+        ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
+        ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
+        ({"num_experts_per_tok": 3}, "num_experts_per_tok is 3 of 2 experts"),
+        ({"num_local_experts": 2000000000}, "2000000000 experts are more than the weights have"),
+        ({"num_hidden_layers": 2000000000}, '"num_hidden_layers" is 2000000000, the weights are of 1 layers'),
+        ({"num_experts_per_tok": "2"}, '"num_experts_per_tok" must be a whole number'),
+        ({"num_local_experts": 3}, "'layers.0.block_sparse_moe.gate.weight' is (2, 48), not (3, 48)"),
+        ({"hidden_act": "mish"}, '"hidden_act" must be one of silu'),
+        ({"rope_parameters": {"rope_type": "longrope"}}, '"rope_type" must be one of default'),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, '"partial_rotary_factor" must be 1'),
+        ({"layer_types": ["full_attention"] * 2}, '"layer_types" must be an array of 1'),
+        ({"layer_types": ["linear_attention"]}, '"layer_types" must be full_attention or sliding_attention'),
+        ({"sliding_window": -1}, '"sliding_window" must be a whole number'),
+        ({"quantization_config": {"quant_method": "gptq"}}, 'quantized by "gptq"'),
+        ({"quantization_config": {"quant_method": "fp8"}}, 'quantized by "fp8"'),
+        ({"quantization_config": {}}, "quantized by"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    tiny(tmp_path, **changes)
+    for load in (models.from_pretrained, models.CausalLM.from_pretrained):
+        with pytest.raises(ValueError) as error:
+            load(tmp_path)
+        assert message in str(error.value), str(error.value)
+
+
+def test_foreign_weights_of_llama(tmp_path: Path) -> None:
+    """The classes of Python say it too, before they look at tensors."""
+    models.Llama(V, 16, 1, 2, 16, 24).save_pretrained(tmp_path)
+    for method in "bitsandbytes", "gptq", "awq", "fp8":
+        said = json.loads((tmp_path / "config.json").read_text())
+        said["quantization_config"] = {"quant_method": method}
+        (tmp_path / "config.json").write_text(json.dumps(said))
+        for load in (models.from_pretrained, models.CausalLM.from_pretrained):
+            with pytest.raises(ValueError, match=f'quantized by "{method}"'):
+                load(tmp_path)
