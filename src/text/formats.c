@@ -31,17 +31,19 @@ void cr_format_byte_level(cr_out *out, const cr_byte_level *b) {
     static const char level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,"
                                 "\"use_regex\":%s}";
     const char *space = b->prefix_space ? "true" : "false";
-    const bool first = b->split || b->digits;
+    int n = 0;
+    while (n < CR_SPLITS && b->split[n]) n++;
+    const bool gpt2 = !n || !strcmp(b->split[n - 1], cr_splitter_gpt2);        /* the last one is ByteLevel's own */
+    if (n && gpt2) n--;
     cr_out_format(out, "],\n\"normalizer\":null,\n\"pre_tokenizer\":");
-    if (first) cr_out_format(out, "{\"type\":\"Sequence\",\"pretokenizers\":[");
-    if (b->digits) cr_out_format(out, "{\"type\":\"Digits\",\"individual_digits\":true},");
-    if (b->split) {
+    if (n) cr_out_format(out, "{\"type\":\"Sequence\",\"pretokenizers\":[");
+    for (int i = 0; i < n; i++) {
         cr_out_format(out, "{\"type\":\"Split\",\"pattern\":{\"Regex\":");
-        cr_out_string(out, b->split, strlen(b->split));
+        cr_out_string(out, b->split[i], strlen(b->split[i]));
         cr_out_format(out, "},\"behavior\":\"Isolated\",\"invert\":false},");
     }
-    cr_out_format(out, level, space, b->split ? "false" : "true");
-    if (first) cr_out_format(out, "]}");
+    cr_out_format(out, level, space, gpt2 ? "true" : "false");
+    if (n) cr_out_format(out, "]}");
     cr_out_format(out, ",\n\"post_processor\":");
     if (b->post) cr_out_format(out, "%s", b->post);
     else cr_out_format(out, level, space, "true");

@@ -9,7 +9,6 @@
 #include "unicode.h"
 
 static const char metaspace_text[] = "\xE2\x96\x81";                       /* U+2581 */
-static const char gpt2_split[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 /* Rust's \w, which has the two joiners, and [\w] does not have */
 static const char word_split[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+";
 static const char word_character[] = "[\\w\\x{200c}\\x{200d}]";
@@ -76,8 +75,9 @@ static bool copy_text(const cr_json *v, char *out, size_t room) {
 }
 
 static cr_regex *regex(const reader *r, const char *pattern, size_t bytes) {
-    r->p->expressions = true;
-    return cr_regex_new(r->op, r->path, pattern, bytes);
+    cr_regex *re = cr_regex_new(r->op, r->path, pattern, bytes);
+    r->p->expressions |= re && cr_regex_needs_room(re);
+    return re;
 }
 
 /* ---- normalizers ---- */
@@ -285,8 +285,7 @@ static cr_status read_step(const reader *r, const cr_json *v) {
     cr_status status = CR_OK;
     if (!strcmp(type, "ByteLevel")) {
         if (flag(v, "add_prefix_space", true) && !add_step(r, CR_STEP_PREFIX)) return cr_error_status();
-        if (status == CR_OK && flag(v, "use_regex", true)) status = add_split(r, gpt2_split, CR_SPLIT_ISOLATED, false);
-        return status;
+        return flag(v, "use_regex", true) ? add_split(r, cr_splitter_gpt2, CR_SPLIT_ISOLATED, false) : CR_OK;
     }
     if (!strcmp(type, "Split")) return read_split(r, v);
     if (!strcmp(type, "Metaspace")) return read_metaspace(r, v);

@@ -13,6 +13,7 @@
 #include "../io/file.h"
 #include "../io/json.h"
 #include "regex.h"
+#include "splits.h"
 #include "unicode.h"
 
 #define CR_NO_ID UINT32_MAX
@@ -135,7 +136,7 @@ typedef struct cr_pipeline {
     cr_decoding decoding;
     cr_ids before, after;                           /* ids around a text */
     int64_t size;
-    bool expressions;                               /* are there any? */
+    bool expressions;                               /* are there any that PCRE2 runs? */
     volatile int lock; cr_workspace *idle;          /* workspaces that no thread uses */
 } cr_pipeline;
 
@@ -159,9 +160,13 @@ cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, boo
 void      cr_format_begin(cr_out *out);
 void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
                           bool normalized);
-/* A byte-level BPE behind its added tokens and before its vocabulary.  split NULL: GPT-2's, digits one by one or not;
- * whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
-typedef struct cr_byte_level { const char *split; bool digits, prefix_space, whole; const char *post; } cr_byte_level;
+/* A byte-level BPE behind its added tokens and before its vocabulary.  split: expressions, one after the other, none:
+ * GPT-2's; whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
+typedef struct cr_byte_level {
+    const char *split[CR_SPLITS];
+    bool prefix_space, whole;
+    const char *post;
+} cr_byte_level;
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
 /* SentencePiece's pieces, and their types in its files and in GGUF's */
 enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
