@@ -400,29 +400,7 @@ static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, 
         const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : begins && i == 0;
         if (add && id && id->integral && id->integer >= 0 && id->integer < n) around[i] = &pieces[id->integer];
     }
-    if (!around[0] && !around[1]) return;
-    cr_out_format(o, "{\"type\":\"TemplateProcessing\",\"single\":[");
-    for (int i = 0; i < 3; i++) {
-        const cr_scored *p = i == 1 ? NULL : around[i / 2];
-        if (i == 1) cr_out_format(o, "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}%s", around[1] ? "," : "");
-        if (!p) continue;
-        cr_out_format(o, "{\"SpecialToken\":{\"id\":");
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ",\"type_id\":0}}%s", i ? "" : ",");
-    }
-    cr_out_format(o, "],\"pair\":[],\"special_tokens\":{");
-    for (int i = 0; i < 2; i++) {
-        const cr_scored *p = around[i];
-        if (!p || (i && p == around[0])) continue;
-        if (i && around[0]) cr_out_put(o, ",", 1);
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ":{\"id\":");
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ",\"ids\":[%u],\"tokens\":[", (unsigned)p->id);
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, "]}");
-    }
-    cr_out_format(o, "}}");
+    cr_format_around(o, around);
 }
 
 /* false: a name that is not known here */
@@ -437,8 +415,14 @@ static bool byte_level_of(const cr_json *pre, cr_byte_level *b) {
 static cr_status byte_level_entries(const char *path, const cr_json *root, const cr_scored *pieces, int64_t n,
                                     const cr_byte_level *b, cr_out *out) {
     const cr_json *merges = said(root, "merges");
-    bool any = false;
-    if (!merges || merges->kind != CR_JSON_ARRAY)
+    bool any = false, joined = false;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t c;
+        const size_t first = (size_t)cr_utf8_decode((const unsigned char *)pieces[i].text, pieces[i].bytes, &c);
+        joined |= pieces[i].type == CR_PIECE_NORMAL && first < pieces[i].bytes;
+    }
+    /* a writer may leave an empty list out */
+    if (merges ? merges->kind != CR_JSON_ARRAY : joined)
         return cr_fail(CR_IO, load, "'%s': tokenizer.ggml.merges must be a list", path);
     cr_format_begin(out);
     for (int64_t i = 0; i < n; i++)
@@ -455,7 +439,7 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
         any = true;
     }
     cr_out_format(out, "},\n\"merges\":[");
-    for (const cr_json *m = merges->first; m; m = m->next) {
+    for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
         if (m->kind != CR_JSON_STRING)
             return cr_fail(CR_IO, load, "'%s': a merge of tokenizer.ggml.merges is no text", path);
         cr_out_put(out, m == merges->first ? "\n" : ",\n", m == merges->first ? 1 : 2);

@@ -156,6 +156,24 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
 /* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
 
+/* classes.c: transformers' tokenizer classes */
+enum { CR_BOS, CR_EOS, CR_UNK, CR_SEP, CR_PAD, CR_CLS, CR_MASK, CR_ROLES };
+extern const char *const cr_roles[CR_ROLES];        /* "bos_token", ... */
+typedef struct cr_tokenizer_class {
+    const char *names, *types;                      /* of the class, and of models; divided by spaces */
+    const char *role[CR_ROLES];                     /* special tokens that no file names; NULL: none */
+    bool byte_level;                                /* vocab.json with merges.txt, by `splits`, or GPT-2's */
+    bool nfc, around;                               /* normalized; cls_token and sep_token around a text */
+    /* tokenizer.model: eos_token behind a text; the mark of a space in front of its beginning only; XLM-R's numbers, or
+     * others that are not known here; tokens <extra_id_0> on, behind the pieces and backwards */
+    bool ends, first, fairseq, foreign;
+    int sentinels;
+    const char *splits;                             /* their name */
+} cr_tokenizer_class;
+/* By "tokenizer_class", or where none says it (*name NULL) by "model_type"; NULL: none of those known here. */
+const cr_tokenizer_class *cr_tokenizer_class_of(const cr_json *tokenizer_config, const cr_json *config,
+                                                const cr_json **name);
+
 /* what they share: the first line, up to the list of added tokens; an entry of that list */
 void      cr_format_begin(cr_out *out);
 void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
@@ -164,13 +182,15 @@ void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32
  * GPT-2's; whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
 typedef struct cr_byte_level {
     const char *split[CR_SPLITS];
-    bool prefix_space, whole;
+    bool prefix_space, whole, nfc;
     const char *post;
 } cr_byte_level;
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
 /* SentencePiece's pieces, and their types in its files and in GGUF's */
 enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
 typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
+/* the post-processor that puts tokens (NULL: none) around a text */
+void      cr_format_around(cr_out *out, const cr_scored *const around[2]);
 /* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
 cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
                            const char *post, cr_out *out);

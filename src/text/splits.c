@@ -362,13 +362,16 @@ static const cr_named_splits named[] = {
 };
 enum { NAMED = sizeof named / sizeof *named };
 
+bool cr_is_among(const char *names, const char *name, size_t bytes) {
+    for (const char *at = names, *end; bytes && *at; at = end + (*end == ' ')) {
+        end = at + strcspn(at, " ");
+        if ((size_t)(end - at) == bytes && !memcmp(at, name, bytes)) return true;
+    }
+    return false;
+}
+
 const cr_named_splits *cr_named_splits_find(const char *name) {
-    const size_t bytes = strlen(name);
-    for (int i = 0; bytes && i < NAMED; i++)
-        for (const char *at = named[i].names, *end; *at; at = end + (*end == ' ')) {
-            end = at + strcspn(at, " ");
-            if ((size_t)(end - at) == bytes && !memcmp(at, name, bytes)) return &named[i];
-        }
+    for (int i = 0; i < NAMED; i++) if (cr_is_among(named[i].names, name, strlen(name))) return &named[i];
     return NULL;
 }
 

@@ -24,4 +24,6 @@ typedef struct cr_named_splits {
 const cr_named_splits *cr_named_splits_find(const char *name);
 const cr_named_splits *cr_named_splits_of(const char *const pattern[CR_SPLITS], bool whole);
 
+bool cr_is_among(const char *names, const char *name, size_t bytes);         /* names: divided by spaces */
+
 #endif

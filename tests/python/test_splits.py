@@ -163,8 +163,8 @@ def test_names_in_gguf_files(name: str, tmp_path: Path) -> None:
     path.write_text(json.dumps(made))
     assert entries(Tokenizer.from_file(path), tmp_path / "m.gguf")["ggml.pre"] == name
     Tokenizer.from_file(tmp_path / "m.gguf").save(path)
-    steps = json.loads(path.read_text())["pre_tokenizer"]
-    steps = steps["pretokenizers"] if "pretokenizers" in steps else [steps]
+    pre = json.loads(path.read_text())["pre_tokenizer"]
+    steps = pre["pretokenizers"] if "pretokenizers" in pre else [pre]
     patterns = [step["pattern"]["Regex"] for step in steps if "pattern" in step]
     if steps[-1]["use_regex"]:
         patterns.append(GPT2)

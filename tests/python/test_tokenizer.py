@@ -200,9 +200,10 @@ def test_vocabularies_of_bert(tmp_path: Path) -> None:
     assert Tokenizer.from_file(tmp_path / "vocab.txt").encode("A Ab á") == [2, 2, 4, 5]
 
 
-def sentencepiece(*pieces: tuple[str, float, int], kind: int = 2) -> bytes:
-    """A model of SentencePiece without a space in front; pieces: text, score, type (1 normal, 2 unknown, 4 user's)."""
-    data = b"\x12\x02\x18" + bytes([kind]) + b"\x1a\x02\x18\x00"
+def sentencepiece(*pieces: tuple[str, float, int], kind: int = 2, prefix: bool = False) -> bytes:
+    """A model of SentencePiece; pieces: text, score, type (1 normal, 2 unknown, 4 user's); prefix: a space comes in
+    front of a text."""
+    data = b"\x12\x02\x18" + bytes([kind]) + b"\x1a\x02\x18" + bytes([prefix])
     for text, score, type in pieces:
         body = b"\x0a" + bytes([len(text.encode())]) + text.encode() + b"\x15" + struct.pack("<f", score)
         data += b"\x0a" + bytes([len(body) + 2]) + body + b"\x18" + bytes([type])
