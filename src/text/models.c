@@ -185,32 +185,90 @@ static cr_status read_bpe(const char *op, const char *path, const cr_json *model
     return status;
 }
 
-/* ---- Unigram: a trie in a hash table ---- */
-static uint32_t trie_next(const cr_model *m, uint32_t node, unsigned char byte) {
-    const uint64_t *next = cr_table_find(&m->trie, (uint64_t)node << 8 | byte);
-    return next ? (uint32_t)*next : 0;
+/* ---- Unigram: a trie ---- */
+static uint32_t trie_next(const cr_model *m, uint32_t node, unsigned char byte) {       /* 0: none */
+    const uint32_t first = m->children[node], n = m->children[node + 1] - first;
+    if (n > 8) {
+        const unsigned char *found = memchr(m->byte + first, byte, n);
+        return found ? (uint32_t)(found - m->byte) : 0;
+    }
+    for (uint32_t i = first; i < first + n; i++) if (m->byte[i] == byte) return i;
+    return 0;
 }
 
-static bool trie_add(cr_model *m, uint32_t id, const char *s, size_t n) {
-    uint32_t node = 1;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t *next = cr_table_add(&m->trie, (uint64_t)node << 8 | (unsigned char)s[i]);
-        if (!next) return false;
-        if (!*next) {
-            *next = ++m->nodes;
-            m->ends[m->nodes] = CR_NO_ID;
-        }
-        node = (uint32_t)*next;
+typedef struct entry { const char *s; uint32_t bytes, id; } entry;
+
+static int by_bytes(const void *a, const void *b) { /* of twins the last one has the string */
+    const entry *x = a, *y = b;
+    const int order = memcmp(x->s, y->s, x->bytes < y->bytes ? x->bytes : y->bytes);
+    if (order) return order;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The nodes of sorted words: their prefixes, each once. */
+static size_t count_nodes(const entry *sorted, uint32_t n) {
+    size_t nodes = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t same = 0;
+        while (i && same < sorted[i].bytes && same < sorted[i - 1].bytes && sorted[i].s[same] == sorted[i - 1].s[same])
+            same++;
+        nodes += sorted[i].bytes - same;
     }
-    m->ends[node] = id;
-    return true;
+    return nodes;
+}
+
+/* from, to: room for the words of each node. */
+static void fill_trie(cr_model *m, const entry *sorted, uint32_t n, uint32_t *from, uint32_t *to) {
+    uint32_t next = 1, level = 1, depth = 0;        /* `level`: the first node of the next level */
+    from[0] = 0;
+    to[0] = n;
+    for (uint32_t node = 0; node < m->nodes; node++) {
+        if (node == level) level = next, depth++;
+        uint32_t at = from[node];
+        m->children[node] = next;
+        m->ends[node] = CR_NO_ID;
+        while (at < to[node] && sorted[at].bytes == depth) m->ends[node] = sorted[at++].id;
+        while (at < to[node]) {
+            const char c = sorted[at].s[depth];
+            m->byte[next] = (unsigned char)c;
+            from[next] = at;
+            while (at < to[node] && sorted[at].s[depth] == c) at++;
+            to[next++] = at;
+        }
+    }
+    m->children[m->nodes] = next;
+}
+
+static bool make_trie(cr_model *m) {
+    entry *sorted = malloc(((size_t)m->words.size + 1) * sizeof *sorted);
+    uint32_t n = 0, *room = NULL;
+    for (uint32_t id = 0; sorted && id < m->words.size; id++) {
+        size_t bytes;
+        const char *s = cr_words_at(&m->words, id, &bytes);
+        if (s && bytes) sorted[n++] = (entry){s, (uint32_t)bytes, id};
+    }
+    if (sorted) qsort(sorted, n, sizeof *sorted, by_bytes);
+    const size_t nodes = sorted ? count_nodes(sorted, n) : 0;
+    if (nodes && nodes < UINT32_MAX) {
+        m->nodes = (uint32_t)nodes;
+        m->children = malloc((nodes + 1) * sizeof *m->children);
+        m->byte = malloc(nodes);
+        m->ends = malloc(nodes * sizeof *m->ends);
+        room = malloc(2 * nodes * sizeof *room);
+    }
+    const bool ok = room && m->children && m->byte && m->ends;
+    if (ok) fill_trie(m, sorted, n, room, room + nodes);
+    free(room);
+    free(sorted);
+    return ok;
 }
 
 void cr_model_hide(cr_model *m, uint32_t id) {
     size_t n = 0;
     const char *s = m->kind == CR_MODEL_UNIGRAM ? cr_words_at(&m->words, id, &n) : NULL;
-    uint32_t node = 1;
-    for (size_t i = 0; s && i < n && node; i++) node = trie_next(m, node, (unsigned char)s[i]);
+    uint32_t node = 0;
+    for (size_t i = 0; s && i < n && (node || !i); i++) node = trie_next(m, node, (unsigned char)s[i]);
     if (s && n && node) m->ends[node] = CR_NO_ID;
 }
 
@@ -232,12 +290,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
     m->unk_needed = true;
     m->byte_fallback = true_field(model, "byte_fallback");
     m->score = malloc((size_t)vocab->count * sizeof *m->score);
-    m->ends = malloc((bytes + 2) * sizeof *m->ends);
-    m->nodes = 1;
-    if (!m->score || !m->ends || bytes > UINT32_MAX - 2 ||
-        !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes))
-        return cr_no_memory(op);
-    m->ends[1] = CR_NO_ID;
+    if (!m->score || !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes)) return cr_no_memory(op);
     uint32_t id = 0;
     double least = INFINITY;
     for (const cr_json *v = vocab->first; v; v = v->next, id++) {
@@ -245,10 +298,9 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
         m->score[id] = word->next->number;
         if (m->score[id] < least) least = m->score[id];
         cr_words_add(&m->words, id, word->text, word->bytes);               /* of twins the first has the string */
-        if (word->bytes && !trie_add(m, id, word->text, word->bytes)) return cr_no_memory(op);
     }
     m->unk_score = least - 10;
-    return CR_OK;
+    return make_trie(m) ? CR_OK : cr_no_memory(op);
 }
 
 static cr_status read_wordpiece(const char *op, const char *path, const cr_json *model, cr_model *m) {
@@ -286,7 +338,8 @@ void cr_model_free(cr_model *m) {
     cr_words_free(&m->raw);
     cr_table_free(&m->merges);
     free(m->score);
-    cr_table_free(&m->trie);
+    free(m->children);
+    free(m->byte);
     free(m->ends);
 }
 
@@ -454,7 +507,7 @@ static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, si
     path *best = (path *)(void *)w->symbols;
     for (size_t i = 0; i <= n; i++) best[i] = (path){0, CR_NO_ID, CR_NO_ID};
     for (size_t at = 0; at < n;) {
-        uint32_t code = 0, node = 1;
+        uint32_t code = 0, node = 0;
         const size_t step = (size_t)cr_utf8_decode((const unsigned char *)s + at, n - at, &code);
         bool single = false;
         for (size_t to = at; to < n && (node = trie_next(m, node, (unsigned char)s[to]));) {

@@ -54,8 +54,9 @@ typedef struct cr_model {
     cr_table merges;                                /* BPE: (left << 32 | right) + 1 -> rank << 32 | id */
     char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
     double *score, unk_score;                       /* Unigram */
-    cr_table trie; uint32_t nodes;                  /* node << 8 | byte -> the next node; the root is node 1 */
-    uint32_t *ends;                                 /* of a node: id of the word that ends there */
+    /* A trie of the words, level by level from the root, node 0.  Of a node: where its children start, by their bytes;
+     * the next one's end them.  The byte that leads to it; the id of the word that ends there. */
+    uint32_t nodes, *children; unsigned char *byte; uint32_t *ends;
     int64_t longest;                                /* WordPiece: most characters of a piece */
 } cr_model;
 
