@@ -481,70 +481,56 @@ static void put_score(cr_out *out, float v) {       /* whatever the locale's dec
     cr_out_format(out, "%s", text);
 }
 
-static void put_unigram(const spm *s, cr_out *out) {
+static void put_unigram(const cr_pieces *s, cr_out *out) {
     if (s->unk >= 0) cr_out_format(out, "\"unk_id\":%lld,", (long long)s->unk);
     else cr_out_format(out, "\"unk_id\":null,");
     cr_out_format(out, "\n\"vocab\":[");
     for (int64_t i = 0; i < s->n; i++) {
         cr_out_put(out, i ? ",\n[" : "\n[", i ? 3 : 2);
-        cr_out_string(out, s->piece[i].text, s->piece[i].bytes);
+        cr_out_string(out, s->at[i].text, s->at[i].bytes);
         cr_out_put(out, ",", 1);
-        put_score(out, s->piece[i].score);
+        put_score(out, s->at[i].score);
         cr_out_put(out, "]", 1);
     }
     cr_out_format(out, "]}}\n");
 }
 
-static int by_score(const void *a, const void *b) {
-    const cr_scored *x = *(const cr_scored *const *)a, *y = *(const cr_scored *const *)b;
-    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+typedef struct merges { cr_out *out; bool any; } merges;
+
+static bool put_merge(void *to, const cr_scored *p, size_t cut) {
+    merges *m = to;
+    cr_out_put(m->out, m->any ? ",\n[" : "\n[", m->any ? 3 : 2);
+    cr_out_string(m->out, p->text, cut);
+    cr_out_put(m->out, ",", 1);
+    cr_out_string(m->out, p->text + cut, p->bytes - cut);
+    cr_out_put(m->out, "]", 1);
+    m->any = true;
+    return true;
 }
 
-/* Any two pieces whose text together is a piece merge into it: in the order of its score. */
-static bool put_bpe(const spm *s, cr_out *out) {
-    cr_words words = {0};
-    size_t bytes = 0;
-    bool any = false;
-    const cr_scored **sorted = malloc((size_t)s->n * sizeof *sorted);
-    for (int64_t i = 0; i < s->n; i++) bytes += s->piece[i].bytes;
-    bool ok = cr_words_reserve(&words, s->n, s->n, bytes) && sorted;
+static bool put_bpe(const cr_pieces *s, cr_out *out) {
+    merges m = {.out = out};
     if (s->unk >= 0) {
         cr_out_format(out, "\"fuse_unk\":true,\"unk_token\":");
-        cr_out_string(out, s->piece[s->unk].text, s->piece[s->unk].bytes);
+        cr_out_string(out, s->at[s->unk].text, s->at[s->unk].bytes);
         cr_out_format(out, ",");
     }
     cr_out_format(out, "\n\"vocab\":{");
-    for (int64_t i = 0; ok && i < s->n; i++) {
-        const cr_scored *p = &s->piece[i];
-        if (p->type == CR_PIECE_NORMAL)             /* a user's piece is cut out of the text before */
-            cr_words_add(&words, p->id, p->text, p->bytes);
+    for (int64_t i = 0; i < s->n; i++) {
         cr_out_put(out, i ? ",\n" : "\n", i ? 2 : 1);
-        cr_out_string(out, p->text, p->bytes);
+        cr_out_string(out, s->at[i].text, s->at[i].bytes);
         cr_out_format(out, ":%lld", (long long)i);
-        sorted[i] = p;
     }
     cr_out_format(out, "},\n\"merges\":[");
-    if (ok) qsort(sorted, (size_t)s->n, sizeof *sorted, by_score);
-    for (int64_t i = 0; ok && i < s->n; i++) {
-        const cr_scored *p = sorted[i];
-        if (p->type != CR_PIECE_NORMAL) continue;
-        for (size_t cut = 1; cut < p->bytes; cut++) {
-            if (((unsigned char)p->text[cut] & 0xC0) == 0x80 || cr_words_find(&words, p->text, cut) == CR_NO_ID ||
-                cr_words_find(&words, p->text + cut, p->bytes - cut) == CR_NO_ID)
-                continue;
-            cr_out_put(out, any ? ",\n[" : "\n[", any ? 3 : 2);
-            cr_out_string(out, p->text, cut);
-            cr_out_put(out, ",", 1);
-            cr_out_string(out, p->text + cut, p->bytes - cut);
-            cr_out_put(out, "]", 1);
-            any = true;
-        }
-    }
+    const bool ok = cr_pieces_merges(s, put_merge, &m);
     cr_out_format(out, "]}}\n");
-    cr_words_free(&words);
-    free(sorted);
     return ok;
+}
+
+bool cr_format_pieces(const cr_pieces *pieces, cr_out *out) {
+    if (pieces->bpe) return put_bpe(pieces, out);
+    put_unigram(pieces, out);
+    return true;
 }
 
 /* The words of pieces, and an entry for each special one. */
@@ -588,7 +574,8 @@ static cr_status put_class(spm *s, beside *b, cr_out *post) {
     return status != CR_OK || !post->failed ? status : cr_no_memory(b->op);
 }
 
-static cr_status put_spm(const char *op, const char *path, spm *s, beside *b, cr_out *out) {
+/* All that is in front of the vocabulary. */
+static cr_status put_head(const char *op, spm *s, beside *b, cr_out *out) {
     cr_words words = {0};
     cr_out post = {0};
     cr_format_begin(out);
@@ -597,11 +584,12 @@ static cr_status put_spm(const char *op, const char *path, spm *s, beside *b, cr
     if (b && status == CR_OK) status = put_class(s, b, &post);
     cr_words_free(&words);
     if (status == CR_OK) put_normalizers(s, out);
-    if (status == CR_OK && s->kind == 1) put_unigram(s, out);
-    if (status == CR_OK && s->kind == 2 && !put_bpe(s, out))
-        status = cr_fail(CR_NO_MEMORY, op, "no memory for the merges of '%s'", path);
     cr_out_free(&post);
     return status;
+}
+
+static cr_pieces pieces_of(const spm *s) {
+    return (cr_pieces){s->piece, s->n, s->unk, s->kind == 2, s->byte_fallback};
 }
 
 /* fairseq's numbers, which XLM-R's class gives to the pieces: four tokens of its own in place of the first three, and
@@ -626,7 +614,7 @@ static bool renumber(spm *s, const cr_tokenizer_class *c) {
 }
 
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
-                                  cr_out *out) {
+                                  cr_out *out, size_t *head, cr_pieces *pieces) {
     spm s = {0};
     beside b;
     cr_status status = open_beside(&b, op, path, out);
@@ -636,8 +624,10 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
                          "'%s' belongs to a '%.60s', which numbers its pieces in a way of its own: save it as a "
                          "tokenizer.json", path, b.class_name ? b.class_name->text : b.class->names);
     if (status == CR_OK && b.class && b.class->fairseq && !renumber(&s, b.class)) status = cr_no_memory(op);
-    if (status == CR_OK) status = put_spm(op, path, &s, &b, out);
-    free(s.piece);
+    if (status == CR_OK) status = put_head(op, &s, &b, out);
+    *head = out->bytes;
+    cr_out_format(out, "\"vocab\":null}}");
+    *pieces = pieces_of(&s);
     close_beside(&b);
     return status;
 }
@@ -647,7 +637,11 @@ cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, 
     spm s = {.piece = pieces, .n = n, .kind = 2, .byte_fallback = true, .dummy_prefix = prefix, .unk = -1,
              .post = post};
     for (int64_t i = 0; i < n; i++) if (pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
-    return put_spm(op, path, &s, NULL, out);
+    cr_status status = put_head(op, &s, NULL, out);
+    const cr_pieces all = pieces_of(&s);
+    if (status == CR_OK && !cr_format_pieces(&all, out))
+        status = cr_fail(CR_NO_MEMORY, op, "no memory for the merges of '%s'", path);
+    return status;
 }
 
 /* ---- BERT: a token a line ---- */

@@ -309,7 +309,10 @@ static cr_status put_pipeline(cr_out *o, const cr_pipeline *p, int64_t size) {
         return refused(p->model.kind == CR_MODEL_UNIGRAM ? "it is a Unigram" : "it is a WordPiece");
     if (p->model.prefix[0] || p->model.suffix[0]) return refused("its tokens mark the inside or the end of a word");
     if (p->before.n > 1 || p->after.n > 1) return refused("it puts several tokens around a text");
-    cr_json *root = cr_json_parse(op, "the tokenizer", p->json, p->json_bytes);
+    cr_out text = {0};
+    cr_json *root = cr_pipeline_text(op, p, &text) == CR_OK ? cr_json_parse(op, "the tokenizer", text.text, text.bytes)
+                                                            : NULL;
+    cr_out_free(&text);
     vocabulary v = {.n = p->size};
     v.token = calloc((size_t)p->size + 1, sizeof *v.token);
     cr_status status = !root ? cr_error_status() : v.token ? CR_OK : cr_no_memory(op);

@@ -303,6 +303,77 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
     return make_trie(m) ? CR_OK : cr_no_memory(op);
 }
 
+/* ---- SentencePiece's pieces ---- */
+static int by_score(const void *a, const void *b) {
+    const cr_scored *x = *(const cr_scored *const *)a, *y = *(const cr_scored *const *)b;
+    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static bool reserve_pieces(cr_words *words, const cr_pieces *s) {
+    size_t bytes = 0;
+    for (int64_t i = 0; i < s->n; i++) bytes += s->at[i].bytes;
+    return cr_words_reserve(words, s->n, s->n, bytes);
+}
+
+bool cr_pieces_merges(const cr_pieces *s, bool (*merge)(void *to, const cr_scored *piece, size_t cut), void *to) {
+    cr_words words = {0};
+    const cr_scored **sorted = malloc((size_t)s->n * sizeof *sorted);
+    bool ok = reserve_pieces(&words, s) && sorted;
+    for (int64_t i = 0; ok && i < s->n; i++) {
+        const cr_scored *p = &s->at[i];
+        if (p->type == CR_PIECE_NORMAL)             /* a user's piece is cut out of the text before */
+            cr_words_add(&words, p->id, p->text, p->bytes);
+        sorted[i] = p;
+    }
+    if (ok) qsort(sorted, (size_t)s->n, sizeof *sorted, by_score);
+    for (int64_t i = 0; ok && i < s->n; i++) {
+        const cr_scored *p = sorted[i];
+        for (size_t cut = 1; ok && p->type == CR_PIECE_NORMAL && cut < p->bytes; cut++)
+            if (((unsigned char)p->text[cut] & 0xC0) != 0x80 && cr_words_find(&words, p->text, cut) != CR_NO_ID &&
+                cr_words_find(&words, p->text + cut, p->bytes - cut) != CR_NO_ID)
+                ok = merge(to, p, cut);
+    }
+    cr_words_free(&words);
+    free(sorted);
+    return ok;
+}
+
+typedef struct ranking { cr_model *m; uint32_t rank, first; const cr_scored *last; } ranking;
+
+/* Merges that give the same piece rank as its first one. */
+static bool add_merge(void *to, const cr_scored *p, size_t cut) {
+    ranking *r = to;
+    cr_model *m = r->m;
+    if (r->last != p) r->last = p, r->first = r->rank;
+    r->rank++;
+    uint64_t *merge = cr_table_add(&m->merges, merge_key(cr_words_find(&m->words, p->text, cut),
+                                                         cr_words_find(&m->words, p->text + cut, p->bytes - cut)));
+    if (merge) *merge = (uint64_t)r->first << 32 | cr_words_find(&m->words, p->text, p->bytes);
+    return merge != NULL;
+}
+
+cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *s, cr_model *m) {
+    double least = INFINITY;
+    m->kind = s->bpe ? CR_MODEL_BPE : CR_MODEL_UNIGRAM;
+    m->byte_fallback = s->byte_fallback;
+    m->fuse_unk = s->bpe && s->unk >= 0;
+    m->unk = s->unk >= 0 ? (uint32_t)s->unk : CR_NO_ID;
+    m->unk_needed = !s->bpe || s->unk >= 0;
+    m->score = s->bpe ? NULL : malloc((size_t)s->n * sizeof *m->score);
+    if (!reserve_pieces(&m->words, s) || (!s->bpe && !m->score)) return cr_no_memory(op);
+    for (int64_t i = 0; i < s->n; i++) {
+        const cr_scored *p = &s->at[i];
+        if (!cr_words_add(&m->words, p->id, p->text, p->bytes) && s->bpe)
+            return cr_fail(CR_IO, op, "'%s': two pieces are '%.*s'", path, (int)(p->bytes < 40 ? p->bytes : 40), p->text);
+        if (p->score < least) least = p->score;
+        if (!s->bpe) m->score[i] = p->score;
+    }
+    m->unk_score = least - 10;
+    find_bytes(m);
+    return (s->bpe ? cr_pieces_merges(s, add_merge, &(ranking){.m = m}) : make_trie(m)) ? CR_OK : cr_no_memory(op);
+}
+
 static cr_status read_wordpiece(const char *op, const char *path, const cr_json *model, cr_model *m) {
     const cr_json *longest = cr_json_get(model, "max_input_chars_per_word");
     m->longest = longest && longest->integral ? longest->integer : 100;

@@ -16,7 +16,13 @@ static const char punctuation[] = "[!-/:-@\\[-`{-~]|\\p{P}";
 static const char chinese[] = "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"
                               "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]";
 
-typedef struct reader { const char *op, *path; cr_pipeline *p; bool sentencepiece; } reader;
+/* pieces: the vocabulary, NULL: the text has it */
+typedef struct reader {
+    const char *op, *path;
+    cr_pipeline *p;
+    bool sentencepiece;
+    const cr_pieces *pieces;
+} reader;
 
 /* ---- fields ---- */
 static bool is(const cr_json *v, const char *text) {
@@ -593,7 +599,9 @@ static cr_status read_all(const reader *r, const cr_json *root) {
                   *decoder = cr_json_get(root, "decoder");
     const bool bytes = has_type(splits, "pretokenizers", "ByteLevel", 0) ||
                        has_type(normalizer, "normalizers", "ByteLevel", 0);
-    cr_status status = cr_model_read(r->op, r->path, cr_json_get(root, "model"), bytes, r->sentencepiece, &p->model);
+    cr_status status =
+        r->pieces ? cr_model_of_pieces(r->op, r->path, r->pieces, &p->model)
+                  : cr_model_read(r->op, r->path, cr_json_get(root, "model"), bytes, r->sentencepiece, &p->model);
     p->size = p->model.words.size;
     if (status == CR_OK && bytes && !p->model.byte_level)
         status = cr_fail(CR_IO, r->op, "'%s': \"ByteLevel\" needs a BPE model without prefix and suffix", r->path);
@@ -617,20 +625,56 @@ static cr_status read_all(const reader *r, const cr_json *root) {
     return status;
 }
 
-cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
-    cr_json *root = cr_json_parse(op, path, text, bytes);
-    cr_pipeline *p = root ? calloc(1, sizeof *p) : NULL;
-    const reader r = {op, path, p, sentencepiece};
+static bool keep_pieces(cr_pipeline *p, const cr_pieces *s) {
+    p->piece_score = malloc((size_t)s->n * sizeof *p->piece_score);
+    p->piece_type = malloc((size_t)s->n);
+    p->piece_unk = s->unk;
+    for (int64_t i = 0; p->piece_score && p->piece_type && i < s->n; i++) {
+        p->piece_score[i] = s->at[i].score;
+        p->piece_type[i] = (unsigned char)s->at[i].type;
+    }
+    return p->piece_score && p->piece_type;
+}
+
+static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
+    cr_json *root = cr_json_parse(r.op, r.path, text, bytes);
+    cr_pipeline *p = r.p = root ? calloc(1, sizeof *p) : NULL;
     cr_status status = p ? read_all(&r, root) : CR_OK;
     if (root && !p) cr_no_memory(r.op);
     cr_json_free(root);
     if (!p) free(text);
     if (!p) return NULL;
+    if (status == CR_OK && r.pieces && !keep_pieces(p, r.pieces)) status = cr_no_memory(r.op);
     p->json = text;
-    p->json_bytes = bytes;
+    p->json_bytes = head;
     if (status == CR_OK) return p;
     cr_pipeline_free(p);
     return NULL;
+}
+
+cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
+    return make((reader){.op = op, .path = path, .sentencepiece = sentencepiece}, text, bytes, bytes);
+}
+
+cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text, size_t bytes, size_t head,
+                                   const cr_pieces *pieces) {
+    return make((reader){.op = op, .path = path, .sentencepiece = true, .pieces = pieces}, text, bytes, head);
+}
+
+cr_status cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out) {
+    cr_out_put(out, p->json, p->json_bytes);
+    if (!p->piece_score) return cr_out_check(out, op, "the tokenizer");
+    const int64_t n = p->model.words.size;
+    cr_pieces s = {.at = calloc((size_t)n, sizeof *s.at), .n = n, .unk = p->piece_unk,
+                   .bpe = p->model.kind == CR_MODEL_BPE, .byte_fallback = p->model.byte_fallback};
+    for (int64_t i = 0; s.at && i < n; i++) {
+        cr_scored *to = &s.at[i];
+        *to = (cr_scored){.score = p->piece_score[i], .type = p->piece_type[i], .id = (uint32_t)i};
+        to->text = cr_words_at(&p->model.words, (uint32_t)i, &to->bytes);
+    }
+    const bool ok = s.at && cr_format_pieces(&s, out);
+    free(s.at);
+    return ok ? cr_out_check(out, op, "the tokenizer") : cr_no_memory(op);
 }
 
 void cr_pipeline_free(cr_pipeline *p) {
@@ -657,6 +701,8 @@ void cr_pipeline_free(cr_pipeline *p) {
     free(p->before.at);
     free(p->after.at);
     free(p->json);
+    free(p->piece_score);
+    free(p->piece_type);
     free(p);
 }
 

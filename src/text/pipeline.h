@@ -60,6 +60,11 @@ typedef struct cr_model {
     int64_t longest;                                /* WordPiece: most characters of a piece */
 } cr_model;
 
+/* ---- SentencePiece's pieces, and their types in its files and in GGUF's */
+enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
+typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
+typedef struct cr_pieces { cr_scored *at; int64_t n, unk; bool bpe, byte_fallback; } cr_pieces;        /* unk -1: none */
+
 /* ---- splits */
 typedef enum cr_behaviour {
     CR_SPLIT_REMOVED,
@@ -127,7 +132,8 @@ typedef struct cr_added {
 
 typedef struct cr_workspace cr_workspace;
 typedef struct cr_pipeline {
-    char *json; size_t json_bytes;                  /* as it is saved */
+    char *json; size_t json_bytes;                  /* as it is saved; of SentencePiece's up to the vocabulary */
+    float *piece_score; unsigned char *piece_type; int64_t piece_unk;           /* SentencePiece's, by id; else NULL */
     int n_norms; cr_normalizer norm[CR_STEPS];
     int n_steps; cr_step step[CR_STEPS];
     int64_t n_added; cr_added *added;               /* by first byte, then longest first */
@@ -146,13 +152,19 @@ typedef struct cr_pipeline {
  * reads its own file: merges that give the same token rank as its first one, and the charsmap takes the longest
  * match. */
 cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece);
+/* The same of a text without the vocabulary, which the pieces are; its first `head` bytes lead up to it. */
+cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text, size_t bytes, size_t head,
+                                   const cr_pieces *pieces);
+cr_status    cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out);       /* the tokenizer.json */
 void         cr_pipeline_free(cr_pipeline *p);
 
 /* formats.c: other formats as the text of a tokenizer.json, in `out`.  root: the parsed vocab.json. */
 cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, size_t bytes, const cr_json *root,
                         const char *merges, cr_out *out);
+/* without the vocabulary, as cr_pipeline_of_pieces wants it; the pieces are allocated, their texts lie in data */
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
-                                  cr_out *out);
+                                  cr_out *out, size_t *head, cr_pieces *pieces);
+bool      cr_format_pieces(const cr_pieces *pieces, cr_out *out);             /* the vocabulary; false: no memory */
 cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
 /* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
@@ -187,9 +199,6 @@ typedef struct cr_byte_level {
     const char *post;
 } cr_byte_level;
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
-/* SentencePiece's pieces, and their types in its files and in GGUF's */
-enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
-typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
 /* the post-processor that puts tokens (NULL: none) around a text */
 void      cr_format_around(cr_out *out, const cr_scored *const around[2]);
 /* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
@@ -200,6 +209,11 @@ bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /
 /* models.c */
 cr_status cr_model_read(const char *op, const char *path, const cr_json *model, bool byte_level, bool sentencepiece,
                         cr_model *m);
+/* the same of pieces; BPE: any two pieces whose text together is a piece merge into it, in the order of its score */
+cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *pieces, cr_model *m);
+/* Calls merge(left, right, piece) for each merge in that order; false: no memory, or a call gave false. */
+bool      cr_pieces_merges(const cr_pieces *pieces, bool (*merge)(void *to, const cr_scored *piece, size_t cut),
+                           void *to);
 void      cr_model_free(cr_model *m);
 void      cr_model_hide(cr_model *m, uint32_t id);  /* Unigram: text never gives this token */
 /* appends the ids of a piece; false: w->wrong says why, NULL: no memory */
