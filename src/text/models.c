@@ -45,12 +45,44 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
     return CR_OK;
 }
 
-static uint64_t merge_key(uint32_t left, uint32_t right) { return ((uint64_t)left << 32 | right) + 1; }
+static struct cr_merge *merge_slot(const cr_model *m, uint32_t left, uint32_t right) {
+    const uint64_t hash = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u >> 32;
+    struct cr_merge *slot = m->merges + (hash * m->merge_slots >> 32), *end = m->merges + m->merge_slots;
+    while (slot->left != CR_NO_ID && (slot->left != left || slot->right != right))
+        if (++slot == end) slot = m->merges;
+    return slot;
+}
 
 uint32_t cr_merge_find(const cr_model *m, uint32_t left, uint32_t right, uint32_t *id) {
-    const uint64_t *merge = cr_table_find(&m->merges, merge_key(left, right));
-    *id = merge ? (uint32_t)*merge : CR_NO_ID;
-    return merge ? (uint32_t)(*merge >> 32) : CR_NO_ID;
+    const struct cr_merge *slot = m->merge_slots ? merge_slot(m, left, right) : NULL;
+    const bool found = slot && slot->left != CR_NO_ID;
+    *id = found ? m->made[slot->rank] : CR_NO_ID;
+    return found ? slot->rank : CR_NO_ID;
+}
+
+/* Merges in the order of a file. */
+typedef struct merge_list { struct cr_merge *at; int64_t n, room; uint32_t *made; int64_t made_room; } merge_list;
+
+static bool list_merge(merge_list *l, uint32_t left, uint32_t right, uint32_t rank, uint32_t made) {
+    if (!cr_grow(&l->at, l->n + 1, &l->room, sizeof *l->at) ||
+        !cr_grow(&l->made, l->n + 1, &l->made_room, sizeof *l->made))
+        return false;
+    l->made[l->n] = made;
+    l->at[l->n++] = (struct cr_merge){left, right, rank};
+    return true;
+}
+
+/* Takes the list over: a table with three slots for two merges. */
+static bool index_merges(cr_model *m, merge_list *l, bool ok) {
+    const uint64_t slots = (uint64_t)l->n + (uint64_t)l->n / 2 + 1;
+    uint32_t *fitted = l->n ? realloc(l->made, (size_t)l->n * sizeof *l->made) : NULL;
+    m->made = fitted ? fitted : l->made;
+    ok = ok && slots < UINT32_MAX && (m->merges = malloc(slots * sizeof *m->merges));
+    if (ok) memset(m->merges, 0xFF, slots * sizeof *m->merges);            /* left CR_NO_ID */
+    if (ok) m->merge_slots = (uint32_t)slots;
+    for (int64_t i = 0; ok && i < l->n; i++) *merge_slot(m, l->at[i].left, l->at[i].right) = l->at[i];
+    free(l->at);
+    return ok;
 }
 
 /* Both sides of one merge: "a b" or ["a", "b"]. */
@@ -70,8 +102,7 @@ static bool sides(const cr_json *v, const char *side[2], size_t bytes[2]) {
 }
 
 static cr_status read_merge(const char *op, const char *path, const cr_json *v, uint32_t rank, cr_model *m,
-                            cr_out *joined,
-                            uint32_t *rank_of) {
+                            cr_out *joined, uint32_t *rank_of, merge_list *list) {
     const char *side[2];
     size_t bytes[2];
     uint32_t id[2];
@@ -93,10 +124,7 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
         return cr_fail(CR_IO, op, "'%s': merge %u makes '%.80s', which is not in the vocabulary", path, rank,
                        joined->text);
     if (rank_of && rank_of[made] == CR_NO_ID) rank_of[made] = rank;
-    uint64_t *merge = cr_table_add(&m->merges, merge_key(id[0], id[1]));
-    if (!merge) return cr_no_memory(op);
-    *merge = (uint64_t)(rank_of ? rank_of[made] : rank) << 32 | made;
-    return CR_OK;
+    return list_merge(list, id[0], id[1], rank_of ? rank_of[made] : rank, made) ? CR_OK : cr_no_memory(op);
 }
 
 static cr_status read_merges(const char *op, const char *path, const cr_json *list, bool sentencepiece, cr_model *m) {
@@ -105,13 +133,15 @@ static cr_status read_merges(const char *op, const char *path, const cr_json *li
     if (sentencepiece && !rank_of) return cr_no_memory(op);
     for (int64_t i = 0; rank_of && i < m->words.size; i++) rank_of[i] = CR_NO_ID;
     cr_out joined = {0};
+    merge_list merges = {0};
     cr_status status = CR_OK;
     uint32_t rank = 0;
     for (const cr_json *v = list->first; v && status == CR_OK; v = v->next, rank++)
-        status = read_merge(op, path, v, rank, m, &joined, rank_of);
+        status = read_merge(op, path, v, rank, m, &joined, rank_of, &merges);
     cr_out_free(&joined);
     free(rank_of);
-    return status;
+    const bool indexed = index_merges(m, &merges, status == CR_OK);
+    return status != CR_OK || indexed ? status : cr_no_memory(op);
 }
 
 /* Byte-level: the symbol of each byte.  Else the tokens of bytes, <0x00> to <0xFF>. */
@@ -339,18 +369,15 @@ bool cr_pieces_merges(const cr_pieces *s, bool (*merge)(void *to, const cr_score
     return ok;
 }
 
-typedef struct ranking { cr_model *m; uint32_t rank, first; const cr_scored *last; } ranking;
+typedef struct ranking { const cr_words *words; merge_list list; uint32_t first; const cr_scored *last; } ranking;
 
 /* Merges that give the same piece rank as its first one. */
 static bool add_merge(void *to, const cr_scored *p, size_t cut) {
     ranking *r = to;
-    cr_model *m = r->m;
-    if (r->last != p) r->last = p, r->first = r->rank;
-    r->rank++;
-    uint64_t *merge = cr_table_add(&m->merges, merge_key(cr_words_find(&m->words, p->text, cut),
-                                                         cr_words_find(&m->words, p->text + cut, p->bytes - cut)));
-    if (merge) *merge = (uint64_t)r->first << 32 | cr_words_find(&m->words, p->text, p->bytes);
-    return merge != NULL;
+    if (r->last != p) r->last = p, r->first = (uint32_t)r->list.n;
+    return list_merge(&r->list, cr_words_find(r->words, p->text, cut),
+                      cr_words_find(r->words, p->text + cut, p->bytes - cut), r->first,
+                      cr_words_find(r->words, p->text, p->bytes));
 }
 
 cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *s, cr_model *m) {
@@ -365,13 +392,16 @@ cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *
     for (int64_t i = 0; i < s->n; i++) {
         const cr_scored *p = &s->at[i];
         if (!cr_words_add(&m->words, p->id, p->text, p->bytes) && s->bpe)
-            return cr_fail(CR_IO, op, "'%s': two pieces are '%.*s'", path, (int)(p->bytes < 40 ? p->bytes : 40), p->text);
+            return cr_fail(CR_IO, op, "'%s': two pieces are '%.*s'", path, (int)(p->bytes < 40 ? p->bytes : 40),
+                           p->text);
         if (p->score < least) least = p->score;
         if (!s->bpe) m->score[i] = p->score;
     }
     m->unk_score = least - 10;
     find_bytes(m);
-    return (s->bpe ? cr_pieces_merges(s, add_merge, &(ranking){.m = m}) : make_trie(m)) ? CR_OK : cr_no_memory(op);
+    ranking r = {.words = &m->words};
+    const bool ok = s->bpe ? index_merges(m, &r.list, cr_pieces_merges(s, add_merge, &r)) : make_trie(m);
+    return ok ? CR_OK : cr_no_memory(op);
 }
 
 static cr_status read_wordpiece(const char *op, const char *path, const cr_json *model, cr_model *m) {
@@ -407,7 +437,8 @@ cr_status cr_model_read(const char *op, const char *path, const cr_json *model, 
 void cr_model_free(cr_model *m) {
     cr_words_free(&m->words);
     cr_words_free(&m->raw);
-    cr_table_free(&m->merges);
+    free(m->merges);
+    free(m->made);
     free(m->score);
     free(m->children);
     free(m->byte);

@@ -373,7 +373,9 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
 /* Tokens that are found in normalized text are normalized themselves, with the names as they were until then. */
 static cr_status normalize_added(const reader *r) {
     cr_pipeline *p = r->p;
-    if (!p->n_norms) return CR_OK;
+    bool any = false;
+    for (int64_t i = 0; i < p->n_added; i++) any |= p->added[i].normalized;
+    if (!p->n_norms || !any) return CR_OK;          /* a workspace has 2 MB */
     cr_workspace *w = cr_workspace_take(p);
     bool ok = w != NULL;
     for (int64_t i = 0; ok && i < p->n_added; i++) {
@@ -555,6 +557,8 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
         ok = !text.failed && !spare.failed && !d->blob.failed && d->blob.bytes < UINT32_MAX;
     }
     if (ok) d->at[p->size] = (uint32_t)d->blob.bytes;
+    char *fitted = ok && d->blob.bytes ? realloc(d->blob.text, d->blob.bytes) : NULL;
+    if (fitted) d->blob.text = fitted, d->blob.room = d->blob.bytes;
     cr_out_free(&text);
     cr_out_free(&spare);
     free(name);
@@ -581,10 +585,9 @@ static bool cuts_at_words(const cr_model *m) {
     const bool bpe = m->kind == CR_MODEL_BPE;
     if (m->kind == CR_MODEL_WORDPIECE || m->byte_level || m->whole_words || m->prefix[0] || m->suffix[0]) return false;
     if (cr_words_find(&m->words, metaspace_text, n) == CR_NO_ID) return false;
-    const size_t slots = m->merges.at ? m->merges.mask + 1 : 0;
-    for (size_t i = 0; i < (bpe ? slots : (size_t)m->words.size); i++) {
-        const cr_table_slot *merge = bpe ? &m->merges.at[i] : NULL;
-        const uint32_t id = !bpe ? (uint32_t)i : merge->key ? (uint32_t)merge->value : CR_NO_ID;
+    for (size_t i = 0; i < (bpe ? m->merge_slots : (size_t)m->words.size); i++) {
+        const struct cr_merge *merge = bpe ? &m->merges[i] : NULL;
+        const uint32_t id = !bpe ? (uint32_t)i : merge->left != CR_NO_ID ? m->made[merge->rank] : CR_NO_ID;
         size_t bytes = 0, at = 0;
         const char *s = cr_words_at(&m->words, id, &bytes);
         while (at + n <= bytes && !memcmp(s + at, metaspace_text, n)) at += n;
@@ -626,14 +629,12 @@ static cr_status read_all(const reader *r, const cr_json *root) {
 }
 
 static bool keep_pieces(cr_pipeline *p, const cr_pieces *s) {
-    p->piece_score = malloc((size_t)s->n * sizeof *p->piece_score);
+    p->piece_score = s->bpe ? malloc((size_t)s->n * sizeof *p->piece_score) : NULL;
     p->piece_type = malloc((size_t)s->n);
     p->piece_unk = s->unk;
-    for (int64_t i = 0; p->piece_score && p->piece_type && i < s->n; i++) {
-        p->piece_score[i] = s->at[i].score;
-        p->piece_type[i] = (unsigned char)s->at[i].type;
-    }
-    return p->piece_score && p->piece_type;
+    for (int64_t i = 0; p->piece_score && i < s->n; i++) p->piece_score[i] = s->at[i].score;
+    for (int64_t i = 0; p->piece_type && i < s->n; i++) p->piece_type[i] = (unsigned char)s->at[i].type;
+    return p->piece_type && (p->piece_score || !s->bpe);
 }
 
 static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
@@ -645,7 +646,8 @@ static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
     if (!p) free(text);
     if (!p) return NULL;
     if (status == CR_OK && r.pieces && !keep_pieces(p, r.pieces)) status = cr_no_memory(r.op);
-    p->json = text;
+    char *fitted = realloc(text, head + 1);
+    p->json = fitted ? fitted : text;
     p->json_bytes = head;
     if (status == CR_OK) return p;
     cr_pipeline_free(p);
@@ -663,13 +665,14 @@ cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text,
 
 cr_status cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out) {
     cr_out_put(out, p->json, p->json_bytes);
-    if (!p->piece_score) return cr_out_check(out, op, "the tokenizer");
+    if (!p->piece_type) return cr_out_check(out, op, "the tokenizer");
     const int64_t n = p->model.words.size;
     cr_pieces s = {.at = calloc((size_t)n, sizeof *s.at), .n = n, .unk = p->piece_unk,
                    .bpe = p->model.kind == CR_MODEL_BPE, .byte_fallback = p->model.byte_fallback};
     for (int64_t i = 0; s.at && i < n; i++) {
         cr_scored *to = &s.at[i];
-        *to = (cr_scored){.score = p->piece_score[i], .type = p->piece_type[i], .id = (uint32_t)i};
+        *to = (cr_scored){.score = s.bpe ? p->piece_score[i] : (float)p->model.score[i], .type = p->piece_type[i],
+                          .id = (uint32_t)i};
         to->text = cr_words_at(&p->model.words, (uint32_t)i, &to->bytes);
     }
     const bool ok = s.at && cr_format_pieces(&s, out);

@@ -51,7 +51,9 @@ typedef struct cr_model {
     bool unk_needed;                                /* an unknown character is a failure where unk is CR_NO_ID */
     uint32_t byte_id[256];                          /* byte-level: its symbol; else its token "<0x0A>" */
     cr_words raw;                                   /* byte-level with whole_words: the bytes of the words */
-    cr_table merges;                                /* BPE: (left << 32 | right) + 1 -> rank << 32 | id */
+    /* BPE: merges by their sides, open addressing; left CR_NO_ID: empty.  What a merge of a rank makes. */
+    struct cr_merge { uint32_t left, right, rank; } *merges;
+    uint32_t merge_slots, *made;
     char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
     double *score, unk_score;                       /* Unigram */
     /* A trie of the words, level by level from the root, node 0.  Of a node: where its children start, by their bytes;
@@ -63,7 +65,7 @@ typedef struct cr_model {
 /* ---- SentencePiece's pieces, and their types in its files and in GGUF's */
 enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
 typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
-typedef struct cr_pieces { cr_scored *at; int64_t n, unk; bool bpe, byte_fallback; } cr_pieces;        /* unk -1: none */
+typedef struct cr_pieces { cr_scored *at; int64_t n, unk; bool bpe, byte_fallback; } cr_pieces;    /* unk -1: none */
 
 /* ---- splits */
 typedef enum cr_behaviour {
@@ -133,7 +135,8 @@ typedef struct cr_added {
 typedef struct cr_workspace cr_workspace;
 typedef struct cr_pipeline {
     char *json; size_t json_bytes;                  /* as it is saved; of SentencePiece's up to the vocabulary */
-    float *piece_score; unsigned char *piece_type; int64_t piece_unk;           /* SentencePiece's, by id; else NULL */
+    /* SentencePiece's, by id, else NULL; a Unigram has the scores in its model */
+    float *piece_score; unsigned char *piece_type; int64_t piece_unk;
     int n_norms; cr_normalizer norm[CR_STEPS];
     int n_steps; cr_step step[CR_STEPS];
     int64_t n_added; cr_added *added;               /* by first byte, then longest first */
