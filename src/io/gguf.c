@@ -116,7 +116,7 @@ static text string(reader *r) {
 /* ---- entries, as JSON ---- */
 /* Which entries become text: with this key, or whose keys begin so; NULL: all.  Arrays of more elements are left out:
  * whoever builds a tree of them needs many times the bytes of the file. */
-typedef struct wish { const char *key; bool exact; uint64_t most; } wish;
+typedef struct wish { const char *key; bool exact, entries_only; uint64_t most; } wish;
 enum { MOST_FOR_MODELS = 4096, MOST_TOKENS = 1 << 22 };
 
 static bool is_wanted(const wish *w, text key) {
@@ -309,7 +309,7 @@ static cr_status parse(const char *op, const char *path, const unsigned char *fi
         return cr_fail(CR_IO, op, "'%s' is GGUF of version %llu: 2 and 3 are supported", path,
                        (unsigned long long)version);
     cr_status status = read_entries(&r, entries, w, &g->metadata, &align);
-    if (status == CR_OK) status = read_tensors(&r, g, file, tensors, align);
+    if (status == CR_OK && !w->entries_only) status = read_tensors(&r, g, file, tensors, align);
     if (status != CR_OK) cr_gguf_free(g);
     return status;
 }
@@ -336,7 +336,7 @@ static char *entries_of(const char *op, const char *path, const cr_mapping *m, c
 }
 
 char *cr_gguf_section(const char *op, const char *path, const cr_mapping *m, const char *prefix) {
-    return entries_of(op, path, m, &(wish){.key = prefix, .most = MOST_TOKENS});
+    return entries_of(op, path, m, &(wish){.key = prefix, .most = MOST_TOKENS, .entries_only = true});
 }
 
 char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key) {

@@ -12,6 +12,7 @@
 #include "../io/gguf.h"
 #include "../io/json.h"
 #include "jinja.h"
+#include "pipeline.h"
 
 static const char op[] = "chat_template";
 
@@ -183,6 +184,19 @@ static void put_tokens(cr_out *o, const cr_json *entries, const cr_json *before)
     }
 }
 
+/* Of the roles that no file speaks of, the tokens that the tokenizer's class has and the vocabulary knows. */
+static void put_class_tokens(cr_out *o, const cr_tokenizer *t, cr_json *const said[4]) {
+    const cr_json *name;
+    const cr_tokenizer_class *c = cr_tokenizer_class_of(said[2], said[0], &name);
+    for (int i = 0; c && i < CR_ROLES; i++) {
+        const char *token = c->role[i];
+        if (!token || cr_json_get(said[2], cr_roles[i]) || cr_json_get(said[3], cr_roles[i])) continue;
+        if (cr_tokenizer_find(t, token, strlen(token)) < 0) continue;
+        cr_out_format(o, "%s\"%s\": ", o->bytes > 1 ? ", " : "", cr_roles[i]);
+        cr_out_string(o, token, strlen(token));
+    }
+}
+
 static cr_status keep_tokens(cr_chat *c, cr_out *o) {
     cr_out_put(o, "}", 1);
     if (o->failed) return cr_fail(CR_NO_MEMORY, op, "no memory for special tokens");
@@ -204,6 +218,7 @@ static cr_status read_folder(cr_chat *c, const char *folder, const cr_tokenizer 
     cr_out_put(&o, "{", 1);
     put_tokens(&o, said[2], NULL);
     put_tokens(&o, said[3], said[2]);
+    if (status == CR_OK && t) put_class_tokens(&o, t, said);
     if (status == CR_OK) status = keep_tokens(c, &o);
     if (status == CR_OK) add_end(c, id_of(t, cr_json_get(c->tokens, "eos_token")));
     for (int i = 2; i >= 0; i--) add_ends(c, cr_json_get(said[i], "eos_token_id"));

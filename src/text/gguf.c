@@ -15,22 +15,6 @@
 
 static const char op[] = "tokenizer_gguf", metaspace[] = "\xE2\x96\x81";   /* U+2581 */
 
-/* Names that llama.cpp gives to splits; whole: a piece that is a token is not merged. */
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define AFTER_NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define CASED "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
-#define CAPITALS "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
-#define AFTER_CASED "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-static const struct { const char *name; bool whole; const char *split; } splits[] = {
-    {"gpt-2", false, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {"gpt-2", false, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {"llama-bpe", true, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" AFTER_NUMBERS},
-    {"smaug-bpe", false, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" AFTER_NUMBERS},
-    {"qwen2", false, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" AFTER_NUMBERS},
-    {"tekken", true, CASED "|" CAPITALS "|\\p{N}" AFTER_CASED},
-    {"gpt-4o", false, CASED CONTRACTIONS "?|" CAPITALS CONTRACTIONS "?|\\p{N}{1,3}" AFTER_CASED},
-};
-
 typedef struct vocabulary {
     /* rank: of the merges that make it */
     struct { const char *text; size_t bytes; int kind; int64_t rank; } *token;
@@ -124,39 +108,40 @@ static void put_tokens(cr_out *o, const vocabulary *v, int64_t size) {
 }
 
 /* ---- byte-level BPE ---- */
-static const char *split_name(const cr_json *split, bool whole) {
-    const cr_json *pattern = cr_json_get(cr_json_get(split, "pattern"), "Regex");
-    if (!type_is(split, "Split") || !is(cr_json_get(split, "behavior"), "Isolated") || flag(split, "invert", false))
-        return NULL;
-    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
-        if (is(pattern, splits[i].split) && splits[i].whole == whole) return splits[i].name;
-    return NULL;
+/* Appends the expression of a pre-tokenizer that isolates its matches; false: another one. */
+static bool put_pattern(const cr_json *step, const char *pattern[CR_SPLITS], int *n) {
+    const cr_json *text = cr_json_get(cr_json_get(step, "pattern"), "Regex");
+    const char *own = NULL;
+    if (type_is(step, "Split") && is(cr_json_get(step, "behavior"), "Isolated") && !flag(step, "invert", false))
+        own = text && text->kind == CR_JSON_STRING ? text->text : NULL;
+    else if (type_is(step, "Digits") && flag(step, "individual_digits", false)) own = "\\p{N}";
+    else if (type_is(step, "ByteLevel") && flag(step, "use_regex", true)) own = cr_splitter_gpt2;
+    if (!own || *n == CR_SPLITS) return false;
+    pattern[(*n)++] = own;
+    return true;
 }
 
-/* The name of the splits; NULL: llama.cpp knows none. */
-static const char *pre_name(const cr_json *root) {
-    const cr_json *pre = cr_json_get(root, "pre_tokenizer"), *first = NULL, *last = pre;
-    const bool whole = flag(cr_json_get(root, "model"), "ignore_merges", false);
-    if (type_is(pre, "Sequence")) {
-        const cr_json *parts = cr_json_get(pre, "pretokenizers");
-        if (!parts || parts->count < 1 || parts->count > 2) return NULL;
-        first = parts->count == 2 ? parts->first : NULL;
-        last = parts->count == 2 ? first->next : parts->first;
-    }
-    if (!type_is(last, "ByteLevel") || flag(last, "add_prefix_space", true)) return NULL;
-    if (!flag(last, "use_regex", true)) return first ? split_name(first, whole) : NULL;
-    if (whole) return NULL;
-    if (!first) return "gpt-2";
-    return type_is(first, "Digits") && flag(first, "individual_digits", false) ? "smollm" : NULL;
+/* The splits of a byte-level BPE; NULL: llama.cpp has no name for them. */
+static const cr_named_splits *splits_of(const cr_json *root) {
+    const cr_json *step = cr_json_get(root, "pre_tokenizer"), *parts = cr_json_get(step, "pretokenizers");
+    const char *pattern[CR_SPLITS] = {NULL};
+    int n = 0;
+    if (type_is(step, "Sequence")) step = parts ? parts->first : NULL;
+    else parts = NULL;
+    for (; parts && step && step->next; step = step->next) if (!put_pattern(step, pattern, &n)) return NULL;
+    if (!type_is(step, "ByteLevel") || flag(step, "add_prefix_space", true)) return NULL;
+    if (flag(step, "use_regex", true) && !put_pattern(step, pattern, &n)) return NULL;
+    return cr_named_splits_of(pattern, flag(cr_json_get(root, "model"), "ignore_merges", false));
 }
 
 static cr_status put_byte_level(cr_out *o, const cr_pipeline *p, const cr_json *root) {
-    const char *pre = pre_name(root);
-    if (!pre) return refused("it splits text in a way that has no name there (tokenizer.ggml.pre)");
+    const cr_named_splits *splits = splits_of(root);
+    if (!splits) return refused("it splits text in a way that has no name there (tokenizer.ggml.pre)");
     for (int i = 0; i < p->n_norms; i++)            /* llama.cpp leaves out NFC, which changes few texts */
         if (p->norm[i].kind != CR_NORM_FORM || p->norm[i].form != CR_NFC)
             return refused("it changes text before it splits it (\"normalizer\")");
-    cr_out_format(o, "\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"%s\"", pre);
+    cr_out_format(o, "\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"%.*s\"",
+                  (int)strcspn(splits->names, " "), splits->names);
     put_merges(o, cr_json_get(cr_json_get(root, "model"), "merges"));
     return CR_OK;
 }
@@ -324,7 +309,10 @@ static cr_status put_pipeline(cr_out *o, const cr_pipeline *p, int64_t size) {
         return refused(p->model.kind == CR_MODEL_UNIGRAM ? "it is a Unigram" : "it is a WordPiece");
     if (p->model.prefix[0] || p->model.suffix[0]) return refused("its tokens mark the inside or the end of a word");
     if (p->before.n > 1 || p->after.n > 1) return refused("it puts several tokens around a text");
-    cr_json *root = cr_json_parse(op, "the tokenizer", p->json, p->json_bytes);
+    cr_out text = {0};
+    cr_json *root = cr_pipeline_text(op, p, &text) == CR_OK ? cr_json_parse(op, "the tokenizer", text.text, text.bytes)
+                                                            : NULL;
+    cr_out_free(&text);
     vocabulary v = {.n = p->size};
     v.token = calloc((size_t)p->size + 1, sizeof *v.token);
     cr_status status = !root ? cr_error_status() : v.token ? CR_OK : cr_no_memory(op);
@@ -415,57 +403,29 @@ static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, 
         const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : begins && i == 0;
         if (add && id && id->integral && id->integer >= 0 && id->integer < n) around[i] = &pieces[id->integer];
     }
-    if (!around[0] && !around[1]) return;
-    cr_out_format(o, "{\"type\":\"TemplateProcessing\",\"single\":[");
-    for (int i = 0; i < 3; i++) {
-        const cr_scored *p = i == 1 ? NULL : around[i / 2];
-        if (i == 1) cr_out_format(o, "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}%s", around[1] ? "," : "");
-        if (!p) continue;
-        cr_out_format(o, "{\"SpecialToken\":{\"id\":");
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ",\"type_id\":0}}%s", i ? "" : ",");
-    }
-    cr_out_format(o, "],\"pair\":[],\"special_tokens\":{");
-    for (int i = 0; i < 2; i++) {
-        const cr_scored *p = around[i];
-        if (!p || (i && p == around[0])) continue;
-        if (i && around[0]) cr_out_put(o, ",", 1);
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ":{\"id\":");
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, ",\"ids\":[%u],\"tokens\":[", (unsigned)p->id);
-        cr_out_string(o, p->text, p->bytes);
-        cr_out_format(o, "]}");
-    }
-    cr_out_format(o, "}}");
-}
-
-/* Other names of the splits above. */
-static const char *split_called(const char *name) {
-    static const char *const others[][2] = {
-        {"llama3", "llama-bpe"}, {"llama-v3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"phi-2", "gpt-2"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (!strcmp(name, others[i][0])) return others[i][1];
-    return name;
+    cr_format_around(o, around);
 }
 
 /* false: a name that is not known here */
 static bool byte_level_of(const cr_json *pre, cr_byte_level *b) {
-    const char *name = split_called(pre && pre->kind == CR_JSON_STRING ? pre->text : "");
-    if ((b->digits = !strcmp(name, "smollm"))) return true;
-    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
-        if (strcmp(name, splits[i].name)) continue;
-        b->split = i ? splits[i].split : NULL;      /* the first is GPT-2's */
-        b->whole = splits[i].whole;
-        return true;
-    }
-    return false;
+    const cr_named_splits *known = pre && pre->kind == CR_JSON_STRING ? cr_named_splits_find(pre->text) : NULL;
+    if (!known) return false;
+    memcpy(b->split, known->pattern, sizeof b->split);
+    b->whole = known->whole;
+    return true;
 }
 
 static cr_status byte_level_entries(const char *path, const cr_json *root, const cr_scored *pieces, int64_t n,
                                     const cr_byte_level *b, cr_out *out) {
     const cr_json *merges = said(root, "merges");
-    bool any = false;
-    if (!merges || merges->kind != CR_JSON_ARRAY)
+    bool any = false, joined = false;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t c;
+        const size_t first = (size_t)cr_utf8_decode((const unsigned char *)pieces[i].text, pieces[i].bytes, &c);
+        joined |= pieces[i].type == CR_PIECE_NORMAL && first < pieces[i].bytes;
+    }
+    /* a writer may leave an empty list out */
+    if (merges ? merges->kind != CR_JSON_ARRAY : joined)
         return cr_fail(CR_IO, load, "'%s': tokenizer.ggml.merges must be a list", path);
     cr_format_begin(out);
     for (int64_t i = 0; i < n; i++)
@@ -482,7 +442,7 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
         any = true;
     }
     cr_out_format(out, "},\n\"merges\":[");
-    for (const cr_json *m = merges->first; m; m = m->next) {
+    for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
         if (m->kind != CR_JSON_STRING)
             return cr_fail(CR_IO, load, "'%s': a merge of tokenizer.ggml.merges is no text", path);
         cr_out_put(out, m == merges->first ? "\n" : ",\n", m == merges->first ? 1 : 2);

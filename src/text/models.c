@@ -45,12 +45,44 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
     return CR_OK;
 }
 
-static uint64_t merge_key(uint32_t left, uint32_t right) { return ((uint64_t)left << 32 | right) + 1; }
+static struct cr_merge *merge_slot(const cr_model *m, uint32_t left, uint32_t right) {
+    const uint64_t hash = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u >> 32;
+    struct cr_merge *slot = m->merges + (hash * m->merge_slots >> 32), *end = m->merges + m->merge_slots;
+    while (slot->left != CR_NO_ID && (slot->left != left || slot->right != right))
+        if (++slot == end) slot = m->merges;
+    return slot;
+}
 
 uint32_t cr_merge_find(const cr_model *m, uint32_t left, uint32_t right, uint32_t *id) {
-    const uint64_t *merge = cr_table_find(&m->merges, merge_key(left, right));
-    *id = merge ? (uint32_t)*merge : CR_NO_ID;
-    return merge ? (uint32_t)(*merge >> 32) : CR_NO_ID;
+    const struct cr_merge *slot = m->merge_slots ? merge_slot(m, left, right) : NULL;
+    const bool found = slot && slot->left != CR_NO_ID;
+    *id = found ? m->made[slot->rank] : CR_NO_ID;
+    return found ? slot->rank : CR_NO_ID;
+}
+
+/* Merges in the order of a file. */
+typedef struct merge_list { struct cr_merge *at; int64_t n, room; uint32_t *made; int64_t made_room; } merge_list;
+
+static bool list_merge(merge_list *l, uint32_t left, uint32_t right, uint32_t rank, uint32_t made) {
+    if (!cr_grow(&l->at, l->n + 1, &l->room, sizeof *l->at) ||
+        !cr_grow(&l->made, l->n + 1, &l->made_room, sizeof *l->made))
+        return false;
+    l->made[l->n] = made;
+    l->at[l->n++] = (struct cr_merge){left, right, rank};
+    return true;
+}
+
+/* Takes the list over: a table with three slots for two merges. */
+static bool index_merges(cr_model *m, merge_list *l, bool ok) {
+    const uint64_t slots = (uint64_t)l->n + (uint64_t)l->n / 2 + 1;
+    uint32_t *fitted = l->n ? realloc(l->made, (size_t)l->n * sizeof *l->made) : NULL;
+    m->made = fitted ? fitted : l->made;
+    ok = ok && slots < UINT32_MAX && (m->merges = malloc(slots * sizeof *m->merges));
+    if (ok) memset(m->merges, 0xFF, slots * sizeof *m->merges);            /* left CR_NO_ID */
+    if (ok) m->merge_slots = (uint32_t)slots;
+    for (int64_t i = 0; ok && i < l->n; i++) *merge_slot(m, l->at[i].left, l->at[i].right) = l->at[i];
+    free(l->at);
+    return ok;
 }
 
 /* Both sides of one merge: "a b" or ["a", "b"]. */
@@ -70,8 +102,7 @@ static bool sides(const cr_json *v, const char *side[2], size_t bytes[2]) {
 }
 
 static cr_status read_merge(const char *op, const char *path, const cr_json *v, uint32_t rank, cr_model *m,
-                            cr_out *joined,
-                            uint32_t *rank_of) {
+                            cr_out *joined, uint32_t *rank_of, merge_list *list) {
     const char *side[2];
     size_t bytes[2];
     uint32_t id[2];
@@ -93,10 +124,7 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
         return cr_fail(CR_IO, op, "'%s': merge %u makes '%.80s', which is not in the vocabulary", path, rank,
                        joined->text);
     if (rank_of && rank_of[made] == CR_NO_ID) rank_of[made] = rank;
-    uint64_t *merge = cr_table_add(&m->merges, merge_key(id[0], id[1]));
-    if (!merge) return cr_no_memory(op);
-    *merge = (uint64_t)(rank_of ? rank_of[made] : rank) << 32 | made;
-    return CR_OK;
+    return list_merge(list, id[0], id[1], rank_of ? rank_of[made] : rank, made) ? CR_OK : cr_no_memory(op);
 }
 
 static cr_status read_merges(const char *op, const char *path, const cr_json *list, bool sentencepiece, cr_model *m) {
@@ -105,13 +133,15 @@ static cr_status read_merges(const char *op, const char *path, const cr_json *li
     if (sentencepiece && !rank_of) return cr_no_memory(op);
     for (int64_t i = 0; rank_of && i < m->words.size; i++) rank_of[i] = CR_NO_ID;
     cr_out joined = {0};
+    merge_list merges = {0};
     cr_status status = CR_OK;
     uint32_t rank = 0;
     for (const cr_json *v = list->first; v && status == CR_OK; v = v->next, rank++)
-        status = read_merge(op, path, v, rank, m, &joined, rank_of);
+        status = read_merge(op, path, v, rank, m, &joined, rank_of, &merges);
     cr_out_free(&joined);
     free(rank_of);
-    return status;
+    const bool indexed = index_merges(m, &merges, status == CR_OK);
+    return status != CR_OK || indexed ? status : cr_no_memory(op);
 }
 
 /* Byte-level: the symbol of each byte.  Else the tokens of bytes, <0x00> to <0xFF>. */
@@ -185,32 +215,90 @@ static cr_status read_bpe(const char *op, const char *path, const cr_json *model
     return status;
 }
 
-/* ---- Unigram: a trie in a hash table ---- */
-static uint32_t trie_next(const cr_model *m, uint32_t node, unsigned char byte) {
-    const uint64_t *next = cr_table_find(&m->trie, (uint64_t)node << 8 | byte);
-    return next ? (uint32_t)*next : 0;
+/* ---- Unigram: a trie ---- */
+static uint32_t trie_next(const cr_model *m, uint32_t node, unsigned char byte) {       /* 0: none */
+    const uint32_t first = m->children[node], n = m->children[node + 1] - first;
+    if (n > 8) {
+        const unsigned char *found = memchr(m->byte + first, byte, n);
+        return found ? (uint32_t)(found - m->byte) : 0;
+    }
+    for (uint32_t i = first; i < first + n; i++) if (m->byte[i] == byte) return i;
+    return 0;
 }
 
-static bool trie_add(cr_model *m, uint32_t id, const char *s, size_t n) {
-    uint32_t node = 1;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t *next = cr_table_add(&m->trie, (uint64_t)node << 8 | (unsigned char)s[i]);
-        if (!next) return false;
-        if (!*next) {
-            *next = ++m->nodes;
-            m->ends[m->nodes] = CR_NO_ID;
-        }
-        node = (uint32_t)*next;
+typedef struct entry { const char *s; uint32_t bytes, id; } entry;
+
+static int by_bytes(const void *a, const void *b) { /* of twins the last one has the string */
+    const entry *x = a, *y = b;
+    const int order = memcmp(x->s, y->s, x->bytes < y->bytes ? x->bytes : y->bytes);
+    if (order) return order;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The nodes of sorted words: their prefixes, each once. */
+static size_t count_nodes(const entry *sorted, uint32_t n) {
+    size_t nodes = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t same = 0;
+        while (i && same < sorted[i].bytes && same < sorted[i - 1].bytes && sorted[i].s[same] == sorted[i - 1].s[same])
+            same++;
+        nodes += sorted[i].bytes - same;
     }
-    m->ends[node] = id;
-    return true;
+    return nodes;
+}
+
+/* from, to: room for the words of each node. */
+static void fill_trie(cr_model *m, const entry *sorted, uint32_t n, uint32_t *from, uint32_t *to) {
+    uint32_t next = 1, level = 1, depth = 0;        /* `level`: the first node of the next level */
+    from[0] = 0;
+    to[0] = n;
+    for (uint32_t node = 0; node < m->nodes; node++) {
+        if (node == level) level = next, depth++;
+        uint32_t at = from[node];
+        m->children[node] = next;
+        m->ends[node] = CR_NO_ID;
+        while (at < to[node] && sorted[at].bytes == depth) m->ends[node] = sorted[at++].id;
+        while (at < to[node]) {
+            const char c = sorted[at].s[depth];
+            m->byte[next] = (unsigned char)c;
+            from[next] = at;
+            while (at < to[node] && sorted[at].s[depth] == c) at++;
+            to[next++] = at;
+        }
+    }
+    m->children[m->nodes] = next;
+}
+
+static bool make_trie(cr_model *m) {
+    entry *sorted = malloc(((size_t)m->words.size + 1) * sizeof *sorted);
+    uint32_t n = 0, *room = NULL;
+    for (uint32_t id = 0; sorted && id < m->words.size; id++) {
+        size_t bytes;
+        const char *s = cr_words_at(&m->words, id, &bytes);
+        if (s && bytes) sorted[n++] = (entry){s, (uint32_t)bytes, id};
+    }
+    if (sorted) qsort(sorted, n, sizeof *sorted, by_bytes);
+    const size_t nodes = sorted ? count_nodes(sorted, n) : 0;
+    if (nodes && nodes < UINT32_MAX) {
+        m->nodes = (uint32_t)nodes;
+        m->children = malloc((nodes + 1) * sizeof *m->children);
+        m->byte = malloc(nodes);
+        m->ends = malloc(nodes * sizeof *m->ends);
+        room = malloc(2 * nodes * sizeof *room);
+    }
+    const bool ok = room && m->children && m->byte && m->ends;
+    if (ok) fill_trie(m, sorted, n, room, room + nodes);
+    free(room);
+    free(sorted);
+    return ok;
 }
 
 void cr_model_hide(cr_model *m, uint32_t id) {
     size_t n = 0;
     const char *s = m->kind == CR_MODEL_UNIGRAM ? cr_words_at(&m->words, id, &n) : NULL;
-    uint32_t node = 1;
-    for (size_t i = 0; s && i < n && node; i++) node = trie_next(m, node, (unsigned char)s[i]);
+    uint32_t node = 0;
+    for (size_t i = 0; s && i < n && (node || !i); i++) node = trie_next(m, node, (unsigned char)s[i]);
     if (s && n && node) m->ends[node] = CR_NO_ID;
 }
 
@@ -232,12 +320,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
     m->unk_needed = true;
     m->byte_fallback = true_field(model, "byte_fallback");
     m->score = malloc((size_t)vocab->count * sizeof *m->score);
-    m->ends = malloc((bytes + 2) * sizeof *m->ends);
-    m->nodes = 1;
-    if (!m->score || !m->ends || bytes > UINT32_MAX - 2 ||
-        !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes))
-        return cr_no_memory(op);
-    m->ends[1] = CR_NO_ID;
+    if (!m->score || !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes)) return cr_no_memory(op);
     uint32_t id = 0;
     double least = INFINITY;
     for (const cr_json *v = vocab->first; v; v = v->next, id++) {
@@ -245,10 +328,80 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
         m->score[id] = word->next->number;
         if (m->score[id] < least) least = m->score[id];
         cr_words_add(&m->words, id, word->text, word->bytes);               /* of twins the first has the string */
-        if (word->bytes && !trie_add(m, id, word->text, word->bytes)) return cr_no_memory(op);
     }
     m->unk_score = least - 10;
-    return CR_OK;
+    return make_trie(m) ? CR_OK : cr_no_memory(op);
+}
+
+/* ---- SentencePiece's pieces ---- */
+static int by_score(const void *a, const void *b) {
+    const cr_scored *x = *(const cr_scored *const *)a, *y = *(const cr_scored *const *)b;
+    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static bool reserve_pieces(cr_words *words, const cr_pieces *s) {
+    size_t bytes = 0;
+    for (int64_t i = 0; i < s->n; i++) bytes += s->at[i].bytes;
+    return cr_words_reserve(words, s->n, s->n, bytes);
+}
+
+bool cr_pieces_merges(const cr_pieces *s, bool (*merge)(void *to, const cr_scored *piece, size_t cut), void *to) {
+    cr_words words = {0};
+    const cr_scored **sorted = malloc((size_t)s->n * sizeof *sorted);
+    bool ok = reserve_pieces(&words, s) && sorted;
+    for (int64_t i = 0; ok && i < s->n; i++) {
+        const cr_scored *p = &s->at[i];
+        if (p->type == CR_PIECE_NORMAL)             /* a user's piece is cut out of the text before */
+            cr_words_add(&words, p->id, p->text, p->bytes);
+        sorted[i] = p;
+    }
+    if (ok) qsort(sorted, (size_t)s->n, sizeof *sorted, by_score);
+    for (int64_t i = 0; ok && i < s->n; i++) {
+        const cr_scored *p = sorted[i];
+        for (size_t cut = 1; ok && p->type == CR_PIECE_NORMAL && cut < p->bytes; cut++)
+            if (((unsigned char)p->text[cut] & 0xC0) != 0x80 && cr_words_find(&words, p->text, cut) != CR_NO_ID &&
+                cr_words_find(&words, p->text + cut, p->bytes - cut) != CR_NO_ID)
+                ok = merge(to, p, cut);
+    }
+    cr_words_free(&words);
+    free(sorted);
+    return ok;
+}
+
+typedef struct ranking { const cr_words *words; merge_list list; uint32_t first; const cr_scored *last; } ranking;
+
+/* Merges that give the same piece rank as its first one. */
+static bool add_merge(void *to, const cr_scored *p, size_t cut) {
+    ranking *r = to;
+    if (r->last != p) r->last = p, r->first = (uint32_t)r->list.n;
+    return list_merge(&r->list, cr_words_find(r->words, p->text, cut),
+                      cr_words_find(r->words, p->text + cut, p->bytes - cut), r->first,
+                      cr_words_find(r->words, p->text, p->bytes));
+}
+
+cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *s, cr_model *m) {
+    double least = INFINITY;
+    m->kind = s->bpe ? CR_MODEL_BPE : CR_MODEL_UNIGRAM;
+    m->byte_fallback = s->byte_fallback;
+    m->fuse_unk = s->bpe && s->unk >= 0;
+    m->unk = s->unk >= 0 ? (uint32_t)s->unk : CR_NO_ID;
+    m->unk_needed = !s->bpe || s->unk >= 0;
+    m->score = s->bpe ? NULL : malloc((size_t)s->n * sizeof *m->score);
+    if (!reserve_pieces(&m->words, s) || (!s->bpe && !m->score)) return cr_no_memory(op);
+    for (int64_t i = 0; i < s->n; i++) {
+        const cr_scored *p = &s->at[i];
+        if (!cr_words_add(&m->words, p->id, p->text, p->bytes) && s->bpe)
+            return cr_fail(CR_IO, op, "'%s': two pieces are '%.*s'", path, (int)(p->bytes < 40 ? p->bytes : 40),
+                           p->text);
+        if (p->score < least) least = p->score;
+        if (!s->bpe) m->score[i] = p->score;
+    }
+    m->unk_score = least - 10;
+    find_bytes(m);
+    ranking r = {.words = &m->words};
+    const bool ok = s->bpe ? index_merges(m, &r.list, cr_pieces_merges(s, add_merge, &r)) : make_trie(m);
+    return ok ? CR_OK : cr_no_memory(op);
 }
 
 static cr_status read_wordpiece(const char *op, const char *path, const cr_json *model, cr_model *m) {
@@ -284,9 +437,11 @@ cr_status cr_model_read(const char *op, const char *path, const cr_json *model, 
 void cr_model_free(cr_model *m) {
     cr_words_free(&m->words);
     cr_words_free(&m->raw);
-    cr_table_free(&m->merges);
+    free(m->merges);
+    free(m->made);
     free(m->score);
-    cr_table_free(&m->trie);
+    free(m->children);
+    free(m->byte);
     free(m->ends);
 }
 
@@ -454,7 +609,7 @@ static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, si
     path *best = (path *)(void *)w->symbols;
     for (size_t i = 0; i <= n; i++) best[i] = (path){0, CR_NO_ID, CR_NO_ID};
     for (size_t at = 0; at < n;) {
-        uint32_t code = 0, node = 1;
+        uint32_t code = 0, node = 0;
         const size_t step = (size_t)cr_utf8_decode((const unsigned char *)s + at, n - at, &code);
         bool single = false;
         for (size_t to = at; to < n && (node = trie_next(m, node, (unsigned char)s[to]));) {

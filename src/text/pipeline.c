@@ -9,7 +9,6 @@
 #include "unicode.h"
 
 static const char metaspace_text[] = "\xE2\x96\x81";                       /* U+2581 */
-static const char gpt2_split[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 /* Rust's \w, which has the two joiners, and [\w] does not have */
 static const char word_split[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+";
 static const char word_character[] = "[\\w\\x{200c}\\x{200d}]";
@@ -17,7 +16,13 @@ static const char punctuation[] = "[!-/:-@\\[-`{-~]|\\p{P}";
 static const char chinese[] = "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"
                               "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]";
 
-typedef struct reader { const char *op, *path; cr_pipeline *p; bool sentencepiece; } reader;
+/* pieces: the vocabulary, NULL: the text has it */
+typedef struct reader {
+    const char *op, *path;
+    cr_pipeline *p;
+    bool sentencepiece;
+    const cr_pieces *pieces;
+} reader;
 
 /* ---- fields ---- */
 static bool is(const cr_json *v, const char *text) {
@@ -76,8 +81,9 @@ static bool copy_text(const cr_json *v, char *out, size_t room) {
 }
 
 static cr_regex *regex(const reader *r, const char *pattern, size_t bytes) {
-    r->p->expressions = true;
-    return cr_regex_new(r->op, r->path, pattern, bytes);
+    cr_regex *re = cr_regex_new(r->op, r->path, pattern, bytes);
+    r->p->expressions |= re && cr_regex_needs_room(re);
+    return re;
 }
 
 /* ---- normalizers ---- */
@@ -285,8 +291,7 @@ static cr_status read_step(const reader *r, const cr_json *v) {
     cr_status status = CR_OK;
     if (!strcmp(type, "ByteLevel")) {
         if (flag(v, "add_prefix_space", true) && !add_step(r, CR_STEP_PREFIX)) return cr_error_status();
-        if (status == CR_OK && flag(v, "use_regex", true)) status = add_split(r, gpt2_split, CR_SPLIT_ISOLATED, false);
-        return status;
+        return flag(v, "use_regex", true) ? add_split(r, cr_splitter_gpt2, CR_SPLIT_ISOLATED, false) : CR_OK;
     }
     if (!strcmp(type, "Split")) return read_split(r, v);
     if (!strcmp(type, "Metaspace")) return read_metaspace(r, v);
@@ -368,7 +373,9 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
 /* Tokens that are found in normalized text are normalized themselves, with the names as they were until then. */
 static cr_status normalize_added(const reader *r) {
     cr_pipeline *p = r->p;
-    if (!p->n_norms) return CR_OK;
+    bool any = false;
+    for (int64_t i = 0; i < p->n_added; i++) any |= p->added[i].normalized;
+    if (!p->n_norms || !any) return CR_OK;          /* a workspace has 2 MB */
     cr_workspace *w = cr_workspace_take(p);
     bool ok = w != NULL;
     for (int64_t i = 0; ok && i < p->n_added; i++) {
@@ -550,6 +557,8 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
         ok = !text.failed && !spare.failed && !d->blob.failed && d->blob.bytes < UINT32_MAX;
     }
     if (ok) d->at[p->size] = (uint32_t)d->blob.bytes;
+    char *fitted = ok && d->blob.bytes ? realloc(d->blob.text, d->blob.bytes) : NULL;
+    if (fitted) d->blob.text = fitted, d->blob.room = d->blob.bytes;
     cr_out_free(&text);
     cr_out_free(&spare);
     free(name);
@@ -576,10 +585,9 @@ static bool cuts_at_words(const cr_model *m) {
     const bool bpe = m->kind == CR_MODEL_BPE;
     if (m->kind == CR_MODEL_WORDPIECE || m->byte_level || m->whole_words || m->prefix[0] || m->suffix[0]) return false;
     if (cr_words_find(&m->words, metaspace_text, n) == CR_NO_ID) return false;
-    const size_t slots = m->merges.at ? m->merges.mask + 1 : 0;
-    for (size_t i = 0; i < (bpe ? slots : (size_t)m->words.size); i++) {
-        const cr_table_slot *merge = bpe ? &m->merges.at[i] : NULL;
-        const uint32_t id = !bpe ? (uint32_t)i : merge->key ? (uint32_t)merge->value : CR_NO_ID;
+    for (size_t i = 0; i < (bpe ? m->merge_slots : (size_t)m->words.size); i++) {
+        const struct cr_merge *merge = bpe ? &m->merges[i] : NULL;
+        const uint32_t id = !bpe ? (uint32_t)i : merge->left != CR_NO_ID ? m->made[merge->rank] : CR_NO_ID;
         size_t bytes = 0, at = 0;
         const char *s = cr_words_at(&m->words, id, &bytes);
         while (at + n <= bytes && !memcmp(s + at, metaspace_text, n)) at += n;
@@ -594,7 +602,9 @@ static cr_status read_all(const reader *r, const cr_json *root) {
                   *decoder = cr_json_get(root, "decoder");
     const bool bytes = has_type(splits, "pretokenizers", "ByteLevel", 0) ||
                        has_type(normalizer, "normalizers", "ByteLevel", 0);
-    cr_status status = cr_model_read(r->op, r->path, cr_json_get(root, "model"), bytes, r->sentencepiece, &p->model);
+    cr_status status =
+        r->pieces ? cr_model_of_pieces(r->op, r->path, r->pieces, &p->model)
+                  : cr_model_read(r->op, r->path, cr_json_get(root, "model"), bytes, r->sentencepiece, &p->model);
     p->size = p->model.words.size;
     if (status == CR_OK && bytes && !p->model.byte_level)
         status = cr_fail(CR_IO, r->op, "'%s': \"ByteLevel\" needs a BPE model without prefix and suffix", r->path);
@@ -618,20 +628,56 @@ static cr_status read_all(const reader *r, const cr_json *root) {
     return status;
 }
 
-cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
-    cr_json *root = cr_json_parse(op, path, text, bytes);
-    cr_pipeline *p = root ? calloc(1, sizeof *p) : NULL;
-    const reader r = {op, path, p, sentencepiece};
+static bool keep_pieces(cr_pipeline *p, const cr_pieces *s) {
+    p->piece_score = s->bpe ? malloc((size_t)s->n * sizeof *p->piece_score) : NULL;
+    p->piece_type = malloc((size_t)s->n);
+    p->piece_unk = s->unk;
+    for (int64_t i = 0; p->piece_score && i < s->n; i++) p->piece_score[i] = s->at[i].score;
+    for (int64_t i = 0; p->piece_type && i < s->n; i++) p->piece_type[i] = (unsigned char)s->at[i].type;
+    return p->piece_type && (p->piece_score || !s->bpe);
+}
+
+static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
+    cr_json *root = cr_json_parse(r.op, r.path, text, bytes);
+    cr_pipeline *p = r.p = root ? calloc(1, sizeof *p) : NULL;
     cr_status status = p ? read_all(&r, root) : CR_OK;
     if (root && !p) cr_no_memory(r.op);
     cr_json_free(root);
     if (!p) free(text);
     if (!p) return NULL;
-    p->json = text;
-    p->json_bytes = bytes;
+    if (status == CR_OK && r.pieces && !keep_pieces(p, r.pieces)) status = cr_no_memory(r.op);
+    char *fitted = realloc(text, head + 1);
+    p->json = fitted ? fitted : text;
+    p->json_bytes = head;
     if (status == CR_OK) return p;
     cr_pipeline_free(p);
     return NULL;
+}
+
+cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
+    return make((reader){.op = op, .path = path, .sentencepiece = sentencepiece}, text, bytes, bytes);
+}
+
+cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text, size_t bytes, size_t head,
+                                   const cr_pieces *pieces) {
+    return make((reader){.op = op, .path = path, .sentencepiece = true, .pieces = pieces}, text, bytes, head);
+}
+
+cr_status cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out) {
+    cr_out_put(out, p->json, p->json_bytes);
+    if (!p->piece_type) return cr_out_check(out, op, "the tokenizer");
+    const int64_t n = p->model.words.size;
+    cr_pieces s = {.at = calloc((size_t)n, sizeof *s.at), .n = n, .unk = p->piece_unk,
+                   .bpe = p->model.kind == CR_MODEL_BPE, .byte_fallback = p->model.byte_fallback};
+    for (int64_t i = 0; s.at && i < n; i++) {
+        cr_scored *to = &s.at[i];
+        *to = (cr_scored){.score = s.bpe ? p->piece_score[i] : (float)p->model.score[i], .type = p->piece_type[i],
+                          .id = (uint32_t)i};
+        to->text = cr_words_at(&p->model.words, (uint32_t)i, &to->bytes);
+    }
+    const bool ok = s.at && cr_format_pieces(&s, out);
+    free(s.at);
+    return ok ? cr_out_check(out, op, "the tokenizer") : cr_no_memory(op);
 }
 
 void cr_pipeline_free(cr_pipeline *p) {
@@ -658,6 +704,8 @@ void cr_pipeline_free(cr_pipeline *p) {
     free(p->before.at);
     free(p->after.at);
     free(p->json);
+    free(p->piece_score);
+    free(p->piece_type);
     free(p);
 }
 

@@ -13,6 +13,7 @@
 #include "../io/file.h"
 #include "../io/json.h"
 #include "regex.h"
+#include "splits.h"
 #include "unicode.h"
 
 #define CR_NO_ID UINT32_MAX
@@ -50,13 +51,21 @@ typedef struct cr_model {
     bool unk_needed;                                /* an unknown character is a failure where unk is CR_NO_ID */
     uint32_t byte_id[256];                          /* byte-level: its symbol; else its token "<0x0A>" */
     cr_words raw;                                   /* byte-level with whole_words: the bytes of the words */
-    cr_table merges;                                /* BPE: (left << 32 | right) + 1 -> rank << 32 | id */
+    /* BPE: merges by their sides, open addressing; left CR_NO_ID: empty.  What a merge of a rank makes. */
+    struct cr_merge { uint32_t left, right, rank; } *merges;
+    uint32_t merge_slots, *made;
     char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
     double *score, unk_score;                       /* Unigram */
-    cr_table trie; uint32_t nodes;                  /* node << 8 | byte -> the next node; the root is node 1 */
-    uint32_t *ends;                                 /* of a node: id of the word that ends there */
+    /* A trie of the words, level by level from the root, node 0.  Of a node: where its children start, by their bytes;
+     * the next one's end them.  The byte that leads to it; the id of the word that ends there. */
+    uint32_t nodes, *children; unsigned char *byte; uint32_t *ends;
     int64_t longest;                                /* WordPiece: most characters of a piece */
 } cr_model;
+
+/* ---- SentencePiece's pieces, and their types in its files and in GGUF's */
+enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
+typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
+typedef struct cr_pieces { cr_scored *at; int64_t n, unk; bool bpe, byte_fallback; } cr_pieces;    /* unk -1: none */
 
 /* ---- splits */
 typedef enum cr_behaviour {
@@ -125,7 +134,9 @@ typedef struct cr_added {
 
 typedef struct cr_workspace cr_workspace;
 typedef struct cr_pipeline {
-    char *json; size_t json_bytes;                  /* as it is saved */
+    char *json; size_t json_bytes;                  /* as it is saved; of SentencePiece's up to the vocabulary */
+    /* SentencePiece's, by id, else NULL; a Unigram has the scores in its model */
+    float *piece_score; unsigned char *piece_type; int64_t piece_unk;
     int n_norms; cr_normalizer norm[CR_STEPS];
     int n_steps; cr_step step[CR_STEPS];
     int64_t n_added; cr_added *added;               /* by first byte, then longest first */
@@ -135,7 +146,7 @@ typedef struct cr_pipeline {
     cr_decoding decoding;
     cr_ids before, after;                           /* ids around a text */
     int64_t size;
-    bool expressions;                               /* are there any? */
+    bool expressions;                               /* are there any that PCRE2 runs? */
     volatile int lock; cr_workspace *idle;          /* workspaces that no thread uses */
 } cr_pipeline;
 
@@ -144,28 +155,55 @@ typedef struct cr_pipeline {
  * reads its own file: merges that give the same token rank as its first one, and the charsmap takes the longest
  * match. */
 cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece);
+/* The same of a text without the vocabulary, which the pieces are; its first `head` bytes lead up to it. */
+cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text, size_t bytes, size_t head,
+                                   const cr_pieces *pieces);
+cr_status    cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out);       /* the tokenizer.json */
 void         cr_pipeline_free(cr_pipeline *p);
 
 /* formats.c: other formats as the text of a tokenizer.json, in `out`.  root: the parsed vocab.json. */
 cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, size_t bytes, const cr_json *root,
                         const char *merges, cr_out *out);
+/* without the vocabulary, as cr_pipeline_of_pieces wants it; the pieces are allocated, their texts lie in data */
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
-                                  cr_out *out);
+                                  cr_out *out, size_t *head, cr_pieces *pieces);
+bool      cr_format_pieces(const cr_pieces *pieces, cr_out *out);             /* the vocabulary; false: no memory */
 cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
 /* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
+
+/* classes.c: transformers' tokenizer classes */
+enum { CR_BOS, CR_EOS, CR_UNK, CR_SEP, CR_PAD, CR_CLS, CR_MASK, CR_ROLES };
+extern const char *const cr_roles[CR_ROLES];        /* "bos_token", ... */
+typedef struct cr_tokenizer_class {
+    const char *names, *types;                      /* of the class, and of models; divided by spaces */
+    const char *role[CR_ROLES];                     /* special tokens that no file names; NULL: none */
+    bool byte_level;                                /* vocab.json with merges.txt, by `splits`, or GPT-2's */
+    bool nfc, around;                               /* normalized; cls_token and sep_token around a text */
+    /* tokenizer.model: eos_token behind a text; the mark of a space in front of its beginning only; XLM-R's numbers, or
+     * others that are not known here; tokens <extra_id_0> on, behind the pieces and backwards */
+    bool ends, first, fairseq, foreign;
+    int sentinels;
+    const char *splits;                             /* their name */
+} cr_tokenizer_class;
+/* By "tokenizer_class", or where none says it (*name NULL) by "model_type"; NULL: none of those known here. */
+const cr_tokenizer_class *cr_tokenizer_class_of(const cr_json *tokenizer_config, const cr_json *config,
+                                                const cr_json **name);
 
 /* what they share: the first line, up to the list of added tokens; an entry of that list */
 void      cr_format_begin(cr_out *out);
 void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
                           bool normalized);
-/* A byte-level BPE behind its added tokens and before its vocabulary.  split NULL: GPT-2's, digits one by one or not;
- * whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
-typedef struct cr_byte_level { const char *split; bool digits, prefix_space, whole; const char *post; } cr_byte_level;
+/* A byte-level BPE behind its added tokens and before its vocabulary.  split: expressions, one after the other, none:
+ * GPT-2's; whole: a piece that is a token is not merged; post: the post-processor, NULL: none. */
+typedef struct cr_byte_level {
+    const char *split[CR_SPLITS];
+    bool prefix_space, whole, nfc;
+    const char *post;
+} cr_byte_level;
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
-/* SentencePiece's pieces, and their types in its files and in GGUF's */
-enum { CR_PIECE_NORMAL = 1, CR_PIECE_UNKNOWN, CR_PIECE_CONTROL, CR_PIECE_USER_DEFINED, CR_PIECE_UNUSED, CR_PIECE_BYTE };
-typedef struct cr_scored { const char *text; size_t bytes; float score; int type; uint32_t id; } cr_scored;
+/* the post-processor that puts tokens (NULL: none) around a text */
+void      cr_format_around(cr_out *out, const cr_scored *const around[2]);
 /* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
 cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
                            const char *post, cr_out *out);
@@ -174,6 +212,11 @@ bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /
 /* models.c */
 cr_status cr_model_read(const char *op, const char *path, const cr_json *model, bool byte_level, bool sentencepiece,
                         cr_model *m);
+/* the same of pieces; BPE: any two pieces whose text together is a piece merge into it, in the order of its score */
+cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *pieces, cr_model *m);
+/* Calls merge(left, right, piece) for each merge in that order; false: no memory, or a call gave false. */
+bool      cr_pieces_merges(const cr_pieces *pieces, bool (*merge)(void *to, const cr_scored *piece, size_t cut),
+                           void *to);
 void      cr_model_free(cr_model *m);
 void      cr_model_hide(cr_model *m, uint32_t id);  /* Unigram: text never gives this token */
 /* appends the ids of a piece; false: w->wrong says why, NULL: no memory */

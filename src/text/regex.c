@@ -10,6 +10,7 @@
 #include "../core/os.h"
 #include "../core/status.h"
 #include "../io/file.h"
+#include "splits.h"
 
 /* The part of PCRE2's interface (pcre2.h, 8 bits a unit) that is used here, declared by us: its header is not needed.
  * */
@@ -89,7 +90,7 @@ static bool adopt(void *library) {
 }
 
 /* Opens PCRE2 once that is possible; a failure is tried again by the next call. */
-static bool ready(const char *op, const char *path) {
+static bool ready(const char *op, const char *path, const char *pattern, size_t bytes) {
     static volatile int lock;
     static atomic_bool open;
     const char *wish = setting();
@@ -102,21 +103,22 @@ static bool ready(const char *op, const char *path) {
     atomic_store(&open, fits);
     cr_word_unlock(&lock);
     if (fits) return true;
+    const int most = bytes < 40 ? (int)bytes : 40;
     if (library)
-        cr_fail(CR_RUNTIME, op, "'%s' splits text by a regular expression, and '%s' is not PCRE2", path,
-                wish ? wish : names[0]);
+        cr_fail(CR_RUNTIME, op, "'%s' splits text by the regular expression '%.*s', and '%s' is not PCRE2", path,
+                most, pattern, wish ? wish : names[0]);
     else
         cr_fail(CR_RUNTIME, op,
-                "'%s' splits text by a regular expression, and PCRE2 (%s) cannot be opened: install it (Debian: "
-                "libpcre2-8-0), or set CHAINRULE_PCRE2 to its path",
-                path, wish ? wish : names[0]);
+                "'%s' splits text by the regular expression '%.*s', and PCRE2 (%s) cannot be opened: install it "
+                "(Debian: libpcre2-8-0), or set CHAINRULE_PCRE2 to its path",
+                path, most, pattern, wish ? wish : names[0]);
     return false;
 }
 
 /* ---- expressions ---- */
 enum { PATTERN_ROOM = 1 << 16, STACK_START = 1 << 15, STACK_MOST = 1 << 23, MATCH_LIMIT = 50000000 };
 
-struct cr_regex { void *code; bool jit; };
+struct cr_regex { cr_splitter *split; void *code; bool jit; };                 /* split: NULL where PCRE2 has code */
 struct cr_regex_room { void *data, *context, *stack; size_t *pair; };
 
 bool cr_regex_is_script(const char *name) {
@@ -146,7 +148,14 @@ cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, si
     int error = 0;
     size_t at = 0;
     cr_out text = {0};
-    if (!ready(op, path)) return NULL;
+    cr_splitter *split = cr_splitter_new(pattern, bytes);
+    if (split) {
+        cr_regex *known = calloc(1, sizeof *known);
+        if (known) known->split = split;
+        else free(split), cr_no_memory(op);
+        return known;
+    }
+    if (!ready(op, path, pattern, bytes)) return NULL;
     if (bytes > PATTERN_ROOM)
         return cr_fail(CR_IO, op, "'%s': a regular expression of %zu bytes, more than %d", path, bytes, PATTERN_ROOM),
                NULL;
@@ -177,9 +186,12 @@ cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, si
 
 void cr_regex_free(cr_regex *re) {
     if (!re) return;
-    pcre2.code_free(re->code);
+    if (re->code) pcre2.code_free(re->code);
+    free(re->split);
     free(re);
 }
+
+bool cr_regex_needs_room(const cr_regex *re) { return !re->split; }
 
 cr_regex_room *cr_regex_room_new(void) {
     cr_regex_room *r = pcre2.match ? calloc(1, sizeof *r) : NULL;
@@ -204,6 +216,7 @@ void cr_regex_room_free(cr_regex_room *r) {
 
 int cr_regex_find(const cr_regex *re, cr_regex_room *room, const char *s, size_t n, size_t from, size_t *start,
                   size_t *end) {
+    if (re->split) return cr_splitter_find(re->split, s, n, from, start, end);
     const int found = re->jit ? pcre2.jit_match(re->code, s, n, from, NO_UTF_CHECK, room->data, room->context)
                               : pcre2.match(re->code, s, n, from, NO_UTF_CHECK, room->data, room->context);
     if (found < 0) return found == NO_MATCH ? 0 : -1;

@@ -43,12 +43,15 @@ void cr_tokenizer_free(cr_tokenizer *t) {
     cr_retire(t);
 }
 
-cr_tokenizer *cr_tokenizer_of(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
-    cr_pipeline *p = cr_pipeline_new(op, path, text, bytes, sentencepiece);
+static cr_tokenizer *over(const char *op, cr_pipeline *p) {
     cr_tokenizer *t = p ? make(op, false, p->size) : NULL;
     if (t) t->pipeline = p;
     else cr_pipeline_free(p);
     return t;
+}
+
+cr_tokenizer *cr_tokenizer_of(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
+    return over(op, cr_pipeline_new(op, path, text, bytes, sentencepiece));
 }
 
 const cr_pipeline *cr_tokenizer_pipeline(const cr_tokenizer *t) { return t->pipeline; }
@@ -409,8 +412,13 @@ cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
     static const char op[] = "tokenizer_save";
     if (cr_lacks(op, "the tokenizer", t)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
-    if (t->pipeline) return cr_file_save(op, path, t->pipeline->json, t->pipeline->json_bytes);
     cr_out o = {0}, characters = {0};
+    if (t->pipeline) {
+        cr_status status = cr_pipeline_text(op, t->pipeline, &o);
+        if (status == CR_OK) status = cr_file_save(op, path, o.text, o.bytes);
+        cr_out_free(&o);
+        return status;
+    }
     for (int64_t i = 0; t->chars && i < t->size; i++) {
         char c[4];
         cr_out_put(&characters, c, (size_t)cr_utf8_encode(t->codes[i], c));
@@ -469,6 +477,19 @@ static cr_tokenizer *from_out(const char *op, const char *path, cr_out *o, cr_st
     return NULL;
 }
 
+static cr_tokenizer *from_sentencepiece(const char *op, const char *path, const cr_mapping *m) {
+    cr_out o = {0};
+    cr_pieces pieces = {0};
+    size_t head = 0;
+    cr_tokenizer *t = NULL;
+    cr_status status = cr_format_sentencepiece(op, path, m->data, m->bytes, &o, &head, &pieces);
+    if (status == CR_OK) status = cr_out_check(&o, op, path);
+    if (status == CR_OK) t = over(op, cr_pipeline_of_pieces(op, path, o.text, o.bytes, head, &pieces));
+    else cr_out_free(&o);
+    free(pieces.at);
+    return t;
+}
+
 /* GPT-2's vocabulary and the merges next to it. */
 static cr_tokenizer *from_bpe(const char *op, const char *path, const cr_mapping *m, const cr_json *root) {
     static const char *const names[] = {"merges.txt", "vocab.bpe"};
@@ -514,7 +535,7 @@ static cr_tokenizer *from_file(const char *op, const char *path) {
     if (ends_with(path, "vocab.txt"))
         t = from_out(op, path, &o, cr_format_wordpiece(op, path, (const char *)m.data, m.bytes, &o), false);
     else if (ends_with(path, ".model"))
-        t = from_out(op, path, &o, cr_format_sentencepiece(op, path, m.data, m.bytes, &o), true);
+        t = from_sentencepiece(op, path, &m);
     else if (cr_gguf_is(m.data, m.bytes)) {
         bool sentencepiece;
         const cr_status status = cr_format_gguf(path, &m, &o, &sentencepiece);

@@ -12,7 +12,6 @@
 #include "tokenizer.h"
 
 static const char op[] = "tokenizer_train_bpe", from[] = "a new vocabulary";
-static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 typedef struct word { size_t at; uint32_t bytes, n; int64_t count; } word;  /* n symbols at symbols[at] */
 /* key: left << 32 | right; queued: it is or was in the heap */
@@ -72,9 +71,10 @@ static cr_status count_pieces(trainer *t, const cr_regex *re, cr_regex_room *roo
 
 static cr_status count_words(trainer *t, size_t bytes, const char *split) {
     cr_regex *re = cr_regex_new(op, from, split, strlen(split));
-    cr_regex_room *room = re ? cr_regex_room_new() : NULL;
+    const bool needs = re && cr_regex_needs_room(re);
+    cr_regex_room *room = needs ? cr_regex_room_new() : NULL;
     cr_status status = re ? CR_OK : cr_error_status();
-    if (re && !room) t->failed = true;
+    if (needs && !room) t->failed = true;
     for (size_t at = 0; status == CR_OK && !t->failed && at < bytes;) {
         const size_t valid = cr_utf8_valid(t->text + at, bytes - at);
         status = count_pieces(t, re, room, at, valid);
@@ -249,7 +249,7 @@ static cr_status write_json(trainer *t, const cr_bpe_training *o, uint32_t first
         id++;
     }
     at[id] = names.bytes;
-    cr_format_byte_level(out, &(cr_byte_level){.split = o->split});
+    cr_format_byte_level(out, &(cr_byte_level){.split = {o->split}});
     cr_out_put(out, "{", 1);
     for (uint32_t i = 0; i < size && !names.failed; i++) {
         cr_out_put(out, i ? ",\n" : "\n", i ? 2 : 1);
@@ -299,7 +299,7 @@ cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bp
     uint32_t id = (uint32_t)o->n_special;
     for (uint32_t code = 0; code < 0x200; code++)
         if (cr_alphabet_byte(code) >= 0) t.id_of_byte[cr_alphabet_byte(code)] = id++;
-    cr_status status = count_words(&t, bytes, o->split ? o->split : gpt2);
+    cr_status status = count_words(&t, bytes, o->split ? o->split : cr_splitter_gpt2);
     if (status == CR_OK && !t.failed) make_symbols(&t);
     if (status == CR_OK && !t.failed) status = find_merges(&t, first_id, o->vocabulary - first_id, o->min_frequency);
     cr_out json = {0};

@@ -27,6 +27,10 @@ bool cr_unicode_young(int i, uint32_t *first, uint32_t *last, const char **categ
     return true;
 }
 
+cr_category cr_unicode_category(uint32_t code) {
+    return code <= 0x10FFFF ? (cr_category)(categories[pages[code / PAGE]][code % PAGE] - 'a') : CR_CN;
+}
+
 static const mapping *find(const mapping *of, size_t n, uint32_t c) {
     size_t low = 0, high = n;
     while (low < high) {

@@ -27,7 +27,7 @@ bool cr_ids_append(cr_ids *ids, const uint32_t *from, int64_t n) {
 /* ---- words ---- */
 bool cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes) {
     uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)count) slots *= 2;
+    while (3 * slots < 4 * (uint64_t)count + 4) slots *= 2;
     if (bytes >= CR_NO_ID || slots > UINT32_MAX) return false;
     w->size = size;
     w->word = malloc(((size_t)size + 1) * sizeof *w->word);

@@ -175,7 +175,7 @@ def test_files_without_a_tokenizer_are_refused(tmp_path: Path) -> None:
         ({"general.name": "x"}, "holds no tokenizer"),
         ({"tokenizer.ggml.model": "bert"}, "of the kind 'bert'"),
         ({"tokenizer.ggml.model": "gpt2"}, "ggml.tokens must be a list"),
-        (gpt2, "ggml.merges must be a list"),
+        ({**gpt2, "tokenizer.ggml.tokens": ["a", "ab"]}, "ggml.merges must be a list"),
         ({**gpt2, "tokenizer.ggml.merges": ["a b"]}, "ab"),
         ({**gpt2, "tokenizer.ggml.merges": [], "tokenizer.ggml.pre": "viking"}, "'viking'"),
         ({**gpt2, "tokenizer.ggml.merges": [], "tokenizer.ggml.token_type": [1]}, "ggml.token_type must be a list"),
@@ -186,6 +186,23 @@ def test_files_without_a_tokenizer_are_refused(tmp_path: Path) -> None:
         models.Llama(2, context=8, layers=1, heads=1, width=8, inner=8).save_gguf(path, "f32", said)
         with pytest.raises(OSError, match=why):
             Tokenizer.from_file(path)
+
+
+def test_a_tokenizer_is_read_beside_any_tensors(tmp_path: Path) -> None:
+    """Its entries do not depend on the types of the weights, and a list of merges that is empty may be left out."""
+    path = tmp_path / "m.gguf"
+    said = {"model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b"], "chat_template": "{{ messages[0].content }}"}
+    model = models.Llama(2, context=8, layers=1, heads=1, width=8, inner=8)
+    model.save_gguf(path, "f32", {f"tokenizer.{key}" if key == "chat_template" else f"tokenizer.ggml.{key}": value
+                                  for key, value in said.items()})  # fmt: skip
+    data, name = path.read_bytes(), b"token_embd.weight"
+    at = data.index(name) + len(name) + 4 + 2 * 8  # axes, sizes, type
+    assert data[at : at + 4] == bytes(4)
+    path.write_bytes(data[:at] + bytes([99, 0, 0, 0]) + data[at + 4 :])
+    read = Tokenizer.from_file(path)
+    assert list(read.encode("ab")) == [0, 1] and read.chat_template == said["chat_template"]
+    with pytest.raises(OSError, match="type 99"):
+        models.from_pretrained(path)
 
 
 def test_what_llama_cpp_lacks_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import os
 import pickle
 import random
 import struct
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule import Tokenizer
-from conftest import FULL, PAGES
+from conftest import BUILD, FULL, PAGES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -200,9 +202,10 @@ def test_vocabularies_of_bert(tmp_path: Path) -> None:
     assert Tokenizer.from_file(tmp_path / "vocab.txt").encode("A Ab á") == [2, 2, 4, 5]
 
 
-def sentencepiece(*pieces: tuple[str, float, int], kind: int = 2) -> bytes:
-    """A model of SentencePiece without a space in front; pieces: text, score, type (1 normal, 2 unknown, 4 user's)."""
-    data = b"\x12\x02\x18" + bytes([kind]) + b"\x1a\x02\x18\x00"
+def sentencepiece(*pieces: tuple[str, float, int], kind: int = 2, prefix: bool = False) -> bytes:
+    """A model of SentencePiece; pieces: text, score, type (1 normal, 2 unknown, 4 user's); prefix: a space comes in
+    front of a text."""
+    data = b"\x12\x02\x18" + bytes([kind]) + b"\x1a\x02\x18" + bytes([prefix])
     for text, score, type in pieces:
         body = b"\x0a" + bytes([len(text.encode())]) + text.encode() + b"\x15" + struct.pack("<f", score)
         data += b"\x0a" + bytes([len(body) + 2]) + body + b"\x18" + bytes([type])
@@ -222,6 +225,33 @@ def test_merges_of_sentencepiece(tmp_path: Path) -> None:
         (tmp_path / "t.model").write_bytes(sentencepiece(*letters, *more))
         t = Tokenizer.from_file(tmp_path / "t.model")
         assert [t.decode([token]) for token in t.encode(text)] == wanted, more
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("kind", [1, 2])
+def test_memory_of_a_model_of_sentencepiece(kind: int, tmp_path: Path) -> None:
+    """At most eight times the file; the small one brings the code in."""
+    draw = random.Random(3)
+    words = [*"\u2581etaoinshrdlucmfwypvbgkjqxz"]
+    known = set(words)
+    while len(words) < 40_000:
+        word = words[min(draw.randrange(len(words)), draw.randrange(len(words)))] + draw.choice(words)
+        if len(word) < 12 and word not in known:
+            known.add(word)
+            words.append(word)
+    pieces = [("<unk>", 0.0, 2), *((word, -float(i), 1) for i, word in enumerate(words))]
+    for name, some in (("small", pieces[:40]), ("large", pieces)):
+        (tmp_path / f"{name}.model").write_bytes(sentencepiece(*some, kind=kind, prefix=True))
+    code = (
+        "import os; from chainrule import Tokenizer\n"
+        "memory = lambda: int(open('/proc/self/status').read().split('VmRSS:')[1].split()[0]) * 1024\n"
+        "Tokenizer.from_file('small.model'); before = memory(); t = Tokenizer.from_file('large.model')\n"
+        "print((memory() - before) / os.path.getsize('large.model'), len(t))"
+    )
+    env = os.environ | {"PYTHONPATH": str(BUILD / "python")}
+    run = [sys.executable, "-c", code]
+    said = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout.split()
+    assert int(said[1]) == len(pieces) and 1 < float(said[0]) < 8, said
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Tokenizer:
     text, in the order of their code points, ``Tokenizer.bytes()`` one for each of the 256 bytes.
 
     The names of special tokens, such as ``<|endoftext|>``, are plain text unless the caller allows them.
-    In C it is cr_tokenizer; learned tokenizers that split text by regular expressions need PCRE2.
+    In C it is cr_tokenizer; regular expressions other than those of widespread tokenizers need PCRE2.
     """
 
     def __init__(self, source: Any) -> None:
