@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 /* threads */
 typedef struct cr_thread cr_thread;
@@ -75,6 +76,7 @@ uint64_t cr_os_entropy(void);                                           /* 64 un
 /* time */
 double  cr_os_seconds(void);                                            /* monotonic */
 void    cr_os_timestamp(char out[32]);                                  /* "2026-01-31T12:00:00Z" */
+bool    cr_os_local_time(time_t seconds, struct tm *out);               /* localtime_r */
 void    cr_os_sleep(double seconds);
 
 /* sockets: TCP for a few small messages; -1: cr_os_error() has the reason */
