@@ -23,7 +23,8 @@
 #define POSIX_ONLY(why) SKIP("Windows: " why)
 #define ON_POSIX(...)
 
-enum { RLIMIT_FSIZE, F_GETFD, SIGXFSZ = SIGTERM, SIGALRM = SIGTERM, SIGKILL = SIGTERM, SIGHUP = SIGTERM, SIGPIPE = SIGTERM };
+enum { RLIMIT_FSIZE, F_GETFD };
+enum { SIGXFSZ = SIGTERM, SIGALRM = SIGTERM, SIGKILL = SIGTERM, SIGHUP = SIGTERM, SIGPIPE = SIGTERM };
 typedef long long rlim_t;
 struct rlimit { rlim_t rlim_cur, rlim_max; };
 #define WIFEXITED(status) ((void)(status), 0)
@@ -40,7 +41,9 @@ static inline pid_t waitpid(pid_t id, int *status, int how) { return (void)id, (
 static inline unsigned alarm(unsigned seconds) { return seconds; }
 static inline int mkfifo(const char *path, int mode) { return (void)path, mode; }
 static inline int symlink(const char *to, const char *path) { return (void)to, (void)path, -1; }
-static inline long readlink(const char *path, char *to, size_t room) { return (void)path, (void)to, (void)room, -1; }
+static inline long readlink(const char *path, char *to, size_t room) {
+    return (void)path, (void)to, (void)room, -1;
+}
 static inline int getrlimit(int which, struct rlimit *l) { return (void)which, (void)l, -1; }
 static inline int setrlimit(int which, const struct rlimit *l) { return (void)which, (void)l, -1; }
 static inline unsigned geteuid(void) { return 1; }

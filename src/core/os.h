@@ -137,7 +137,7 @@ bool  cr_os_is_temporary(const char *name);                             /* the n
 FILE *cr_os_open_file(const char *path, const char *mode);             /* fopen */
 
 /* terminal and signals, for programs */
-/* Before anything else: arguments become UTF-8, and streams write bytes as they are. */
+/* Before anything else: arguments become UTF-8 (NULL: they are already), and streams write bytes as they are. */
 void  cr_os_begin(int *argc, char ***argv);
 bool  cr_os_is_terminal(FILE *f);
 int   cr_os_hide_output(void);                                          /* stdout goes nowhere; for the next; -1 */

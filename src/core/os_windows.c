@@ -763,7 +763,7 @@ bool cr_os_remove_folder(const char *path) {
 /* ---- terminal and signals ---- */
 void cr_os_begin(int *argc, char ***argv) {
     int n = 0;
-    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
+    wchar_t **wide = argc ? CommandLineToArgvW(GetCommandLineW(), &n) : NULL;
     char **texts = wide ? calloc((size_t)n + 1, sizeof *texts) : NULL;
     for (int i = 0; texts && i < n; i++) texts[i] = narrow(wide[i]);
     if (texts) *argc = n, *argv = texts;            /* for the whole run */
