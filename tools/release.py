@@ -1,16 +1,15 @@
-"""Builds everything that a release consists of, from a clean checkout on one Linux machine: wheels, the single-file
-program, the source distribution, an SBOM and checksums, in build/dist.
+"""Builds everything that a release consists of, from a clean checkout on one Linux machine: wheels,
+the single-file program, the source distribution, an SBOM and checksums, in build/dist.
 
     release.py [--target NAME]... [--out FOLDER] [--work FOLDER] [--jobs N]
 
-Zig's compiler (PyPI: ziglang) builds for every system; tools/requirements-release.txt lists what is needed, for a virtual
-environment of its own:
+Zig's compiler (PyPI: ziglang) builds for every system.  `make build/.for-release` installs it, and
+what checks the results, into a virtual environment of its own:
 
-    python3 -m venv build/release-venv && build/release-venv/bin/pip install -r tools/requirements-release.txt
     build/release-venv/bin/python tools/release.py
 
-The same commit gives the same bytes: times are the commit's (SOURCE_DATE_EPOCH), and no file holds a path of this
-machine.  Signatures are made afterwards, of SHA256SUMS."""
+The same commit gives the same bytes: times are the commit's (SOURCE_DATE_EPOCH), and no file holds
+a path of this machine.  Signatures are made afterwards, of SHA256SUMS."""
 
 from __future__ import annotations
 
@@ -68,7 +67,9 @@ def epoch() -> int:
     """Seconds of the commit, or SOURCE_DATE_EPOCH."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
-    found = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, text=True, capture_output=True).stdout.strip()
+    found = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, text=True, capture_output=True
+    ).stdout.strip()
     return int(found or 315532800)
 
 
@@ -97,7 +98,20 @@ def import_library(include: Path, folder: Path) -> Path:
     rows = [f"    {name}{' DATA' if kind == 'DATA' else ''}" for name, kind in sorted(kinds.items())]
     definition, library = folder / "python3.def", folder / "python3.lib"
     definition.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *rows, ""]))
-    run(sys.executable, "-m", "ziglang", "dlltool", "-m", "i386:x86-64", "-D", "python3.dll", "-d", definition, "-l", library)
+    run(
+        sys.executable,
+        "-m",
+        "ziglang",
+        "dlltool",
+        "-m",
+        "i386:x86-64",
+        "-D",
+        "python3.dll",
+        "-d",
+        definition,
+        "-l",
+        library,
+    )
     return library
 
 
@@ -228,7 +242,12 @@ def bill(made: list[Path], out: Path) -> None:
         "metadata": {
             "timestamp": when,
             "tools": {"components": tools},
-            "component": {"type": "library", "name": "chainrule", "version": version(), "licenses": [{"expression": "MIT"}]},
+            "component": {
+                "type": "library",
+                "name": "chainrule",
+                "version": version(),
+                "licenses": [{"expression": "MIT"}],
+            },
         },
         "components": [
             {"type": "library", "name": name, "licenses": [{"expression": spdx}], "description": what}
@@ -252,9 +271,7 @@ def zig_version() -> str:
 
 def sums(out: Path) -> None:
     files = sorted(p for p in out.iterdir() if p.is_file() and p.name != "SHA256SUMS")
-    (out / "SHA256SUMS").write_text(
-        "".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in files)
-    )
+    (out / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in files))
 
 
 def check(made: list[Path]) -> None:

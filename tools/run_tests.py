@@ -641,6 +641,10 @@ def stage_wheel() -> Total:
     return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
 
 
+def stage_targets() -> Total:
+    return run("tools/test_targets.py", [sys.executable, "tools/test_targets.py"], plain_environment(), timeout=3000)
+
+
 def stage_mpi() -> Total:
     return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
 
@@ -742,6 +746,12 @@ STAGES: dict[str, Stage] = {
         "source distribution and wheel, in a fresh virtual environment",
         3,
         "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "targets": Stage(
+        stage_targets,
+        "programs and C tests for Windows, aarch64, musl and macOS, under wine and qemu (make build/.for-release, deps)",
+        25,
+        r"src/core/os|cmake/|CMake|tools/(test_targets|release)|tests/posix",
     ),
     "mpi": Stage(
         stage_mpi,
