@@ -1,7 +1,7 @@
 """Builds everything that a release consists of, from a clean checkout on one Linux machine: wheels,
 the single-file program, the source distribution, an SBOM and checksums, in build/dist.
 
-    release.py [--target NAME]... [--out FOLDER] [--work FOLDER] [--jobs N]
+    release.py [--target NAME]... [--out FOLDER] [--work FOLDER] [--jobs N] [--twice]
 
 Zig's compiler (PyPI: ziglang) builds for every system.  `make build/.for-release` installs it, and
 what checks the results, into a virtual environment of its own:
@@ -9,7 +9,8 @@ what checks the results, into a virtual environment of its own:
     build/release-venv/bin/python tools/release.py
 
 The same commit gives the same bytes: times are the commit's (SOURCE_DATE_EPOCH), and no file holds
-a path of this machine.  Signatures are made afterwards, of SHA256SUMS."""
+a path of this machine; --twice builds again in another folder, and compares.  Signatures are made
+afterwards, of SHA256SUMS."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 import zipfile
 from dataclasses import dataclass
@@ -128,6 +130,7 @@ def compile_target(target: Target, work: Path, jobs: int) -> Path:
         "CMAKE_TOOLCHAIN_FILE": ROOT / "cmake/zig.cmake",
         "CHAINRULE_TARGET": target.zig,
         "CHAINRULE_ZIG": f"{sys.executable} -m ziglang",
+        "CMAKE_SKIP_RPATH": "ON",
         "CMAKE_EXE_LINKER_FLAGS": "-s",
         "CMAKE_MODULE_LINKER_FLAGS": "-s",
         "CHAINRULE_SHARED": "OFF",
@@ -274,23 +277,34 @@ def sums(out: Path) -> None:
     (out / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in files))
 
 
+def platform_of(wheel: Path) -> str:
+    """The tag that auditwheel finds; of musl's wheels what they need, since it reads no C library of theirs here."""
+    if "musllinux" in wheel.name:
+        with zipfile.ZipFile(wheel) as archive:
+            names = set(re.findall(rb"\0(lib[\w.+-]*\.so[\w.]*)(?=\0)", archive.read("chainrule/_core.abi3.so")))
+        return (
+            "needs " + b", ".join(sorted(names & {b"libc.so", b"libm.so.6", b"libc.so.6", b"libgcc_s.so.1"})).decode()
+        )
+    words = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    done = subprocess.run(words, text=True, capture_output=True)
+    said = " ".join((done.stdout + done.stderr).split())
+    if (found := re.search(r'consistent with the following platform tag: "(\w+)"', said)) is None:
+        sys.exit(f"auditwheel: {said}")
+    return found[1]
+
+
 def check(made: list[Path]) -> None:
     """auditwheel, abi3audit and twine, where they are installed."""
     wheels = [p for p in made if p.suffix == ".whl"]
     for wheel in wheels:
         if "linux" in wheel.name and importlib.util.find_spec("auditwheel"):
-            done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], text=True, capture_output=True)
-            said = " ".join((done.stdout + done.stderr).split())
-            tag = re.search(r"manylinux_2_\d+_\w+|musllinux_1_\d_\w+", said)
-            print(f"auditwheel      {wheel.name}: {tag[0] if tag else said[-300:]}")
-            if done.returncode and "linux" in wheel.name:
-                print(f"auditwheel      exit status {done.returncode}")
+            print(f"auditwheel      {wheel.name}: {platform_of(wheel)}", flush=True)
         if importlib.util.find_spec("abi3audit"):
             run(sys.executable, "-m", "abi3audit", "--strict", wheel)
-            print(f"abi3audit       {wheel.name}: no violation")
+            print(f"abi3audit       {wheel.name}: no violation", flush=True)
     if importlib.util.find_spec("twine"):
         run(sys.executable, "-m", "twine", "check", "--strict", *[p for p in made if p.suffix in (".whl", ".gz")])
-        print("twine           metadata passed")
+        print("twine           metadata passed", flush=True)
 
 
 def main() -> int:
@@ -299,6 +313,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build/dist")
     parser.add_argument("--work", type=Path, default=ROOT / "build/release-work", help="object files")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--twice", action="store_true", help="builds again, without a cache, and compares the bytes")
     given = parser.parse_args()
     out, work = given.out.resolve(), given.work.resolve()
     shutil.rmtree(out, ignore_errors=True)
@@ -312,6 +327,19 @@ def main() -> int:
     bill(made, out)
     sums(out)
     check(made)
+    if given.twice:
+        os.environ["CCACHE_DISABLE"] = "1"
+        with tempfile.TemporaryDirectory(dir=work.parent) as name:
+            other, again = Path(name) / "another work folder", Path(name) / "dist"
+            other.mkdir()
+            again.mkdir()
+            for target in given.target or TARGETS:
+                build(target, other, metadata(other), again, given.jobs)
+            source(again)
+            differ = [p.name for p in again.iterdir() if p.read_bytes() != (out / p.name).read_bytes()]
+        if differ:
+            sys.exit(f"two builds differ: {', '.join(differ)}")
+        print("twice           the same bytes")
     return 0
 
 

@@ -109,7 +109,7 @@ def test_library(prefix: Path, folder: Path) -> None:
 
 
 def interface(prefix: Path, folder: Path) -> list[str]:
-    """The names that the library exports, and the sizes of the header's structs: what programs compiled before rely on."""
+    """What programs compiled before rely on: the names that the library exports, the sizes of the header's structs."""
     text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include").rglob("*.h")))
     structs = sorted(set(re.findall(r"^typedef struct (cr_\w+) *\{", text, re.MULTILINE)))
     rows = "".join(f'    printf("struct {name} %zu\\n", sizeof({name}));\n' for name in structs)
