@@ -129,7 +129,9 @@ def losses(run: Path) -> list[float]:
 
 
 def weights(run: Path) -> bytes:
-    return (run / "checkpoint/weights.safetensors").read_bytes()
+    """Without the header, which names the run's settings."""
+    data = (run / "checkpoint/weights.safetensors").read_bytes()
+    return data[8 + struct.unpack_from("<Q", data)[0] :]
 
 
 def test_program(r: Runner) -> None:

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-int cli_main(int argc, char **argv, bool of_process);      /* src/cli/main.c */
-
 PyObject *run_program(PyObject *self, PyObject *words) {
     (void)self;
     const Py_ssize_t n = PyList_Check(words) ? PyList_Size(words) : 0;

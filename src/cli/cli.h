@@ -8,9 +8,6 @@
 /* exit codes; 130: by Ctrl-C, as in shells */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };
 
-/* The program, which the Python extension has too; of_process: argv is what main was given.  Returns the exit code. */
-int cli_main(int argc, char **argv, bool of_process);
-
 /* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */

@@ -96,6 +96,8 @@ static const char *meant(const char *name, char out[64]) {
     return out;
 }
 
+/* The program, which the Python extension has too (program.c); of_process: argv is what main was given.  Returns the
+ * exit code. */
 int cli_main(int argc, char **argv, bool of_process) {
     cr_os_begin(of_process ? &argc : NULL, of_process ? &argv : NULL);
     const char *name = argc > 1 ? argv[1] : NULL;
