@@ -508,7 +508,7 @@ def test_ctrl_c_while_the_server_imports(place: Path) -> None:
 
 
 def test_the_package_has_the_program(tmp_path: Path) -> None:
-    """The script of a wheel: the extension's own, with its exit codes, its arguments as bytes, and SIGPIPE's default."""
+    """The script of a wheel calls the extension: exit codes, arguments as bytes, the weights of the program."""
     code = "import sys; from chainrule._program import main; sys.exit(main())"
     package = str(BUILD / "python")
 
