@@ -513,7 +513,7 @@ def test_the_package_has_the_program(tmp_path: Path) -> None:
     package = str(BUILD / "python")
 
     def script(*words: bytes, **more: str) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-c", code, *words]
+        command: list[str | bytes] = [sys.executable, "-c", code, *words]
         return subprocess.run(
             command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": package, **more}, capture_output=True
         )
