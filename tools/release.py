@@ -96,7 +96,9 @@ def python_headers(folder: Path) -> Path:
 def import_library(include: Path, folder: Path) -> Path:
     """Of python3.dll: every name of the headers, of which the linker takes those in use."""
     declared = re.compile(r"PyAPI_(FUNC|DATA)\s*\([^)]*\)\s*(?:\(\*)?(\w+)")
-    kinds = {name: kind for path in sorted(include.glob("*.h")) for kind, name in declared.findall(path.read_text())}
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(include.glob("*.h")))
+    kinds = {name: kind for kind, name in declared.findall(text)}
+    kinds |= dict.fromkeys(re.findall(r"#define\s+Py\w+\s+(_Py\w+_SizeT)\b", text), "FUNC")
     rows = [f"    {name}{' DATA' if kind == 'DATA' else ''}" for name, kind in sorted(kinds.items())]
     definition, library = folder / "python3.def", folder / "python3.lib"
     definition.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *rows, ""]))
