@@ -16,7 +16,7 @@ unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask fo
 NINJA   = test -t 1 && quiet= || { quiet=--quiet; echo "building build/release"; }; $(BIN)/ninja -C build/release $$quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize docs install deps oracle peers clean
+.PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize docs install uninstall deps oracle peers clean
 .DELETE_ON_ERROR:
 
 help:       ## this list
@@ -56,6 +56,11 @@ docs: build/.for-docs build ## the documentation as web pages, in build/html
 install: build ## headers, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
 
+uninstall:  ## removes what the last `make install` of this folder wrote
+	@while IFS= read -r file || test -n "$$file"; do rm -f "$(DESTDIR)$$file"; \
+		case "$${file%/*}" in */chainrule) rmdir "$(DESTDIR)$${file%/*}" 2>/dev/null ;; esac; \
+	done <build/release/install_manifest.txt; true
+
 deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers, software Vulkan (needs root and apt)
 	@sh tools/deps.sh
 
@@ -78,6 +83,13 @@ build/.venv: tools/requirements.txt
 build/.for-%: tools/requirements-%.txt build/.venv
 	@echo "installing $< into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# A virtual environment of its own: compilers and checkers of a release.
+build/.for-release: tools/requirements-release.txt
+	@echo "installing $< into build/release-venv"
+	@mkdir -p build && $(PYTHON) -m venv build/release-venv
+	@build/release-venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 # Apart from the virtual environment, where the tests would find it in place of the simulated one.

@@ -1,6 +1,8 @@
-# The program, linked with the static library so that one file is enough to copy it.
+# The program, linked with the static library so that one file is enough to copy it.  The Python extension has it too, so
+# that a wheel holds the library once: there `chainrule` is a script that calls it.
 file(GLOB program_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
-if(program_sources)
-    add_executable(chainrule ${program_sources})
-    target_link_libraries(chainrule PRIVATE chainrule_flags chainrule_static)
+chainrule_objects(chainrule_cli ${program_sources})
+if(CHAINRULE_PROGRAM)
+    add_executable(chainrule $<TARGET_OBJECTS:chainrule_cli>)
+    target_link_libraries(chainrule PRIVATE chainrule_static)
 endif()

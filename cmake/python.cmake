@@ -1,9 +1,13 @@
 # The Python extension chainrule._core on the stable ABI of CPython 3.11.  For development it lies with the package's Python files
 # in build/<preset>/python, which can be put on a path as it is; for a wheel (pip, scikit-build-core) component `python` is installed.
-if(NOT CMAKE_VERSION VERSION_LESS 3.26)             # which knows the stable ABI
+#   CHAINRULE_PYTHON_INCLUDE   for another system: Python.h, with a pyconfig.h of that system (tools/release.py)
+#   CHAINRULE_PYTHON_IMPORTS   for Windows: the import library of python3.dll
+if(CHAINRULE_PYTHON_INCLUDE)
+    find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
+elseif(NOT CMAKE_VERSION VERSION_LESS 3.26)         # which knows the stable ABI
     find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.SABIModule)
 endif()
-if(NOT Python_Development.SABIModule_FOUND)
+if(NOT CHAINRULE_PYTHON_INCLUDE AND NOT Python_Development.SABIModule_FOUND)
     if(SKBUILD)
         message(FATAL_ERROR "Python.h of CPython 3.11 or newer is not here: install python3-dev")
     endif()
@@ -16,17 +20,32 @@ set(tools ${PROJECT_SOURCE_DIR}/tools)
 set(api_tables ${PROJECT_BINARY_DIR}/api.gen.c)
 add_custom_command(OUTPUT ${api_tables} COMMAND ${Python_EXECUTABLE} -B ${tools}/gen_python.py --tables ${api_tables} VERBATIM
     DEPENDS ${tools}/gen_python.py ${tools}/gen_ops.py ${PROJECT_SOURCE_DIR}/python/src/api.def ${PROJECT_SOURCE_DIR}/src/ops/ops.def)
-Python_add_library(chainrule_python MODULE USE_SABI 3.11 WITH_SOABI ${extension_sources} ${api_tables})
+list(APPEND extension_sources ${api_tables} $<TARGET_OBJECTS:chainrule_cli>)
+if(CHAINRULE_PYTHON_INCLUDE)
+    add_library(chainrule_python MODULE ${extension_sources})
+    target_include_directories(chainrule_python SYSTEM PRIVATE ${CHAINRULE_PYTHON_INCLUDE})
+    target_compile_definitions(chainrule_python PRIVATE Py_LIMITED_API=0x030B0000)
+    target_link_libraries(chainrule_python PRIVATE ${CHAINRULE_PYTHON_IMPORTS})
+    set_target_properties(chainrule_python PROPERTIES PREFIX "" SUFFIX .abi3.so)
+    if(WIN32)
+        set_target_properties(chainrule_python PROPERTIES SUFFIX .pyd)
+    endif()
+else()
+    Python_add_library(chainrule_python MODULE USE_SABI 3.11 WITH_SOABI ${extension_sources})
+endif()
 target_include_directories(chainrule_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src)
 target_link_libraries(chainrule_python PRIVATE chainrule_static)
-target_link_options(chainrule_python PRIVATE -Wl,--exclude-libs,ALL)    # PyInit__core is all that it exports
+if(APPLE)
+    target_link_options(chainrule_python PRIVATE -undefined dynamic_lookup)
+elseif(NOT WIN32)
+    target_link_options(chainrule_python PRIVATE -Wl,--exclude-libs,ALL)    # PyInit__core is all that it exports
+endif()
 target_compile_options(chainrule_python PRIVATE -Wall -Wextra -Wshadow -Wconversion     # not -Wpedantic: type slots hold functions as void *
     -Wno-missing-field-initializers)
 set_target_properties(chainrule_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/chainrule)
 
 if(SKBUILD)                                         # the Python files are scikit-build-core's (wheel.packages)
     install(TARGETS chainrule_python LIBRARY DESTINATION chainrule COMPONENT python)
-    install(TARGETS chainrule RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
     return()
 endif()
 

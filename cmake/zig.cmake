@@ -5,7 +5,7 @@ set(CHAINRULE_TARGET "x86_64-linux-musl" CACHE STRING "What is built for: proces
 set(CHAINRULE_ZIG "${CMAKE_CURRENT_LIST_DIR}/../build/venv/bin/python -m ziglang" CACHE STRING "How zig is called")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CHAINRULE_TARGET CHAINRULE_ZIG)
 
-string(REGEX MATCH "^([^-]+)-([^-]+)" target ${CHAINRULE_TARGET})
+string(REGEX MATCH "^([^-]+)-([a-z]+)" target ${CHAINRULE_TARGET})
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
 set(CMAKE_SYSTEM_NAME ${CMAKE_MATCH_2})
 if(CMAKE_SYSTEM_NAME STREQUAL linux)

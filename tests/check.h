@@ -7,6 +7,7 @@
 #define CR_CHECK_H
 
 #include "test.h"
+#include "core/os.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 #include "dev/dev.h"
@@ -145,12 +146,12 @@ static void guarded_free(cr_storage *s) {
     guards_broken += broken;
     guards_checked++;
     buffers_alive--;
-    free(base);
+    cr_os_aligned_free(base);
 }
 
 static cr_storage *guarded_allocate(const cr_device *d, size_t bytes) {
     size_t room = (bytes + 2 * GUARD + 63) / 64 * 64;
-    unsigned char *base = aligned_alloc(64, room);
+    unsigned char *base = cr_os_aligned(64, room);
     if (!base) return cr_fail(CR_NO_MEMORY, d->name, "out of memory"), NULL;
     memset(base, GUARD_BYTE, room);
     memset(base + GUARD, 0xff, bytes);

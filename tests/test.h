@@ -68,6 +68,15 @@ static void test_fail(const char *file, int line, const char *format, ...) {
             "", text); \
         cr_error_clear();                                                                          \
     } while (0)
+/* Can this program open a library that the system's compiler made?  Not a static one, or one in an emulator. */
+__attribute__((unused)) static bool test_opens_libraries(void) {
+#if defined(__GLIBC__) || !defined(__linux__)
+    return !getenv("CHAINRULE_TEST_EMULATED");
+#else
+    return false;
+#endif
+}
+
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
 
 /* Counts one check that truly ran on a device. */

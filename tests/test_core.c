@@ -1,8 +1,7 @@
 /* test_core.c - dtypes, shapes, conversions, random numbers: what every layer stands on. */
 #include "test.h"
+#include "posix.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/out.h"
 #include "core/rng.h"
@@ -380,6 +379,7 @@ static void switches_of_a_fresh_process(void) {
 
 TEST(switches_set_in_the_process) {
     if (getenv("TEST_CORE_CHILD")) { switches_of_a_fresh_process(); return; }
+    NEEDS_ITSELF();
     fflush(stdout);
     pid_t child = fork();
     if (!child) {

@@ -2,9 +2,8 @@
  * compares the lines that begin with "bits". */
 #define CR_TEST_EVERY_DEVICE
 #include "test.h"
+#include "posix.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/tree.h"
 #include "folder.h"
@@ -1066,6 +1065,7 @@ TEST(nan_on_one_rank) {
 }
 
 TEST(fork_after_opening) {
+    POSIX_ONLY("no fork");
     REQUIRE(open_world(), "%s", cr_error());
     fflush(stdout);
     const pid_t child = fork();

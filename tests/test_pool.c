@@ -1,10 +1,9 @@
 /* test_pool.c - the thread pool: every chunk once, whoever calls, from wherever, with any number of threads. */
 #include "test.h"
+#include "posix.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/interrupt.h"
 #include "core/os.h"
@@ -187,6 +186,7 @@ static int in_the_child(void) {
 }
 
 TEST(fork_leaves_a_working_pool) {
+    POSIX_ONLY("no fork");
     int before = cr_num_threads();
     static const int threads[] = {1, 2, 4};
     for (int t = 0; t < 3; t++) {
@@ -216,6 +216,7 @@ static void call_until(void *arg) {
 }
 
 TEST(fork_while_others_compute) {
+    POSIX_ONLY("no fork");
     int before = cr_num_threads();
     OK(cr_set_num_threads(3));
     atomic_int stop = 0;
@@ -256,6 +257,7 @@ TEST(thread_count_from_the_environment) {
               getenv("CHAINRULE_NUM_THREADS"), cr_num_threads());
         return;
     }
+    NEEDS_ITSELF();
     for (int i = 0; i < 8; i++) {
         fflush(stdout);
         pid_t child = fork();

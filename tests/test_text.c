@@ -1,9 +1,8 @@
 /* test_text.c - tokenizers, token files, and the loader: what it gives, in which order, and that a
  * seek gives the same again. */
 #include "test.h"
+#include "posix.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "folder.h"
 
@@ -414,6 +413,7 @@ TEST(loader_lives) {                                /* freed at any moment; outl
 }
 
 TEST(loader_after_a_fork) {                         /* the child has no thread of its own, and gives the same batches */
+    POSIX_ONLY("no fork");
     cr_tokens *t = counting(1000, 1000);
     cr_loader *l = loader(t, 2, 16, 9, true), *other = loader(t, 2, 16, 9, true);
     int64_t starts[2], want[2], after[2];

@@ -25,6 +25,7 @@ static double bf16_of(double a) {
     cr_store_f64(&h, CR_BF16, a);
     return (double)cr_bf16_to_f32(h);
 }
+static double acosh_exactly(double a) { return a < 1 ? NAN : acosh(a); }         /* musl has numbers there */
 static double isinf_of(double a) { return isinf(a) != 0; }
 
 static const struct unary { const char *name; int op; double (*f)(double); bool hot; double limit;
@@ -48,7 +49,7 @@ static const struct unary { const char *name; int op; double (*f)(double); bool 
     {"cosh", CR_OP_COSH, cosh, false, LIMIT_ULP},
     {"tanh", CR_OP_TANH, tanh, true, LIMIT_ULP},
     {"asinh", CR_OP_ASINH, asinh, false, LIMIT_ULP},
-    {"acosh", CR_OP_ACOSH, acosh, false, LIMIT_ULP},
+    {"acosh", CR_OP_ACOSH, acosh_exactly, false, LIMIT_ULP},
     {"atanh", CR_OP_ATANH, atanh, false, LIMIT_ULP},
     {"erf", CR_OP_ERF, erf, true, LIMIT_ULP},
     {"erfc", CR_OP_ERFC, erfc, false, LIMIT_ULP},
@@ -244,7 +245,13 @@ static void wide_block(void *ctx, int64_t block, int worker) {
 }
 
 TEST(f64_functions_stay_within_two_ulp) {
-    if (LDBL_MANT_DIG <= DBL_MANT_DIG) SKIP("long double says no more than double");
+    volatile double third = 0.3;                    /* musl computes in double on aarch64 */
+    const bool rounded = expl(third) == (long double)exp(third) || tanhl(third) == (long double)tanh(third);
+    if (rounded || LDBL_MANT_DIG <= DBL_MANT_DIG)
+        SKIP("long double says no more than double");
+#ifdef _WIN32
+    SKIP("the long double functions of this C library are not exact enough");
+#endif
     const int workers = cr_pool_workers();
     for (int i = 0; i < 4 * WIDE; i++) {
         const struct wide *w = &wide[i / 4];

@@ -1,10 +1,12 @@
 #!/bin/sh
 # deps.sh - system packages that let `make test-all` run whole.  `make demo` and `make test` need none of them.
-packages="g++ clang musl-tools pkg-config python3-dev libvulkan1 mesa-vulkan-drivers libpcre2-8-0"
+packages="g++ clang musl-tools qemu-user-static wine pkg-config python3-dev libvulkan1 mesa-vulkan-drivers libpcre2-8-0"
 missing=""
 command -v c++ >/dev/null || missing="$missing g++"
 command -v clang >/dev/null || missing="$missing clang"
 command -v musl-gcc >/dev/null || missing="$missing musl-tools"
+command -v qemu-aarch64-static >/dev/null || missing="$missing qemu-user-static"
+command -v wine >/dev/null || missing="$missing wine"
 command -v pkg-config >/dev/null || missing="$missing pkg-config"
 command -v dot >/dev/null || missing="$missing graphviz"
 python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || missing="$missing python3-dev"

@@ -641,6 +641,18 @@ def stage_wheel() -> Total:
     return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
 
 
+def stage_release() -> Total:
+    python = ROOT / "build/release-venv/bin/python"
+    if not python.is_file():
+        return skip("release", "ziglang is not installed (make build/.for-release)")
+    words = ["tools/release.py", "--twice", "--target", "musl-x86_64", "--out", "build/dist-twice"]
+    return run("tools/release.py", [str(python), *words], plain_environment(), timeout=3000)
+
+
+def stage_targets() -> Total:
+    return run("tools/test_targets.py", [sys.executable, "tools/test_targets.py"], plain_environment(), timeout=3000)
+
+
 def stage_mpi() -> Total:
     return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
 
@@ -742,6 +754,18 @@ STAGES: dict[str, Stage] = {
         "source distribution and wheel, in a fresh virtual environment",
         3,
         "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "release": Stage(
+        stage_release,
+        "wheel, static program and source distribution, twice the same bytes",
+        15,
+        "cmake/|tools/release|src/core/os",
+    ),
+    "targets": Stage(
+        stage_targets,
+        "programs and C tests for Windows, aarch64, musl and macOS, by wine and qemu (make build/.for-release)",
+        25,
+        r"src/core/os|cmake/|CMake|tools/(test_targets|release)|tests/posix",
     ),
     "mpi": Stage(
         stage_mpi,

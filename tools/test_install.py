@@ -91,7 +91,10 @@ def test_library(prefix: Path, folder: Path) -> None:
     """SONAME, names, size."""
     library = next(prefix.glob(f"lib*/**/{SONAME}"))
     need(f"[{SONAME}]" in run("readelf", "-d", library), f"the SONAME is not {SONAME}")
-    names = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    exported = run("nm", "-D", "--defined-only", library).splitlines()
+    names = {line.split()[-1].split("@")[0] for line in exported if " A " not in line}  # A: the version itself
+    versions = {line.split()[-1].partition("@@")[2] for line in exported if " A " not in line}
+    need(versions == {f"CHAINRULE_{SONAME.partition('.so.')[2]}"}, f"versions of the names: {versions}")
     strange = sorted(n for n in names if not n.startswith("cr_"))
     need(not strange, f"exported, but not ours: {' '.join(strange)}")
     declared = header_functions()
@@ -103,6 +106,30 @@ def test_library(prefix: Path, folder: Path) -> None:
     size = stripped.stat().st_size
     print(f"libchainrule.so without symbols: {size / (1 << 20):.2f} MiB, {len(names)} names")
     need(size <= LARGEST, f"the library has {size} bytes, more than {LARGEST}")
+
+
+def interface(prefix: Path, folder: Path) -> list[str]:
+    """What programs compiled before rely on: the names that the library exports, the sizes of the header's structs."""
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include").rglob("*.h")))
+    structs = sorted(set(re.findall(r"^typedef struct (cr_\w+) *\{", text, re.MULTILINE)))
+    rows = "".join(f'    printf("struct {name} %zu\\n", sizeof({name}));\n' for name in structs)
+    (folder / "sizes.c").write_text(
+        f"#include <chainrule.h>\n#include <stdio.h>\nint main(void) {{\n{rows}    return 0;\n}}\n"
+    )
+    run("cc", f"-I{prefix}/include", folder / "sizes.c", "-o", folder / "sizes")
+    exported = run("nm", "-D", "--defined-only", next(prefix.glob(f"lib*/**/{SONAME}"))).splitlines()
+    names = sorted({line.split()[-1].split("@")[0] for line in exported if " A " not in line})
+    return [f"name {name}" for name in names] + run(folder / "sizes").splitlines()
+
+
+def test_interface(prefix: Path, folder: Path) -> None:
+    """Nothing of tests/interface.txt is gone or has another size while the SONAME stays.  `test_install.py --interface`
+    writes it anew: for a version with another SONAME, and for what is new."""
+    kept = (ROOT / "tests/interface.txt").read_text(encoding="utf-8").splitlines()
+    found = set(interface(prefix, folder))
+    lost = [row for row in kept[1:] if row not in found]
+    need(kept[0] == SONAME, f"tests/interface.txt is of {kept[0]}: tools/test_install.py --interface")
+    need(not lost, f"programs that use {SONAME} break: {', '.join(lost)}")
 
 
 def test_paths(prefix: Path, folder: Path) -> None:
@@ -276,6 +303,14 @@ def test_python_free(_: Path, folder: Path) -> None:
     print(f"python-free build: {inside} compiled CUDA kernels of {size} bytes" + ("" if inside else ": no nvcc here"))
 
 
+def test_uninstall(prefix: Path, folder: Path) -> None:
+    """Nothing of ours stays, and what lies beside it does."""
+    (prefix / "bin/mine").write_text("")
+    run("make", "--no-print-directory", "-C", ROOT, "uninstall", f"DESTDIR={prefix.parents[1]}")
+    left = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
+    need(left == ["bin/mine"] and not list(prefix.rglob("*chainrule*")), f"left: {left}")
+
+
 def main() -> int:
     passed = failed = 0
     skipped: list[str] = []
@@ -286,9 +321,15 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
+        if sys.argv[1:] == ["--interface"]:
+            rows = interface(prefix, folder)
+            (ROOT / "tests/interface.txt").write_text("\n".join([SONAME, *rows, ""]), encoding="utf-8")
+            print(f"wrote tests/interface.txt: {len(rows)} names and structs")
+            return 0
         needed = {test_pkg_config: "pkg-config", test_page: "pkg-config", test_musl: "musl-gcc"}
         for test in (
             test_library,
+            test_interface,
             test_paths,
             test_static_names,
             test_pkg_config,
@@ -297,6 +338,7 @@ def main() -> int:
             test_strange_folder,
             test_musl,
             test_python_free,
+            test_uninstall,  # the last one
         ):
             if test in needed and shutil.which(needed[test]) is None:
                 skipped.append(f"{test.__name__}: no {needed[test]} here (make deps)")

@@ -75,6 +75,9 @@ PyObject *node_object(cr_node *n);                  /* takes the reference; NULL
 /* takes both; type_name: "chainrule.return_types.max" */
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);
 
+PyObject *run_program(PyObject *self, PyObject *words);         /* program.c */
+int cli_main(int argc, char **argv, bool of_process);           /* src/cli/main.c */
+
 /* ---- arguments (call.c) */
 typedef enum kind {
     TENSOR, OPERAND, NUMBER, INT, FLOAT, BOOL, STR, DTYPE, DEVICE, SIZE, TENSORS, GENERATOR, OBJECT

@@ -64,6 +64,8 @@ static const char *source_of_call(void *unused) {
     return text;
 }
 
+static PyMethodDef program[] = {{"_program", run_program, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "chainrule._core", .m_methods = api_functions,
     .m_doc = "The part of chainrule that is written in C; import chainrule instead."
@@ -87,7 +89,8 @@ PyMODINIT_FUNC PyInit__core(void) {
 #endif
     cr_set_interrupt(signals_raise, NULL);
     cr_set_source(source_of_call, NULL);
-    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&
+    if (module && PyModule_AddFunctions(module, program) == 0 &&
+        make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&
         make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
         return made = Py_NewRef(module);
     Py_XDECREF(module);

@@ -96,8 +96,10 @@ static const char *meant(const char *name, char out[64]) {
     return out;
 }
 
-int main(int argc, char **argv) {
-    cr_os_begin(&argc, &argv);
+/* The program, which the Python extension has too (program.c); of_process: argv is what main was given.  Returns the
+ * exit code. */
+int cli_main(int argc, char **argv, bool of_process) {
+    cr_os_begin(of_process ? &argc : NULL, of_process ? &argv : NULL);
     const char *name = argc > 1 ? argv[1] : NULL;
     cr_os_survive_file_limit();
     /* Mesa's Vulkan layer asks the desktop for its GPU, and complains on stderr where there is none */
@@ -124,3 +126,5 @@ int main(int argc, char **argv) {
     usage_line(stderr);
     return CLI_USAGE;
 }
+
+int main(int argc, char **argv) { return cli_main(argc, argv, true); }

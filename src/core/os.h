@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 /* threads */
 typedef struct cr_thread cr_thread;
@@ -75,6 +76,7 @@ uint64_t cr_os_entropy(void);                                           /* 64 un
 /* time */
 double  cr_os_seconds(void);                                            /* monotonic */
 void    cr_os_timestamp(char out[32]);                                  /* "2026-01-31T12:00:00Z" */
+bool    cr_os_local_time(time_t seconds, struct tm *out);               /* localtime_r */
 void    cr_os_sleep(double seconds);
 
 /* sockets: TCP for a few small messages; -1: cr_os_error() has the reason */
@@ -135,7 +137,7 @@ bool  cr_os_is_temporary(const char *name);                             /* the n
 FILE *cr_os_open_file(const char *path, const char *mode);             /* fopen */
 
 /* terminal and signals, for programs */
-/* Before anything else: arguments become UTF-8, and streams write bytes as they are. */
+/* Before anything else: arguments become UTF-8 (NULL: they are already), and streams write bytes as they are. */
 void  cr_os_begin(int *argc, char ***argv);
 bool  cr_os_is_terminal(FILE *f);
 int   cr_os_hide_output(void);                                          /* stdout goes nowhere; for the next; -1 */

@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/sysctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- threads ----

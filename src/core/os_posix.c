@@ -23,7 +23,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef O_PATH
@@ -298,6 +297,8 @@ void cr_os_timestamp(char out[32]) {
     struct tm tm;
     if (!gmtime_r(&now, &tm) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
 }
+
+bool cr_os_local_time(time_t seconds, struct tm *out) { return localtime_r(&seconds, out) != NULL; }
 
 void cr_os_sleep(double seconds) {
     if (!(seconds > 0)) return;

@@ -22,7 +22,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <wchar.h>
 
 /* ---- errors and texts ---- */
@@ -307,6 +306,8 @@ void cr_os_timestamp(char out[32]) {
     snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02uZ", t.wYear, t.wMonth, t.wDay, t.wHour, t.wMinute, t.wSecond);
 }
 
+bool cr_os_local_time(time_t seconds, struct tm *out) { return localtime_s(out, &seconds) == 0; }
+
 void cr_os_sleep(double seconds) {
     if (seconds > 0) Sleep(seconds < 1e6 ? (DWORD)(seconds * 1e3 + 0.5) : 1000000000);
 }
@@ -472,8 +473,16 @@ static void remove_stale(const char *name, void *ctx) {
     free(path);
 }
 
+static atomic_uint temporaries;
+
+/* A name beside path: ".chainrule-PROCESS-NUMBER.tmp".  false: it is too long. */
+static bool temporary_beside(const char *path, char *temporary, size_t room) {
+    const int n = snprintf(temporary, room, "%.*s.chainrule-%lu-%u.tmp", folder_length(path), path,
+                           GetCurrentProcessId(), atomic_fetch_add(&temporaries, 1));
+    return n > 0 && (size_t)n < room;
+}
+
 FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
-    static atomic_uint counter;
     const size_t n = strlen(path);
     if (!n || is_slash(path[n - 1])) return failed_with("Is a directory"), NULL;
     const DWORD what = attributes(path);
@@ -481,11 +490,9 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     if (there && what & FILE_ATTRIBUTE_DIRECTORY) return failed_with("Is a directory"), NULL;
     if (there && what & FILE_ATTRIBUTE_READONLY) return failed(ERROR_ACCESS_DENIED), NULL;
     for (int tries = 0; tries < 100; tries++) {
-        const int length = folder_length(path);
-        const int m = snprintf(temporary, room, "%.*s.chainrule-%lu-%u.tmp", length, path, GetCurrentProcessId(),
-                               atomic_fetch_add(&counter, 1));
-        if (m < 0 || (size_t)m >= room) return failed(ERROR_FILENAME_EXCED_RANGE), NULL;
+        if (!temporary_beside(path, temporary, room)) return failed(ERROR_FILENAME_EXCED_RANGE), NULL;
         if (!tries) {
+            const int length = folder_length(path);
             char *at = length ? malloc((size_t)length + 1) : NULL;
             if (at) snprintf(at, (size_t)length + 1, "%s", path);
             cr_os_each_entry(at ? at : ".", remove_stale, &(folder){.path = at ? at : "."});
@@ -505,10 +512,33 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     return failed(ERROR_FILE_EXISTS), NULL;
 }
 
+/* A file that somebody has mapped cannot be replaced, but renamed: it becomes a temporary file, which a later process
+ * removes. */
+static bool move_mapped(const wchar_t *from, const wchar_t *to, const char *path) {
+    char away[4096];
+    wchar_t *old = temporary_beside(path, away, sizeof away) ? plain_path(away) : NULL;
+    bool ok = old && MoveFileExW(to, old, 0);
+    if (ok && !MoveFileExW(from, to, MOVEFILE_WRITE_THROUGH)) {
+        ok = false;
+        (void)MoveFileExW(old, to, 0);
+    }
+    if (ok) (void)DeleteFileW(old);                 /* where nobody has it mapped, only open */
+    free(old);
+    return ok;
+}
+
 static bool move(const char *from, const char *to) {
     wchar_t *a = path_of(from), *b = passes_link(to, true) ? NULL : plain_path(to);
+    const bool folder = a && attributes_of(a) & FILE_ATTRIBUTE_DIRECTORY;      /* which replaces nothing, in wine too */
+    const DWORD how = MOVEFILE_WRITE_THROUGH | (folder ? 0 : MOVEFILE_REPLACE_EXISTING);
     bool ok = a && b;
-    if (ok && !MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) ok = failed(GetLastError());
+    if (ok && !MoveFileExW(a, b, how)) {
+        const DWORD code = GetLastError(), what = attributes_of(b);
+        const bool plain = what != INVALID_FILE_ATTRIBUTES && !(what & FILE_ATTRIBUTE_DIRECTORY);
+        const bool in_use = code == ERROR_ACCESS_DENIED || code == ERROR_USER_MAPPED_FILE ||
+                            code == ERROR_SHARING_VIOLATION;
+        ok = (plain && in_use && move_mapped(a, b, to)) || failed(code);
+    }
     free(a), free(b);
     return ok;
 }
@@ -591,7 +621,6 @@ bool cr_os_remove(const char *path) {
     return ok;
 }
 
-bool cr_os_rename(const char *from, const char *to) { return move(from, to); }
 
 bool cr_os_share(const char *from, const char *to) {
     wchar_t *a = path_of(from), *b = path_of(to);
@@ -631,15 +660,19 @@ void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx),
     (void)each(path, fn, ctx);
 }
 
-/* A folder is locked by whoever has made the event of its id: it ends with the process. */
+/* A folder is locked by whoever has made the event of its id: it ends with the process.  NULL: another one has it, or
+ * another folder has come to this path meanwhile. */
 static HANDLE locked(const char *path) {
     const cr_file_id id = cr_os_file_id(path);
+    if (!id.device) return NULL;
     wchar_t name[80];
     swprintf(name, sizeof name / sizeof *name, L"Local\\chainrule-%llx-%llx", (unsigned long long)id.device,
              (unsigned long long)id.inode);
     const HANDLE h = CreateEventW(NULL, FALSE, FALSE, name);
-    if (!h || GetLastError() != ERROR_ALREADY_EXISTS) return h;
-    CloseHandle(h);
+    const bool taken = GetLastError() == ERROR_ALREADY_EXISTS;
+    const cr_file_id now = h && !taken ? cr_os_file_id(path) : (cr_file_id){0};
+    if (now.device == id.device && now.inode == id.inode) return h;
+    if (h) CloseHandle(h);
     return NULL;
 }
 
@@ -648,6 +681,27 @@ bool cr_os_lock_folder(const char *path) { return !cr_os_is_directory(path) || l
 enum { HELD = 64 };
 static struct { HANDLE lock; char *path; } held_folders[HELD];
 static cr_spinlock held_lock;
+
+/* The lock of a folder goes with it when it is renamed: by the thread that holds it, so that the path is in one place
+ * only before the move. */
+bool cr_os_rename(const char *from, const char *to) {
+    const size_t n = strlen(to) + 1;
+    char *path = malloc(n);
+    int slot = -1;
+    if (!path) return failed(ERROR_NOT_ENOUGH_MEMORY);
+    cr_spin_lock(&held_lock);
+    for (int i = 0; i < HELD; i++)
+        if (held_folders[i].path && !strcmp(held_folders[i].path, from)) slot = i;
+    cr_spin_unlock(&held_lock);
+    const bool moved = move(from, to);
+    if (moved && slot >= 0) {
+        cr_spin_lock(&held_lock);
+        free(held_folders[slot].path);
+        held_folders[slot].path = memcpy(path, to, n);
+        cr_spin_unlock(&held_lock);
+    } else free(path);
+    return moved;
+}
 
 int cr_os_hold(const char *path) {
     if (!cr_os_is_directory(path)) return failed(ERROR_PATH_NOT_FOUND), -1;
@@ -688,6 +742,7 @@ static void look(const char *name, void *ctx) {
 
 bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
     folder f = {held_folders[held].path, ours, false, true};
+    if (!cr_os_is_directory(f.path)) return true;   /* another save has removed it, empty as it was */
     if (!each(f.path, look, &f) || !f.good) return false;
     f.remove = true;
     return each(f.path, look, &f);
@@ -708,7 +763,7 @@ bool cr_os_remove_folder(const char *path) {
 /* ---- terminal and signals ---- */
 void cr_os_begin(int *argc, char ***argv) {
     int n = 0;
-    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
+    wchar_t **wide = argc ? CommandLineToArgvW(GetCommandLineW(), &n) : NULL;
     char **texts = wide ? calloc((size_t)n + 1, sizeof *texts) : NULL;
     for (int i = 0; texts && i < n; i++) texts[i] = narrow(wide[i]);
     if (texts) *argc = n, *argv = texts;            /* for the whole run */

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "../core/os.h"
 #include "../core/status.h"
 
 struct cr_template { jinja j; jnodes body; const jframe *frame; };
@@ -192,9 +192,8 @@ static jvalue now(jinja *j, const jargs *a) {
     jvalue v[1];
     char text[400];
     cr_j_bind(j, "strftime_now", a, "format|", v);
-    const time_t seconds = time(NULL);
     struct tm parts;
-    if (!localtime_r(&seconds, &parts)) cr_j_fail(j, "there is no local time");
+    if (!cr_os_local_time(time(NULL), &parts)) cr_j_fail(j, "there is no local time");
     return cr_j_of_text(j, text, strftime(text, sizeof text, cr_j_str(j, v[0])->s, &parts));
 }
 

@@ -536,3 +536,28 @@ def test_ctrl_c_while_the_server_imports(place: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 1 and f"there is no 'nix': {THERE}" in done.stderr, done
+
+
+def test_the_package_has_the_program(tmp_path: Path) -> None:
+    """The script of a wheel calls the extension: exit codes, arguments as bytes, the weights of the program."""
+    code = "import sys; from chainrule._program import main; sys.exit(main())"
+    package = str(BUILD / "python")
+
+    def script(*words: bytes, **more: str) -> subprocess.CompletedProcess[bytes]:
+        command: list[str | bytes] = [sys.executable, "-c", code, *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": package, **more}, capture_output=True
+        )
+
+    assert script(b"--version").stdout.decode() == good(tmp_path, "--version")
+    mistake = script(b"trian")
+    assert mistake.returncode == 2 and b"did you mean 'train'?" in mistake.stderr
+    missing = script(b"train", b"--data", b"caf\xe9.txt")
+    assert missing.returncode == 1 and b"caf\xe9.txt': No such file" in missing.stderr, missing.stderr
+    (tmp_path / "book.txt").write_text(TEXT)
+    words = [word.encode() for word in [*SMALL, "--data", "book.txt", "--steps", "3", "--out", "run"]]
+    assert script(b"train", *words).returncode == 0
+    good(tmp_path, "train", *SMALL, "--data", "book.txt", "--steps", "3", "--out", "other")
+    files = [(tmp_path / name / "checkpoint/weights.safetensors").read_bytes() for name in ("run", "other")]
+    tensors = [data[8 + struct.unpack_from("<Q", data)[0] :] for data in files]  # the header has times
+    assert tensors[0] == tensors[1] and tensors[0]

@@ -10,6 +10,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 /* ---- the instruction set */
 #define KERNELS(n) \
@@ -21,14 +24,31 @@
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};
 
+/* CPUID's leaves 1 (ecx) and 7 (ebx, ecx; eax of its second part), without vectors that the system does not save
+ * (XCR0).  Zig's __builtin_cpu_supports answers no to everything. */
+static struct { unsigned basic, wide, more, pairs; } features;
+
+__attribute__((constructor)) static void ask_processor(void) {
+    unsigned a = 0, b = 0, c = 0, d = 0, saved = 0;
+    if (!__get_cpuid(1, &a, &b, &features.basic, &d)) return;
+    if (features.basic & bit_OSXSAVE) __asm__ volatile("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+    if ((saved & 0x06) != 0x06) {
+        features.basic &= ~(unsigned)bit_AVX;
+        return;
+    }
+    if (!__get_cpuid_count(7, 0, &a, &features.wide, &features.more, &d)) return;
+    if ((saved & 0xe6) != 0xe6) features.wide &= ~(unsigned)bit_AVX512F;
+    else if (a >= 1) __cpuid_count(7, 1, features.pairs, b, c, d);
+}
+
+static bool all_in(unsigned flags, unsigned needed) { return (flags & needed) == needed; }
+
 static bool processor_has(int isa) {
-    __builtin_cpu_init();
-    bool v2 = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-              __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
+    const bool v2 = all_in(features.basic, bit_SSSE3 | bit_SSE4_2 | bit_POPCNT);
+    const bool v3 = v2 && all_in(features.basic, bit_AVX | bit_FMA | bit_F16C) &&
+                    all_in(features.wide, bit_AVX2 | bit_BMI | bit_BMI2);
+    const bool v4 = v3 && all_in(features.wide, bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
+                                                    (unsigned)bit_AVX512VL);
     return isa == 4 ? v4 : isa == 3 ? v3 : v2;
 }
 #else
@@ -92,8 +112,8 @@ int cr_cpu_isa(void) {
 #if defined(__x86_64__)
 /* Beyond v4, unless a level was chosen. */
 static bool may_use_more(void) { return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test); }
-bool cr_cpu_bf16(void)  { return may_use_more() && __builtin_cpu_supports("avx512bf16"); }
-bool cr_cpu_bytes(void) { return may_use_more() && __builtin_cpu_supports("avx512vnni"); }
+bool cr_cpu_bf16(void)  { return may_use_more() && features.pairs & bit_AVX512BF16; }
+bool cr_cpu_bytes(void) { return may_use_more() && features.more & bit_AVX512VNNI; }
 #else
 bool cr_cpu_bf16(void)  { return false; }
 bool cr_cpu_bytes(void) { return false; }
