@@ -84,7 +84,7 @@ __all__ += [  # the names written in Python
 
 # Imported when they are first used; tests/python/test_names.py lists what ``import chainrule`` brings in at once.
 _MODULES = {
-    "amp", "array_api", "cuda", "data", "distributed", "distributions", "models", "nn", "optim", "random",
+    "amp", "array_api", "cuda", "data", "distributed", "distributions", "linalg", "models", "nn", "optim", "random",
     "serialization", "special", "value_batch", "vision", "viz",
 }  # fmt: skip
 _FROM = {
@@ -113,6 +113,7 @@ if autograd.TYPE_CHECKING:
     from . import data as data
     from . import distributed as distributed
     from . import distributions as distributions
+    from . import linalg as linalg
     from . import models as models
     from . import nn as nn
     from . import optim as optim

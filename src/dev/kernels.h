@@ -73,6 +73,16 @@ static inline bool cr_note_done(bool *done, bool computes) {
 enum { CR_QUANTIZED_BLOCK = 32 };                   /* weights: neighbours whose codes lie in one block */
 static inline bool cr_quantized_has_8_bits(const cr_array *codes) { return codes->dtype == CR_I8; }
 
+/* ---- factors of x (M, N); y: */
+typedef enum cr_factor_kind {
+    CR_FACTOR_CHOLESKY,                             /* (N, N): L, NaN from the first pivot that is not above 0 */
+    CR_FACTOR_LU,                                   /* (M, N): L below the diagonal, U; rows in `order` of x.  pivots:
+                                                     * row i was exchanged with row pivots[i] - 1 */
+    CR_FACTOR_QR,                                   /* (M + N, N), M >= N: Q above R */
+    CR_FACTOR_EIGH,                                 /* (N + 1, N): vectors as columns above the ascending values */
+    CR_FACTOR_SVD                                   /* (M + 1 + N, N), M >= N: U, descending values, V */
+} cr_factor_kind;
+
 /* ---- order, random numbers */
 typedef enum cr_kth {
     CR_KTH_MEDIAN = -1,                             /* the lower of the two middle elements; the first NaN if there

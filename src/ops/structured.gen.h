@@ -19,6 +19,13 @@
     X(transfer) \
     X(cross_entropy) \
     X(linear_cross_entropy) \
+    X(cholesky) \
+    X(lu_factor) \
+    X(solve_triangular) \
+    X(solve) \
+    X(qr) \
+    X(eigh) \
+    X(svd) \
     X(gather) \
     X(scatter) \
     X(scatter_extreme) \

@@ -1,0 +1,739 @@
+"""``chainrule.linalg``: PyTorch's ``torch.linalg``.  Factors and solves are the library's own (include/chainrule/ops.h),
+with equal bits for any number of threads; the other functions are compositions of them, so that all have gradients of
+any order.  Matrices are the last two axes; half precision computes in float32.
+
+Where two eigenvalues or singular values are equal their vectors have no derivative: gradients leave out the terms
+between the two.  Values alone have the right gradient there too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from . import _core
+from ._core import Tensor, diagonal, matmul
+from ._dtypes import broadcast_shapes, finfo
+from .autograd import no_grad
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "logdet",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]
+
+Order = int | float | str | None
+Axes = int | Sequence[int] | None
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite or not finite; the message names its position in the batch."""
+
+
+class CholeskyEx(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+
+class InvEx(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveEx(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+
+class LUFactor(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUFactorEx(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class LU(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class QR(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class Eigh(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class Slogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class Lstsq(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+# ---- checks ----
+
+
+def _want_matrices(name: str, a: Tensor, square: bool = False) -> None:
+    if not a.is_floating_point():
+        raise RuntimeError(f"[linalg.{name}] needs a float dtype: {a.dtype}")
+    if a.ndim < 2:
+        raise RuntimeError(f"[linalg.{name}] needs matrices, tensors with at least 2 axes: {tuple(a.shape)}")
+    if square and a.size(-1) != a.size(-2):
+        raise RuntimeError(f"[linalg.{name}] needs square matrices: {tuple(a.shape)}")
+
+
+def _first(bad: Tensor) -> Tensor:
+    """The position, from 1, of the first true element of the last axis; 0: none : (..., N) -> (...) int32"""
+    if not bad.size(-1):
+        return _core.zeros(bad.shape[:-1], dtype=_core.int32, device=bad.device)
+    found = bad.to(_core.int32)
+    return (found.argmax(-1) + 1).to(_core.int32) * found.amax(-1)
+
+
+def _refuse(name: str, info: Tensor, what: str) -> None:
+    """LinAlgError where an element of info is not 0; ``{}`` in ``what`` stands for it."""
+    if not bool((info != 0).any()):
+        return
+    at = tuple(int(i) for i in (info != 0).nonzero()[0].tolist()) if info.ndim else ()
+    where = f"matrix {at} of the batch" if at else "the matrix"
+    raise LinAlgError(f"[linalg.{name}] {where} {what.format(int(info[at].item()))}")
+
+
+_SINGULAR = "is singular: pivot {} of its LU factors is 0"
+_INDEFINITE = "is not positive-definite: its leading minor of order {} is not"
+
+
+def _eye_like(a: Tensor) -> Tensor:
+    return _core.eye(a.size(-1), dtype=a.dtype, device=a.device).expand(a.shape)
+
+
+def _singular(lu: Tensor) -> Tensor:
+    return _first(lu.detach().diagonal(0, -2, -1) == 0)
+
+
+# ---- Cholesky ----
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
+    """(L, info): L L^T = A; info is 0, or the order of the leading minor that is not positive; L is NaN from there on."""
+    _want_matrices("cholesky", A, True)
+    lower = _core._cholesky(A.mT if upper else A)
+    info = _first(lower.detach().diagonal(0, -2, -1).isnan())
+    if check_errors:
+        _refuse("cholesky_ex", info, _INDEFINITE)
+    return CholeskyEx(lower.mT if upper else lower, info)
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
+    """The lower L with L L^T = A, or the upper U with U^T U = A.  LinAlgError: A is not positive-definite."""
+    factor, info = cholesky_ex(A, upper=upper)
+    _refuse("cholesky", info, _INDEFINITE)
+    return factor
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
+    """A^-1 B, A = L L^T, or U^T U : (..., N, K), (..., N, N) -> (..., N, K)"""
+    lower = L.mT if upper else L
+    return _core._solve_triangular(lower.mT, _core._solve_triangular(lower, B, False, False), True, False)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
+    """The inverse of L L^T, or of U^T U."""
+    _want_matrices("cholesky_inverse", L, True)
+    return cholesky_solve(_eye_like(L), L, upper)
+
+
+# ---- LU and systems ----
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:  # noqa: N803
+    """(LU, pivots, info): row i was exchanged with row pivots[i] - 1; info is 0, or the first pivot that is 0."""
+    _want_matrices("lu_factor", A)
+    if not pivot:
+        raise RuntimeError("[linalg.lu_factor] LU without pivoting is not implemented: pivot=False")
+    packed, pivots, _ = _core._lu_factor(A)
+    info = _singular(packed)
+    if check_errors:
+        _refuse("lu_factor_ex", info, _SINGULAR)
+    return LUFactorEx(packed, pivots, info)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
+    """(LU, pivots): U, and L below its diagonal.  LinAlgError: a pivot is 0."""
+    packed, pivots, info = lu_factor_ex(A, pivot=pivot)
+    _refuse("lu_factor", info, _SINGULAR)
+    return LUFactor(packed, pivots)
+
+
+def _parts(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """L and U of packed factors."""
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    eye = _core.eye(m, k, dtype=packed.dtype, device=packed.device)
+    return packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu()
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> LU:  # noqa: N803
+    """(P, L, U) with A = P L U."""
+    _want_matrices("lu", A)
+    if not pivot:
+        raise RuntimeError("[linalg.lu] LU without pivoting is not implemented: pivot=False")
+    packed, _, order = _core._lu_factor(A)
+    rows = _core.arange(A.size(-2), device=A.device)
+    permutation = (rows[:, None] == order[..., None, :]).to(A.dtype)
+    return LU(permutation, *_parts(packed))
+
+
+def _order(pivots: Tensor, n: int) -> Tensor:
+    """The rows in the order that the exchanges of pivots give : (..., N)"""
+    batch = pivots.shape[:-1]
+    swaps = pivots.reshape(-1, pivots.size(-1)).tolist()
+    orders = []
+    for exchanged in swaps:
+        order = list(range(n))
+        for i, p in enumerate(exchanged):
+            order[i], order[int(p) - 1] = order[int(p) - 1], order[i]
+        orders.append(order)
+    return _core.tensor(orders, dtype=_core.int64, device=pivots.device).reshape(*batch, n)
+
+
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:  # noqa: N803
+    """X with A X = B (left=False: X A = B; adjoint: A^T) from the factors of ``lu_factor``."""
+    _want_matrices("lu_solve", LU, True)
+    if not left:
+        return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
+    n = LU.size(-1)
+    order = _order(pivots, n)[..., None]
+    batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2])
+    B = B.expand(*batch, *B.shape[-2:])  # noqa: N806
+    order = order.expand(*batch, n, B.size(-1))
+    if adjoint:
+        x = _core._solve_triangular(LU.mT, B, False, False)
+        x = _core._solve_triangular(LU.mT, x, True, True)
+        return x.gather(-2, order.argsort(-2))
+    x = _core._solve_triangular(LU, B.gather(-2, order), False, True)
+    return _core._solve_triangular(LU, x, True, False)
+
+
+def _is_vector(A: Tensor, B: Tensor) -> bool:  # noqa: N803
+    """Is B a batch of vectors for matrices A?  As PyTorch decides."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
+    """(X, info): as ``solve``; info is 0, or the first pivot of A that is 0."""
+    _want_matrices("solve", A, True)
+    vector = _is_vector(A, B)
+    right = B[..., None] if vector else B
+    x, packed = _core._solve(A if left else A.mT, right if left or vector else right.mT)
+    info = _singular(packed)
+    if check_errors:
+        _refuse("solve_ex", info, _SINGULAR)
+    return SolveEx(x[..., 0] if vector else x if left else x.mT, info)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+    """X with A X = B, or X A = B with left=False; B: matrices, or vectors (..., N).  LinAlgError: A is singular."""
+    x, info = solve_ex(A, B, left=left)
+    _refuse("solve", info, _SINGULAR)
+    return x
+
+
+def solve_triangular(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Tensor:
+    """X with A X = B, or X A = B with left=False; only the triangle of A is read."""
+    _want_matrices("solve_triangular", A, True)
+    if left:
+        return _core._solve_triangular(A, B, upper, unitriangular)
+    return _core._solve_triangular(A.mT, B.mT, not upper, unitriangular).mT
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
+    """(inverse, info): info is 0, or the first pivot that is 0."""
+    _want_matrices("inv", A, True)
+    x, packed = _core._solve(A, _eye_like(A))
+    info = _singular(packed)
+    if check_errors:
+        _refuse("inv_ex", info, _SINGULAR)
+    return InvEx(x, info)
+
+
+def inv(A: Tensor) -> Tensor:  # noqa: N803
+    """The inverse.  LinAlgError: A is singular."""
+    x, info = inv_ex(A)
+    _refuse("inv", info, _SINGULAR)
+    return x
+
+
+def _parity(pivots: Tensor, dtype: _core.dtype) -> Tensor:
+    """The sign of the permutation : (..., N) -> (...)"""
+    moved = (pivots != _core.arange(1, pivots.size(-1) + 1, device=pivots.device)).sum(-1)
+    return 1 - 2 * (moved % 2).to(dtype)
+
+
+def det(A: Tensor) -> Tensor:  # noqa: N803
+    """The determinant.  Where a matrix is singular the gradient is that of the product of its singular values."""
+    _want_matrices("det", A, True)
+    packed, pivots, _ = _core._lu_factor(A)
+    if A.requires_grad and bool((_singular(packed) != 0).any()):
+        u, s, v = _core._svd(A)
+        with no_grad():
+            sign = det(u) * det(v)
+        return sign.round() * s.prod(-1)
+    return _parity(pivots, A.dtype) * packed.diagonal(0, -2, -1).prod(-1)
+
+
+def slogdet(A: Tensor) -> Slogdet:  # noqa: N803
+    """(sign, logabsdet): the determinant is sign exp(logabsdet); of a singular matrix 0 and -inf."""
+    _want_matrices("slogdet", A, True)
+    packed, pivots, _ = _core._lu_factor(A)
+    pivot = packed.diagonal(0, -2, -1)
+    return Slogdet(_parity(pivots, A.dtype) * pivot.detach().sign().prod(-1), pivot.abs().log().sum(-1))
+
+
+def logdet(A: Tensor) -> Tensor:  # noqa: N803
+    """log(det(A)); NaN where that is negative."""
+    sign, value = slogdet(A)
+    return _core.where(sign < 0, math.nan, value)
+
+
+# ---- QR ----
+
+
+def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
+    """(Q, R) with A = Q R: "reduced", "complete" (Q is square), "r" (only R; Q is empty)."""
+    _want_matrices("qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"[linalg.qr] mode {mode!r}: 'reduced', 'complete' and 'r' are known")
+    m, n = A.shape[-2:]
+    if mode == "complete" and m > n:
+        if A.requires_grad and _core.is_grad_enabled():
+            raise RuntimeError("[linalg.qr] mode 'complete' of a tall matrix has no gradient: use 'reduced'")
+        q, r = _core._qr(_core.cat([A, A.new_zeros((*A.shape[:-1], m - n))], -1))
+        return QR(q, r[..., :n])
+    q, r = _core._qr(A)
+    return QR(q.new_empty(0) if mode == "r" else q, r)
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
+    """The first columns of the product of the reflections I - tau_i v_i v_i^T, v_i column i of A below the diagonal and
+    1 on it : (..., M, N), (..., K) -> (..., M, N)"""
+    _want_matrices("householder_product", A)
+    m, n = A.shape[-2:]
+    k = tau.size(-1)
+    if not m >= n >= k:
+        raise RuntimeError(f"[linalg.householder_product] needs M >= N >= K: {tuple(A.shape)}, {tuple(tau.shape)}")
+    v = A[..., :k].tril(-1) + _core.eye(m, k, dtype=A.dtype, device=A.device)
+    q = _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
+    for i in reversed(range(k)):
+        column = v[..., i : i + 1]
+        q = q - tau[..., i, None, None] * column @ (column.mT @ q)
+    return q
+
+
+# ---- eigenvalues and singular values ----
+
+
+def _finite(name: str, values: Tensor) -> None:
+    bad = values.detach().isnan()
+    _refuse(name, bad.any(-1).to(_core.int32) if values.size(-1) else values.new_zeros(values.shape[:-1]),
+            "has elements that are infinite or NaN")
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
+    """(eigenvalues, eigenvectors) of symmetric matrices, the values ascending, the vectors columns.  UPLO: the triangle
+    that is read.  By Jacobi's rotations: made for up to 64 rows; larger matrices take long."""
+    _want_matrices("eigh", A, True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"[linalg.eigh] UPLO is 'L' or 'U': {UPLO!r}")
+    values, vectors = _core._eigh(A if UPLO.upper() == "L" else A.mT)
+    _finite("eigh", values)
+    return Eigh(values, vectors)
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
+    """The eigenvalues of symmetric matrices, ascending."""
+    return eigh(A, UPLO).eigenvalues
+
+
+def _completed(q: Tensor) -> Tensor:
+    """Orthonormal columns and more of them, until the matrix is square; those have no gradient."""
+    with no_grad():
+        more = qr(q.detach(), "complete").Q[..., q.size(-1) :]
+    return _core.cat([q, more], -1)
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:  # noqa: N803
+    """(U, S, Vh) with A = U diag(S) Vh, S descending.  full_matrices: U and Vh are square; the columns and rows that A
+    does not determine have no gradient.  By Jacobi's rotations: made for up to 64 columns; larger take long."""
+    _want_matrices("svd", A)
+    u, s, v = _core._svd(A)
+    _finite("svd", s)
+    if full_matrices:
+        u, v = (_completed(q) if q.size(-2) > q.size(-1) else q for q in (u, v))
+    return SVD(u, s, v.mT)
+
+
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
+    """The singular values, descending."""
+    return svd(A, False).S
+
+
+def _tolerance(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+    """max(atol, rtol largest); rtol when absent: max(M, N) epsilon, or 0 beside a positive atol."""
+    eps = _epsilon(A.dtype) * max(A.shape[-2:])
+    absolute = _core.as_tensor(0.0 if atol is None else atol, dtype=largest.dtype, device=largest.device)
+    if rtol is None:
+        relative = _core.where(absolute > 0, 0.0, eps).to(largest.dtype)
+    else:
+        relative = _core.as_tensor(rtol, dtype=largest.dtype, device=largest.device)
+    return _core.maximum(absolute, relative * largest)
+
+
+def _epsilon(dtype: _core.dtype) -> float:
+    return finfo(dtype).eps
+
+
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:  # noqa: N803
+    """How many singular values exceed max(atol, rtol largest) : (..., M, N) -> (...) int64"""
+    with no_grad():
+        s = eigvalsh(A).abs() if hermitian else svdvals(A)
+        if not s.size(-1):
+            return _core.zeros(s.shape[:-1], dtype=_core.int64, device=A.device)
+        bound = _tolerance(A, s.amax(-1), tol if tol is not None else atol, 0.0 if tol is not None else rtol)
+        return (s > bound[..., None]).sum(-1)
+
+
+def pinv(
+    A: Tensor,  # noqa: N803
+    rcond: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Tensor:
+    """The pseudoinverse; singular values up to max(atol, rtol largest) count as 0.  rcond: an older name of rtol."""
+    _want_matrices("pinv", A, hermitian)
+    if not A.numel():
+        return A.new_zeros((*A.shape[:-2], A.size(-1), A.size(-2)))
+    rtol = rcond if rtol is None else rtol
+    if hermitian:
+        s, v = eigh(A)
+        u = v
+    else:
+        u, s, v = _core._svd(A)
+        _finite("pinv", s)
+    bound = _tolerance(A, s.detach().abs().amax(-1), atol, rtol)[..., None]
+    kept = s.abs() > bound
+    inverse = _core.where(kept, 1 / _core.where(kept, s, 1.0), 0.0)
+    return (v * inverse[..., None, :]) @ u.mT
+
+
+def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
+    """The condition number in the norm ``p``: of singular values with None, 2 and -2, else |A| |A^-1|, infinite where A
+    is singular."""
+    _want_matrices("cond", A, p not in (None, 2, -2))
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    inverse, info = inv_ex(A)
+    value = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return _core.where(info == 0, value, math.inf)
+
+
+# ---- least squares ----
+
+
+def _by_qr(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """The solution for matrices of full rank, and R's diagonal."""
+    tall = A.size(-2) >= A.size(-1)
+    q, r = _core._qr(A if tall else A.mT)
+    x = _core._solve_triangular(r, q.mT @ B, True, False) if tall else q @ _core._solve_triangular(r.mT, B, False, False)
+    return x, r.detach().diagonal(0, -2, -1).abs()
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:  # noqa: N803
+    """(solution, residuals, rank, singular_values): X with the least |A X - B|, of these the one with the least |X|.
+
+    Driver "gels", and the default where R's diagonal shows full rank, use QR; "gelsd" and "gelss", and rank-deficient
+    matrices, use singular values.  residuals: with "gels", "gelsd" and "gelss" the sums of squares of each column where
+    M > N and A has full rank, else empty; rank: empty with "gels"; singular_values: with "gelsd" and "gelss"."""
+    _want_matrices("lstsq", A)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"[linalg.lstsq] driver {driver!r}: 'gels', 'gelsy', 'gelsd' and 'gelss' are known")
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    right = B[..., None] if vector else B
+    if right.ndim < 2 or right.size(-2) != A.size(-2):
+        raise RuntimeError(f"[linalg.lstsq] the rows of A and B differ: {tuple(A.shape)}, {tuple(B.shape)}")
+    m, n = A.shape[-2:]
+    limit = _epsilon(A.dtype) * max(m, n) if rcond is None else rcond
+    empty = A.new_zeros(0)
+    values, rank = empty, _core.zeros(0, dtype=_core.int64, device=A.device)
+    by_values = driver in ("gelsd", "gelss") or not min(m, n)
+    if not by_values:
+        x, sizes = _by_qr(A, right)
+        by_values = driver != "gels" and bool((sizes <= limit * sizes.amax(-1, keepdim=True)).any())
+        rank = rank if driver == "gels" else _core.full(A.shape[:-2], min(m, n), dtype=_core.int64, device=A.device)
+    if by_values:
+        rank = matrix_rank(A, rtol=limit)
+        x = pinv(A, rtol=limit) @ right
+    if driver in ("gelsd", "gelss"):
+        values = svdvals(A)
+    full = driver == "gels" or (driver in ("gelsd", "gelss") and bool((rank == n).all()))
+    residuals = (A @ x - right).square().sum(-2) if m > n and full else empty
+    if vector and residuals is not empty:
+        residuals = residuals[..., 0] if B.ndim > 1 else residuals
+    return Lstsq(x[..., 0] if vector else x, residuals, rank, values)
+
+
+# ---- functions of matrices ----
+
+
+def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
+    """A^n by repeated squaring; n < 0: of the inverse."""
+    _want_matrices("matrix_power", A, True)
+    if n < 0:
+        return matrix_power(inv(A), -n)
+    power: Tensor | None = None
+    square = A
+    while n:
+        if n & 1:
+            power = square if power is None else power @ square
+        n >>= 1
+        if n:
+            square = square @ square
+    return _eye_like(A).clone() if power is None else power.clone() if power is A else power
+
+
+# Coefficients of the Pade approximant [13/13] of exp, and the 1-norm up to which its backward error is below 2^-53
+# (Higham, The scaling and squaring method for the matrix exponential revisited, 2005).
+_PADE = [
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+]  # fmt: skip
+_MOST = 5.371920351148152
+
+
+def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
+    """e^A = (e^(A / 2^s))^(2^s), by a Pade approximant of degree 13; each matrix has its own s."""
+    _want_matrices("matrix_exp", A, True)
+    if not A.numel():
+        return A.clone()
+    sizes = A.detach().abs().sum(-2).amax(-1)
+    counts = _core.where(sizes > _MOST, (sizes / _MOST).log2().ceil(), 0.0)
+    counts = _core.where(counts.isfinite(), counts, 0.0)
+    most = int(counts.max().item())
+    a = A / (2.0**counts)[..., None, None] if most else A
+    b, eye = [c / _PADE[0] for c in _PADE], _eye_like(A)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    y, _ = _core._solve(even - odd, even + odd)
+    for k in range(most):
+        y = _core.where((counts > k)[..., None, None], y @ y, y)
+    return y
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices in the order that needs the fewest multiplications; the first and the last may be vectors."""
+    chain = list(tensors)
+    if len(chain) < 2:
+        raise RuntimeError(f"[linalg.multi_dot] needs at least 2 tensors: {len(chain)}")
+    row, column = chain[0].ndim == 1, chain[-1].ndim == 1
+    if row:
+        chain[0] = chain[0][None, :]
+    if column:
+        chain[-1] = chain[-1][:, None]
+    for i, t in enumerate(chain):
+        if t.ndim != 2:
+            raise RuntimeError(f"[linalg.multi_dot] tensor {i} is no matrix: {tuple(tensors[i].shape)}")
+        if i and chain[i - 1].size(1) != t.size(0):
+            raise RuntimeError(
+                f"[linalg.multi_dot] tensors {i - 1} and {i} do not fit: {tuple(chain[i - 1].shape)}, {tuple(t.shape)}"
+            )
+    sizes = [chain[0].size(0)] + [t.size(1) for t in chain]
+    n = len(chain)
+    cost = [[0] * n for _ in range(n)]
+    cut = [[0] * n for _ in range(n)]
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            j = i + length - 1
+            cost[i][j], cut[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else product(i, cut[i][j]) @ product(cut[i][j] + 1, j)
+
+    y = product(0, n - 1)
+    return y[0, 0] if row and column else y[0] if row else y[:, 0] if column else y
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
+    """The inverse of A seen as a matrix, its first ``ind`` axes the rows: ``tensordot(tensorinv(A), A, ind)`` is I."""
+    if ind <= 0:
+        raise RuntimeError(f"[linalg.tensorinv] ind must be above 0: {ind}")
+    rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
+    if rows != columns:
+        raise RuntimeError(f"[linalg.tensorinv] {rows} rows and {columns} columns: {tuple(A.shape)}, ind={ind}")
+    return inv(A.reshape(rows, columns)).reshape(*A.shape[ind:], *A.shape[:ind])
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
+    """X with ``tensordot(A, X, X.ndim)`` = B; dims: axes of A that move to the end first."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
+    columns = A.shape[B.ndim :]
+    if math.prod(columns) != B.numel() or A.numel() != B.numel() ** 2:
+        raise RuntimeError(f"[linalg.tensorsolve] A is no square matrix for B: {tuple(A.shape)}, {tuple(B.shape)}")
+    return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(*columns)
+
+
+# ---- norms and products ----
+
+
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: _core.dtype | None = None
+) -> Tensor:
+    """sum(|x|^ord)^(1/ord) over the axes ``dim``, all when absent."""
+    return _core.norm(x, ord, dim, keepdim, dtype)
+
+
+def matrix_norm(
+    A: Tensor,  # noqa: N803
+    ord: Order = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: _core.dtype | None = None,
+) -> Tensor:
+    """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the smallest
+    of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
+    if len(dim) != 2:
+        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {tuple(dim)}")
+    if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        raise RuntimeError(f"[linalg.matrix_norm] ord {ord!r}: 'fro', 'nuc', 1, 2, inf and their negatives are known")
+    if A.ndim < 2:
+        raise RuntimeError(f"[linalg.matrix_norm] needs matrices, tensors with at least 2 axes: {tuple(A.shape)}")
+    x = A if dtype is None else A.to(dtype)
+    if ord == "fro":
+        return _core.norm(x, 2, tuple(dim), keepdim)
+    rows, columns = (d % A.ndim for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"[linalg.matrix_norm] dim names one axis twice: {tuple(dim)}")
+    if ord in ("nuc", 2, -2):
+        s = svdvals(x.movedim((rows, columns), (-2, -1)))
+        y = s.sum(-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
+        return y.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else y
+    size = float(ord)  # type: ignore[arg-type]
+    inner, outer = (rows, columns) if abs(size) == 1 else (columns, rows)
+    sums = x.abs().sum(inner, keepdim=True)
+    most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)
+    return most if keepdim else most.squeeze((rows, columns))
+
+
+def norm(
+    A: Tensor,  # noqa: N803
+    ord: Order = None,
+    dim: Axes = None,
+    keepdim: bool = False,
+    *,
+    dtype: _core.dtype | None = None,
+) -> Tensor:
+    """A vector's or a matrix's norm, by the number of axes; the 2-norm of all elements without ``ord``."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if dim is None and A.ndim not in (1, 2):
+        raise RuntimeError(f"[linalg.norm] ord={ord!r} without dim needs a vector or a matrix: {tuple(A.shape)}")
+    axes = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(axes) == 2:
+        return matrix_norm(A, ord, axes, keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise RuntimeError(f"[linalg.norm] ord={ord!r} is a norm of matrices: dim names {len(axes)} axes")
+    return vector_norm(A, ord, axes, keepdim, dtype=dtype)
+
+
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross products along an axis of size 3."""
+    if input.ndim != other.ndim:
+        raise RuntimeError(f"[linalg.cross] {input.ndim} and {other.ndim} axes: both need as many")
+    return _core.cross(input, other, dim)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """sum(x y) along an axis."""
+    return (x * y).sum(dim)
+
+
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
+    """The powers 0 ... N - 1 of the elements of vectors : (..., M) -> (..., M, N)"""
+    count = x.size(-1) if N is None else N
+    if count <= 1:
+        raise RuntimeError(f"[linalg.vander] N must be above 1: {count}")
+    powers = x[..., None].expand(*x.shape, count - 1)
+    return _core.cat([_core.ones_like(x)[..., None], powers.cumprod(-1)], -1)

@@ -1,0 +1,78 @@
+/* factor.c - factorizations of matrices and triangular solves: Cholesky, LU with partial pivoting, QR by reflections,
+ * symmetric eigenvalues and SVD by Jacobi rotations.
+ *
+ * Matrices of a batch run side by side.  A large matrix is cut into panels, whose sizes depend on its shape only, so
+ * that the results have the same bits for any number of threads. */
+#include "cpu.h"
+#include "../../core/pool.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    NB = 48,                                        /* columns of a panel */
+    LANES = 16,                                     /* rows of a panel that are solved side by side */
+    STRIP = 256,                                    /* columns of a right-hand side that one chunk solves */
+    SWEEPS = 60                                     /* of Jacobi rotations; 6 to 10 are usual */
+};
+
+#define T float
+#define NAME(name) name##_f32
+#define DTYPE CR_F32
+#define EPSILON ((double)FLT_EPSILON)
+#define FLOOR ((double)FLT_MIN)
+#include "factor_kernels.h"
+#undef T
+#undef NAME
+#undef DTYPE
+#undef EPSILON
+#undef FLOOR
+#define T double
+#define NAME(name) name##_f64
+#define DTYPE CR_F64
+#define EPSILON DBL_EPSILON
+#define FLOOR DBL_MIN
+#include "factor_kernels.h"
+
+typedef struct batch {
+    const void *args;
+    bool (*one)(const void *args, int64_t b);
+    int64_t count, each;                            /* each: matrices of a chunk */
+    atomic_bool failed;
+} batch;
+
+static bool factor_one(const void *args, int64_t b) {
+    const cr_factor_args *f = args;
+    return f->x.dtype == CR_F32 ? factor_one_f32(f, b) : factor_one_f64(f, b);
+}
+static bool solve_one(const void *args, int64_t b) {
+    const cr_substitute_args *s = args;
+    return s->x.dtype == CR_F32 ? solve_one_f32(s, b) : solve_one_f64(s, b);
+}
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    batch *w = ctx;
+    for (int64_t b = chunk * w->each; b < cr_imin(w->count, (chunk + 1) * w->each) && !cr_pool_stopped(); b++)
+        if (!w->one(w->args, b)) atomic_store(&w->failed, true);
+}
+
+/* work: multiplications for one matrix */
+static cr_status run_batch(const char *op, const void *args, bool (*one)(const void *, int64_t), int64_t count,
+                           int64_t work) {
+    batch w = {.args = args, .one = one, .count = count, .each = cr_imax(1, (1 << 16) / cr_imax(1, work))};
+    atomic_init(&w.failed, false);
+    cr_run_chunks(cr_pieces(count, w.each), run_chunk, &w);
+    return atomic_load(&w.failed) ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
+}
+
+cr_status cr_cpu_factor(const cr_factor_args *args) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2];
+    return run_batch("factor", args, factor_one, args->x.shape[0], M * N * cr_imin(M, N));
+}
+
+cr_status cr_cpu_substitute(const cr_substitute_args *args) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    return run_batch("solve_triangular", args, solve_one, args->x.shape[0], N * N * K);
+}

@@ -1,0 +1,451 @@
+/* factor_kernels.h - factorizations of one matrix and triangular solves, in place and in row-major order; factor.c
+ * includes this file once for each element type T.  NAME(f) is f with the type's suffix, EPSILON its machine epsilon.
+ *
+ * A large matrix is cut into panels of NB columns; products with what lies outside of a panel are those of
+ * cr_cpu_matmul.  A matrix of up to NB columns is one panel and needs no product. */
+
+/* ---- rows */
+
+/* sum of x[i] y[i] in double: four partial sums, added in this order */
+static double NAME(dot)(const T *x, const T *y, int64_t n) {
+    double s[4] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) s[k] += (double)x[i + k] * (double)y[i + k];
+    for (; i < n; i++) s[0] += (double)x[i] * (double)y[i];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* y += a x */
+static void NAME(add_row)(T *y, T a, const T *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+/* (x, y) = (c x - s y, s x + c y) */
+static void NAME(rotate)(T *x, T *y, T c, T s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const T u = x[i], v = y[i];
+        x[i] = c * u - s * v;
+        y[i] = s * u + c * v;
+    }
+}
+
+/* to (rows, n) = -from, whose rows lie `stride` apart */
+static void NAME(negate)(T *to, const T *from, int64_t rows, int64_t n, int64_t stride) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++) to[i * n + j] = -from[i * stride + j];
+}
+
+/* rows and columns of a matrix at p, which lies in the storage s */
+static cr_array NAME(part)(cr_storage *s, const T *p, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+    cr_array a = {.storage = s, .dev = s->dev, .dtype = DTYPE, .ndim = 2, .offset = p - (const T *)s->data,
+                  .numel = rows * columns, .shape = {rows, columns}, .strides = {row, column}};
+    a.contiguous = column == 1 && row == columns;
+    return a;
+}
+
+/* ---- Cholesky: a = L L^T, left-looking.  A pivot that is not above 0 makes the factor NaN from there on. */
+static void NAME(cholesky_block)(T *a, int64_t n, int64_t stride) {
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = j; i < n; i++) {
+            T sum = a[i * stride + j];
+            for (int64_t k = 0; k < j; k++) sum -= a[i * stride + k] * a[j * stride + k];
+            a[i * stride + j] = i > j ? sum / a[j * stride + j] : sum > 0 ? (T)sqrt((double)sum) : (T)NAN;
+        }
+}
+
+typedef struct NAME(below) { T *a; const T *L; int64_t rows, n, stride; } NAME(below);
+
+/* LANES rows x with x L^T = a, side by side */
+static void NAME(solve_below)(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const NAME(below) *b = ctx;
+    T w[NB][LANES] = {{0}};
+    const int64_t first = chunk * LANES, rows = cr_imin(LANES, b->rows - first);
+    T *a = b->a + first * b->stride;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < b->n; j++) w[j][r] = a[r * b->stride + j];
+    for (int64_t j = 0; j < b->n; j++) {
+        const T *L = b->L + j * b->stride;
+        for (int64_t k = 0; k < j; k++)
+            for (int r = 0; r < LANES; r++) w[j][r] -= w[k][r] * L[k];
+        for (int r = 0; r < LANES; r++) w[j][r] /= L[j];
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < b->n; j++) a[r * b->stride + j] = w[j][r];
+}
+
+static bool NAME(cholesky)(cr_storage *home, T *a, int64_t N) {
+    const size_t bytes = N > NB ? (size_t)(NB * N) * sizeof(T) : 0;
+    cr_storage *room = bytes ? cr_cpu_allocate(home->dev, bytes) : NULL;
+    if (bytes && !room) return false;
+    cr_status status = CR_OK;
+    for (int64_t p = 0; p < N && status == CR_OK && !cr_pool_stopped(); p += NB) {
+        const int64_t n = cr_imin(NB, N - p), rest = N - p - n;
+        T *panel = a + p * N + p;
+        if (p) {
+            NAME(negate)(room->data, a + p * N, n, p, N);
+            status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, panel, N - p, n, N, 1),
+                                                     .a = NAME(part)(home, a + p * N, N - p, p, N, 1),
+                                                     .b = NAME(part)(room, room->data, p, n, 1, p),
+                                                     .how = CR_MATMUL_ADD});
+        }
+        NAME(cholesky_block)(panel, n, N);
+        if (rest) cr_run_chunks(cr_pieces(rest, LANES), NAME(solve_below), &(NAME(below)){panel + n * N, panel, rest, n, N});
+    }
+    for (int64_t i = 0; i < N; i++) memset(a + i * N + i + 1, 0, (size_t)(N - i - 1) * sizeof(T));
+    if (room) cr_storage_release(room);
+    return status == CR_OK;
+}
+
+/* ---- triangular systems: a x = b for a triangular block of n rows, columns [first, end) of x */
+typedef struct NAME(system) {
+    const T *a; T *x;
+    int64_t n, a_row, x_row, columns;
+    bool upper, unit;
+} NAME(system);
+
+static void NAME(solve_strip)(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const NAME(system) *s = ctx;
+    const int64_t first = chunk * STRIP, n = cr_imin(STRIP, s->columns - first);
+    for (int64_t step = 0; step < s->n; step++) {
+        const int64_t i = s->upper ? s->n - 1 - step : step;
+        T *x = s->x + i * s->x_row + first;
+        for (int64_t before = 0; before < step; before++) {
+            const int64_t k = s->upper ? s->n - 1 - before : before;
+            NAME(add_row)(x, -s->a[i * s->a_row + k], s->x + k * s->x_row + first, n);
+        }
+        if (s->unit) continue;
+        const T pivot = s->a[i * s->a_row + i];
+        for (int64_t j = 0; j < n; j++) x[j] /= pivot;
+    }
+}
+
+static void NAME(solve_block)(NAME(system) s) {
+    if (s.columns) cr_run_chunks(cr_pieces(s.columns, STRIP), NAME(solve_strip), &s);
+}
+
+/* x (N, K) holds b: block rows in the order of substitution */
+static bool NAME(substitute)(cr_storage *home, T *x, const T *a, int64_t N, int64_t K, bool upper, bool unit) {
+    const size_t bytes = N > NB ? (size_t)(NB * N) * sizeof(T) : 0;
+    cr_storage *room = bytes ? cr_cpu_allocate(home->dev, bytes) : NULL;
+    if (bytes && !room) return false;
+    cr_status status = CR_OK;
+    for (int64_t done = 0; done < N && status == CR_OK && !cr_pool_stopped(); done += NB) {
+        const int64_t n = cr_imin(NB, N - done), p = upper ? N - done - n : done, from = upper ? p + n : 0;
+        if (done) {
+            NAME(negate)(room->data, a + p * N + from, n, done, N);
+            status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, x + p * K, n, K, K, 1),
+                                                     .a = NAME(part)(room, room->data, n, done, done, 1),
+                                                     .b = NAME(part)(home, x + from * K, done, K, K, 1),
+                                                     .how = CR_MATMUL_ADD});
+        }
+        NAME(solve_block)((NAME(system)){a + p * N + p, x + p * K, n, N, K, K, upper, unit});
+    }
+    if (room) cr_storage_release(room);
+    return status == CR_OK;
+}
+
+/* ---- LU with partial pivoting, right-looking; whole rows are exchanged.  A column of zeros is left as it is. */
+static void NAME(lu_panel)(T *a, int64_t M, int64_t N, int64_t p, int64_t n, int64_t *order, int32_t *pivots) {
+    for (int64_t j = p; j < p + n; j++) {
+        int64_t best = j;
+        for (int64_t i = j + 1; i < M; i++)
+            if (fabs((double)a[i * N + j]) > fabs((double)a[best * N + j])) best = i;
+        pivots[j] = (int32_t)best + 1;
+        if (best != j) {
+            const int64_t row = order[j];
+            order[j] = order[best];
+            order[best] = row;
+            for (int64_t k = 0; k < N; k++) {
+                const T v = a[j * N + k];
+                a[j * N + k] = a[best * N + k];
+                a[best * N + k] = v;
+            }
+        }
+        const T pivot = a[j * N + j];
+        if (pivot == 0) continue;
+        for (int64_t i = j + 1; i < M; i++) {
+            a[i * N + j] /= pivot;
+            NAME(add_row)(a + i * N + j + 1, -a[i * N + j], a + j * N + j + 1, p + n - j - 1);
+        }
+    }
+}
+
+static bool NAME(lu)(cr_storage *home, T *a, int64_t M, int64_t N, int64_t *order, int32_t *pivots) {
+    const int64_t K = cr_imin(M, N);
+    const size_t bytes = K > NB || N > NB ? (size_t)(NB * M) * sizeof(T) : 0;
+    cr_storage *room = bytes ? cr_cpu_allocate(home->dev, bytes) : NULL;
+    if (bytes && !room) return false;
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < M; i++) order[i] = i;
+    for (int64_t p = 0; p < K && status == CR_OK && !cr_pool_stopped(); p += NB) {
+        const int64_t n = cr_imin(NB, K - p), right = p + n, columns = N - right, rows = M - right;
+        NAME(lu_panel)(a, M, N, p, n, order, pivots);
+        NAME(solve_block)((NAME(system)){a + p * N + p, a + p * N + right, n, N, N, columns, false, true});
+        if (!columns || !rows) continue;
+        NAME(negate)(room->data, a + right * N + p, rows, n, N);
+        status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, a + right * N + right, rows, columns, N, 1),
+                                                 .a = NAME(part)(room, room->data, rows, n, n, 1),
+                                                 .b = NAME(part)(home, a + p * N + right, n, columns, N, 1),
+                                                 .how = CR_MATMUL_ADD});
+    }
+    if (room) cr_storage_release(room);
+    return status == CR_OK;
+}
+
+/* ---- QR by Householder's reflections I - tau v v^T, v = (1, rest of the column below the diagonal)
+ *
+ * As LAPACK's: the diagonal of R has the sign opposite to that of the reflected column's first element; a column that
+ * is 0 below the diagonal has tau = 0.  A panel's reflections are I - V T V^T (compact WY, Schreiber and Van Loan 1989). */
+
+/* c (rows i >= j, n columns) -= tau v (v^T c); v: column j of a; w: n numbers */
+static void NAME(reflect)(T *c, int64_t c_row, const T *a, int64_t a_row, int64_t j, int64_t M, T tau, int64_t n, T *w) {
+    if (tau == 0 || !n) return;
+    memcpy(w, c + j * c_row, (size_t)n * sizeof(T));
+    for (int64_t i = j + 1; i < M; i++) NAME(add_row)(w, a[i * a_row + j], c + i * c_row, n);
+    NAME(add_row)(c + j * c_row, -tau, w, n);
+    for (int64_t i = j + 1; i < M; i++) NAME(add_row)(c + i * c_row, -tau * a[i * a_row + j], w, n);
+}
+
+/* The reflection of column j: v below the diagonal, R's element on it.  Returns tau. */
+static T NAME(reflection)(T *a, int64_t stride, int64_t j, int64_t M) {
+    double most = 0, sum = 0;
+    for (int64_t i = j + 1; i < M; i++) {
+        const double size = fabs((double)a[i * stride + j]);
+        if (!(size <= most)) most = size;
+    }
+    if (most == 0) return 0;
+    const double first = (double)a[j * stride + j];
+    most = fmax(most, fabs(first));
+    for (int64_t i = j; i < M; i++) {
+        const double x = (double)a[i * stride + j] / most;
+        sum += x * x;
+    }
+    const double length = most * sqrt(sum), beta = first > 0 ? -length : length;
+    for (int64_t i = j + 1; i < M; i++) a[i * stride + j] = (T)((double)a[i * stride + j] / (first - beta));
+    a[j * stride + j] = (T)beta;
+    return (T)((beta - first) / beta);
+}
+
+/* V (M - p, n) of the panel at column p, and T (n, n) with H_p ... H_(p + n - 1) = I - V T V^T;
+ * gram: n n numbers */
+static cr_status NAME(compact)(cr_storage *room, const T *a, int64_t M, int64_t N, int64_t p, int64_t n, const T *tau,
+                               T *v, T *t, T *gram) {
+    const int64_t rows = M - p;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++) v[i * n + j] = i > j ? a[(p + i) * N + p + j] : i == j ? 1 : 0;
+    const cr_status status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(room, gram, n, n, n, 1),
+                                                             .a = NAME(part)(room, v, n, rows, 1, n),
+                                                             .b = NAME(part)(room, v, rows, n, n, 1)});
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < n; i++) {
+            T sum = 0;
+            for (int64_t k = i; k < j; k++) sum -= t[i * n + k] * gram[k * n + j];
+            t[i * n + j] = i < j ? sum * tau[p + j] : i == j ? tau[p + j] : 0;
+        }
+    return status;
+}
+
+/* c (M - p rows from p on, columns) -= V T V^T c, or with T^T */
+static cr_status NAME(apply_compact)(cr_storage *home, T *c, int64_t c_row, int64_t columns, cr_storage *room,
+                                     const T *v, const T *t, int64_t rows, int64_t n, bool transposed, T *w, T *z) {
+    cr_status status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(room, w, n, columns, columns, 1),
+                                                       .a = NAME(part)(room, v, n, rows, 1, n),
+                                                       .b = NAME(part)(home, c, rows, columns, c_row, 1)});
+    if (status != CR_OK) return status;
+    status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(room, z, n, columns, columns, 1),
+                                             .a = NAME(part)(room, t, n, n, transposed ? 1 : n, transposed ? n : 1),
+                                             .b = NAME(part)(room, w, n, columns, columns, 1)});
+    for (int64_t i = 0; i < n * columns; i++) z[i] = -z[i];
+    if (status != CR_OK) return status;
+    return cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, c, rows, columns, c_row, 1),
+                                           .a = NAME(part)(room, v, rows, n, n, 1),
+                                           .b = NAME(part)(room, z, n, columns, columns, 1), .how = CR_MATMUL_ADD});
+}
+
+/* y (M + N, N) = Q above R of x (M, N), M >= N */
+static bool NAME(qr)(cr_storage *home, T *y, const T *x, int64_t M, int64_t N) {
+    const int64_t n_t = N > NB ? NB * NB : 0, wide = N > NB ? NB * N : 0;
+    cr_storage *room = cr_cpu_allocate(home->dev, (size_t)(M * N + 2 * N + M * (wide ? NB : 0) + 2 * wide + 2 * n_t)
+                                                      * sizeof(T));
+    if (!room) return false;
+    T *a = room->data, *tau = a + M * N, *row = tau + N, *v = row + N, *w = v + M * (wide ? NB : 0), *z = w + wide,
+      *t = z + wide, *gram = t + n_t;
+    cr_status status = CR_OK;
+    memcpy(a, x, (size_t)(M * N) * sizeof(T));
+    for (int64_t p = 0; p < N && status == CR_OK && !cr_pool_stopped(); p += NB) {
+        const int64_t n = cr_imin(NB, N - p), right = p + n;
+        for (int64_t j = p; j < right; j++) {
+            tau[j] = NAME(reflection)(a, N, j, M);
+            NAME(reflect)(a + j + 1, N, a, N, j, M, tau[j], right - j - 1, row);
+        }
+        if (right == N) break;
+        status = NAME(compact)(room, a, M, N, p, n, tau, v, t, gram);
+        if (status == CR_OK)
+            status = NAME(apply_compact)(room, a + p * N + right, N, N - right, room, v, t, M - p, n, true, w, z);
+    }
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) y[i * N + j] = i == j;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < N; j++) y[(M + i) * N + j] = j >= i ? a[i * N + j] : 0;
+    for (int64_t p = (N - 1) / NB * NB; N && p >= 0 && status == CR_OK && !cr_pool_stopped(); p -= NB) {
+        const int64_t n = cr_imin(NB, N - p);
+        if (N > NB) {
+            status = NAME(compact)(room, a, M, N, p, n, tau, v, t, gram);
+            if (status == CR_OK)
+                status = NAME(apply_compact)(home, y + p * N + p, N, N - p, room, v, t, M - p, n, false, w, z);
+        } else {
+            for (int64_t j = n - 1; j >= 0; j--) NAME(reflect)(y + j, N, a, N, j, M, tau[j], N - j, row);
+        }
+    }
+    cr_storage_release(room);
+    return status == CR_OK;
+}
+
+/* ---- symmetric eigenvalues by Jacobi's rotations, row by row: y (N + 1, N), the vectors as columns above the
+ * ascending values; all NaN where an element is not finite.  Only the lower triangle of x is read. */
+static bool NAME(eigh)(T *y, const T *x, int64_t N) {
+    const size_t bytes = (size_t)(2 * N * N + 1) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    T *v = a + N * N, *values = y + N * N;
+    double sum = 0;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            a[i * N + j] = a[j * N + i] = x[i * N + j];
+            v[i * N + j] = v[j * N + i] = i == j;
+            sum += fabs((double)x[i * N + j]);
+        }
+    const double least = 0.1 * EPSILON * sum / (double)(N * N);
+    bool turned = isfinite(sum);
+    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
+        turned = false;
+        for (int64_t p = 0; p < N; p++)
+            for (int64_t q = p + 1; q < N; q++) {
+                const double off = (double)a[p * N + q], app = (double)a[p * N + p], aqq = (double)a[q * N + q];
+                if (!(fabs(off) > least)) continue;
+                const double theta = (aqq - app) / (2 * off),
+                             t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1)),
+                             c = 1 / sqrt(t * t + 1);
+                turned = true;
+                NAME(rotate)(a + p * N, a + q * N, (T)c, (T)(t * c), N);
+                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
+                for (int64_t k = 0; k < N; k++) a[k * N + p] = a[p * N + k], a[k * N + q] = a[q * N + k];
+                a[p * N + p] = (T)(app - t * off);
+                a[q * N + q] = (T)(aqq + t * off);
+                a[p * N + q] = a[q * N + p] = 0;
+            }
+    }
+    for (int64_t k = 0; k < N; k++) {
+        int64_t best = -1;                          /* the k-th smallest of the diagonal; those taken are NaN */
+        for (int64_t i = 0; i < N; i++)
+            if (!isnan(a[i * N + i]) && (best < 0 || a[i * N + i] < a[best * N + best])) best = i;
+        values[k] = isfinite(sum) ? a[best * N + best] : (T)NAN;
+        for (int64_t i = 0; i < N; i++) y[i * N + k] = isfinite(sum) ? v[best * N + i] : (T)NAN;
+        if (best >= 0) a[best * N + best] = (T)NAN;
+    }
+    cr_cpu_give(a, bytes);
+    return true;
+}
+
+/* ---- SVD by one-sided Jacobi rotations of the columns of x (M, N), M >= N (Demmel and Veselic 1992) */
+
+/* Column k of u (N rows of M, the columns of U) becomes a unit vector orthogonal to all rows before it: the coordinate
+ * axis that is farthest from their span, orthogonalized twice. */
+static void NAME(complete)(T *u, int64_t k, int64_t M) {
+    double least = INFINITY;
+    int64_t axis = 0;
+    for (int64_t i = 0; i < M; i++) {
+        double inside = 0;
+        for (int64_t r = 0; r < k; r++) inside += (double)u[r * M + i] * (double)u[r * M + i];
+        if (inside < least) least = inside, axis = i;
+    }
+    T *x = u + k * M;
+    for (int64_t i = 0; i < M; i++) x[i] = i == axis;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t r = 0; r < k; r++) NAME(add_row)(x, -(T)NAME(dot)(u + r * M, x, M), u + r * M, M);
+        const double length = sqrt(NAME(dot)(x, x, M));
+        for (int64_t i = 0; i < M; i++) x[i] = (T)((double)x[i] / length);
+    }
+}
+
+/* y (M + 1 + N, N): U, the values from the largest down, V; all NaN where an element is not finite */
+static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
+    const size_t bytes = (size_t)(2 * N * M + N * N + 1) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    T *v = a + N * M, *u = v + N * N, *values = y + M * N;
+    double most = 0;
+    for (int64_t i = 0; i < M * N; i++) {
+        const double size = fabs((double)x[i]);
+        if (!(size <= most)) most = size;
+    }
+    int exponent = 0;                               /* the elements are scaled to at most 1, exactly */
+    if (isfinite(most) && most > 0) frexp(most, &exponent);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) a[j * M + i] = (T)ldexp((double)x[i * N + j], -exponent);
+    for (int64_t i = 0; i < N * N; i++) v[i] = i / N == i % N;
+    bool turned = isfinite(most) && most > 0;
+    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
+        turned = false;
+        for (int64_t p = 0; p < N; p++)
+            for (int64_t q = p + 1; q < N; q++) {
+                const T *wp = a + p * M, *wq = a + q * M;
+                const double pp = NAME(dot)(wp, wp, M), qq = NAME(dot)(wq, wq, M), pq = NAME(dot)(wp, wq, M);
+                if (!(fabs(pq) > EPSILON * sqrt(pp) * sqrt(qq)) || fabs(pq) < FLOOR) continue;
+                const double zeta = (qq - pp) / (2 * pq),
+                             t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(zeta * zeta + 1)), c = 1 / sqrt(t * t + 1);
+                turned = true;
+                NAME(rotate)(a + p * M, a + q * M, (T)c, (T)(t * c), M);
+                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
+            }
+    }
+    for (int64_t j = 0; j < N; j++) values[j] = (T)sqrt(NAME(dot)(a + j * M, a + j * M, M));
+    for (int64_t k = 0; k < N; k++) {               /* u, v and values in order, by exchanges */
+        int64_t best = k;
+        for (int64_t j = k + 1; j < N; j++) if (values[j] > values[best]) best = j;
+        const T value = values[best];
+        values[best] = values[k];
+        values[k] = value;
+        if (best != k) {
+            for (int64_t i = 0; i < M; i++) { T s = a[k * M + i]; a[k * M + i] = a[best * M + i]; a[best * M + i] = s; }
+            for (int64_t i = 0; i < N; i++) { T s = v[k * N + i]; v[k * N + i] = v[best * N + i]; v[best * N + i] = s; }
+        }
+        if (value > FLOOR) for (int64_t i = 0; i < M; i++) u[k * M + i] = a[k * M + i] / value;
+        else NAME(complete)(u, k, M);
+    }
+    const bool finite = isfinite(most);
+    for (int64_t k = 0; k < N; k++) {
+        values[k] = finite ? (T)ldexp((double)values[k], exponent) : (T)NAN;
+        for (int64_t i = 0; i < M; i++) y[i * N + k] = finite ? u[k * M + i] : (T)NAN;
+        for (int64_t i = 0; i < N; i++) y[(M + 1 + i) * N + k] = finite ? v[k * N + i] : (T)NAN;
+    }
+    cr_cpu_give(a, bytes);
+    return true;
+}
+
+/* ---- one matrix of a batch */
+static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2];
+    const T *x = (const T *)cr_array_data(&args->x) + b * M * N;
+    T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2];
+    if (args->kind == CR_FACTOR_QR) return NAME(qr)(args->y.storage, y, x, M, N);
+    if (args->kind == CR_FACTOR_EIGH) return NAME(eigh)(y, x, N);
+    if (args->kind == CR_FACTOR_SVD) return NAME(svd)(y, x, M, N);
+    memcpy(y, x, (size_t)(M * N) * sizeof(T));
+    if (args->kind == CR_FACTOR_CHOLESKY) return NAME(cholesky)(args->y.storage, y, N);
+    return NAME(lu)(args->y.storage, y, M, N, (int64_t *)cr_array_data(&args->order) + b * M,
+                    (int32_t *)cr_array_data(&args->pivots) + b * cr_imin(M, N));
+}
+
+static bool NAME(solve_one)(const cr_substitute_args *args, int64_t b) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    const T *from = (const T *)cr_array_data(&args->b) + b * N * K, *a = (const T *)cr_array_data(&args->a) + b * N * N;
+    const int64_t *order = cr_present(&args->order) ? (const int64_t *)cr_array_data(&args->order) + b * N : NULL;
+    T *x = (T *)cr_array_data(&args->x) + b * N * K;
+    for (int64_t i = 0; i < N; i++)
+        memcpy(x + i * K, from + (order ? order[i] : i) * K, (size_t)K * sizeof(T));
+    return NAME(substitute)(args->x.storage, x, a, N, K, args->upper, args->unit);
+}
