@@ -566,6 +566,32 @@ static cr_tensor *resize_cubic(inputs in) { return interpolate(in, CR_RESAMPLE_C
 static cr_tensor *resize_smooth(inputs in) { return interpolate(in, CR_RESAMPLE_CUBIC, 0, 1, CR_LIST(2, 3)); }
 static cr_tensor *resize_line(inputs in) { return interpolate(in, CR_RESAMPLE_LINEAR, 0, 1, CR_LIST(4)); }
 
+/* ---- matrices: far from singular, with values far from each other; squares of vectors, whose signs are free */
+/* x / 4 with 3, 6, 9 ... added to the diagonal */
+static cr_tensor *spread(const cr_tensor *x) {
+    const int64_t M = cr_size(x, -2), N = cr_size(x, -1);
+    const cr_tensor *ramp = cr_arange(3, 3 * (double)N + 3, 3, cr_dtype_of(x), cr_device_of(x));
+    return cr_add(cr_mul_scalar(x, 0.25), cr_mul(cr_eye(M, N, cr_dtype_of(x), cr_device_of(x)), ramp));
+}
+static cr_tensor *symmetric(const cr_tensor *x) { return cr_add(spread(x), cr_transpose(spread(x), -2, -1)); }
+static cr_tensor *cholesky(inputs in) { return cr_cholesky(symmetric(in[0])); }
+static cr_tensor *lu_factor(inputs in) { return cr_lu_factor(spread(in[0]), NULL, NULL); }
+static cr_tensor *solve_upper(inputs in) { return cr_solve_triangular(spread(in[0]), in[1], true, false); }
+static cr_tensor *solve_unit(inputs in) { return cr_solve_triangular(cr_mul_scalar(in[0], 0.1), in[1], false, true); }
+static cr_tensor *solve(inputs in) { return cr_solve(spread(in[0]), in[1], NULL); }
+static cr_tensor *qr(inputs in) {
+    cr_tensor *r, *q = cr_qr(spread(in[0]), &r);
+    return cr_matmul(cr_tanh(q), cr_tanh(r));
+}
+static cr_tensor *eigh(inputs in) {
+    cr_tensor *vectors, *values = cr_eigh(symmetric(in[0]), &vectors);
+    return cr_add(cr_square(vectors), cr_unsqueeze(cr_tanh(values), -1));
+}
+static cr_tensor *svd(inputs in) {
+    cr_tensor *s, *v, *u = cr_svd(spread(in[0]), &s, &v);
+    return cr_matmul(cr_mul(cr_square(u), cr_unsqueeze(s, -2)), cr_transpose(cr_square(v), -2, -1));
+}
+
 /* ---- normalization by channel */
 static cr_tensor *batch_norm(inputs in) { return cr_batch_norm(in[0], in[1], in[2], 1e-5, NULL, NULL); }
 static cr_tensor *batch_norm_w(inputs in) { return cr_batch_norm(in[0], in[1], CR_NONE, 1e-3, NULL, NULL); }
@@ -1544,6 +1570,25 @@ static const op_case op_cases[] = {
      4,
      {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3), .lo = 0.5, .hi = 2}, {SHAPE(3)}}},
     {"recurrent", "tanh", rnn_tanh, FLOATS, true, 200, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"cholesky", "batch", cholesky, FLOATS, true, 90, {{SHAPE(2, 5, 5)}}},
+    {"cholesky", "panels", cholesky, FLOATS, false, 900, {{SHAPE(101, 101)}}},
+    {"cholesky", "nothing", cholesky, FLOATS, true, 1, {{SHAPE(3, 0, 0)}}},
+    {"lu_factor", "square", lu_factor, FLOATS, true, 90, {{SHAPE(2, 5, 5)}}},
+    {"lu_factor", "tall", lu_factor, FLOATS, true, 90, {{SHAPE(7, 3)}}},
+    {"lu_factor", "wide", lu_factor, FLOATS, true, 90, {{SHAPE(2, 3, 5)}}},
+    {"lu_factor", "panels", lu_factor, FLOATS, false, 900, {{SHAPE(101, 53)}}},
+    {"solve_triangular", "upper", solve_upper, FLOATS, true, 90, {{SHAPE(5, 5)}, {SHAPE(2, 5, 3)}}},
+    {"solve_triangular", "lower, ones", solve_unit, FLOATS, true, 90, {{SHAPE(2, 5, 5)}, {SHAPE(5, 1)}}},
+    {"solve_triangular", "panels", solve_upper, FLOATS, false, 900, {{SHAPE(101, 101)}, {SHAPE(101, 7)}}},
+    {"solve", "batch", solve, FLOATS, true, 90, {{SHAPE(2, 5, 5)}, {SHAPE(5, 3)}}},
+    {"solve", "panels", solve, FLOATS, false, 900, {{SHAPE(101, 101)}, {SHAPE(101, 7)}}},
+    {"solve", "nothing", solve, FLOATS, true, 1, {{SHAPE(3, 0, 0)}, {SHAPE(0, 2)}}},
+    {"qr", "tall", qr, FLOATS, true, 90, {{SHAPE(2, 5, 3)}}},
+    {"qr", "wide", qr, FLOATS, true, 90, {{SHAPE(3, 5)}}},
+    {"qr", "panels", qr, FLOATS, false, 900, {{SHAPE(101, 53)}}},
+    {"eigh", "batch", eigh, FLOATS, true, 90, {{SHAPE(2, 5, 5)}}},
+    {"svd", "tall", svd, FLOATS, true, 90, {{SHAPE(2, 5, 3)}}},
+    {"svd", "wide", svd, FLOATS, true, 90, {{SHAPE(3, 5)}}},
     {"group_norm", "weight and bias", group_norm, FLOATS, true, 44, {{SHAPE(2, 4, 11)}, {SHAPE(4)}, {SHAPE(4)}}},
     {"group_norm", "(B, C), weight", group_norm_w, FLOATS, true, 4, {{SHAPE(5, 12)}, {SHAPE(12)}}},
     {"group_norm", "planes", group_norm_w, FLOATS, true, 30, {{SHAPE(2, 3, 5, 3)}, {SHAPE(3)}}},

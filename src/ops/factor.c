@@ -24,20 +24,16 @@ static cr_status check_matrices(const char *op, const cr_tensor *x, bool square)
     return CR_OK;
 }
 
-/* x's shape with `rows` rows */
-static cr_meta with_rows(const cr_tensor *x, int64_t rows) {
-    cr_meta m = cr_meta_of(x);
-    m.shape[m.ndim - 2] = rows;
-    return m;
-}
-
 static cr_status factor_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const cr_factor_kind kind = ((const factor_params *)c->params)->kind;
     const cr_status status = check_matrices(c->op->name, x, kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_EIGH);
     if (status != CR_OK) return status;
     const int64_t M = rows_in(x), N = columns_in(x);
-    *out = with_rows(x, kind == CR_FACTOR_QR ? M + N : kind == CR_FACTOR_EIGH ? N + 1 : kind == CR_FACTOR_SVD ? M + 1 + N : M);
+    *out = cr_meta_of(x);
+    if (kind == CR_FACTOR_QR) out->shape[x->ndim - 2] = M + N;
+    if (kind == CR_FACTOR_EIGH) out->shape[x->ndim - 2] = N + 1;
+    if (kind == CR_FACTOR_SVD) out->shape[x->ndim - 2] = M + 1 + N;
     if (kind != CR_FACTOR_LU) return CR_OK;
     aux[0] = aux[1] = cr_meta_of(x);
     aux[0].ndim = aux[1].ndim = x->ndim - 1;
@@ -360,11 +356,13 @@ cr_tensor *cr_qr(const cr_tensor *x, cr_tensor **r) {
     return kept;
 }
 
-/* ---- x = V diag(w) V^T:  dx = V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T */
+static cr_tensor *skew(const cr_tensor *a) { return sub(a, transposed(a)); }
+
+/* ---- x = V diag(w) V^T:  dx = V (diag(gw) + (V^T gV - gV^T V) / 2 / (w_j - w_i)) V^T */
 static void eigh_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const int64_t N = columns_in(c->out);
     cr_tensor *V = rows(c->out, 0, N), *w = rows(c->out, N, 1), *gV = rows(g, 0, N), *gw = rows(g, N, 1);
-    cr_tensor *turn = over_gaps(cr_matmul(transposed(V), gV), sub(w, transposed(w)));
+    cr_tensor *turn = over_gaps(mul_k(skew(cr_matmul(transposed(V), gV)), 0.5), sub(w, transposed(w)));
     dx[0] = cr_matmul(cr_matmul(V, add(turn, on_diagonal(gw))), transposed(V));
 }
 
@@ -393,8 +391,6 @@ cr_tensor *cr_eigh(const cr_tensor *x, cr_tensor **vectors) {
 
 /* ---- x = U diag(s) V^T, M >= N, E_ij = s_j^2 - s_i^2, skew(a) = a - a^T:
  *   dx = U (skew(U^T gU) / E s_j + s_i skew(V^T gV) / E + diag(gs)) V^T + (I - U U^T) gU diag(1 / s) V^T */
-static cr_tensor *skew(const cr_tensor *a) { return sub(a, transposed(a)); }
-
 static void svd_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const int64_t N = columns_in(c->out), M = rows_in(c->out) - 1 - N;
     cr_tensor *U = rows(c->out, 0, M), *s = rows(c->out, M, 1), *V = rows(c->out, M + 1, N);

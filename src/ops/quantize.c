@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUP = 128, LANES = 16, PANEL = 64 };   /* LANES: rows of w at a time; PANEL: columns of a factor */
+enum { MOST_GROUP = 128, LANES = 16 };              /* LANES: rows of w at a time */
 
 typedef struct job {
     const float *w;                                 /* (N, K) */
@@ -127,44 +127,6 @@ static void balanced_chunk(void *ctx, int64_t chunk, int worker) {
 
 /* ---- H = R R^T, R upper: the Cholesky factor of H with rows and columns in the opposite order */
 
-/* The factor of a block of n columns, in place; rows `stride` apart. */
-static void factor_block(double *a, int64_t n, int64_t stride) {
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = j; i < n; i++) {
-            double sum = a[i * stride + j];
-            for (int64_t k = 0; k < j; k++) sum -= a[i * stride + k] * a[j * stride + k];
-            a[i * stride + j] = i == j ? sqrt(sum) : sum / a[j * stride + j];
-        }
-}
-
-/* rows below the block: x L^T = a */
-static void solve_rows(double *a, const double *L, int64_t rows, int64_t n, int64_t stride) {
-    for (int64_t i = 0; i < rows; i++, a += stride)
-        for (int64_t j = 0; j < n; j++) {
-            double sum = a[j];
-            for (int64_t k = 0; k < j; k++) sum -= a[k] * L[j * stride + k];
-            a[j] = sum / L[j * stride + j];
-        }
-}
-
-/* The lower factor of h (K, K) f64, in place, a panel of columns at a time. */
-static cr_status factor(cr_tensor *h, int64_t K) {
-    double *a = cr_array_data(&h->array);
-    for (int64_t p = 0; p < K; p += PANEL) {
-        const int64_t n = cr_imin(PANEL, K - p);
-        cr_scope own;
-        cr_scope_enter(&own);
-        cr_tensor *panel = cr_slice(cr_slice(h, 0, p, K, 1), 1, p, p + n, 1), *before = cr_slice(h, 1, 0, p, 1);
-        const bool fine = !p || cr_copy_(panel, cr_sub(panel, cr_matmul(cr_slice(before, 0, p, K, 1),
-                                                        cr_transpose(cr_slice(before, 0, p, p + n, 1), 0, 1))));
-        cr_scope_leave(&own);
-        if (!fine) return cr_error_status();
-        factor_block(a + p * K + p, n, K);
-        solve_rows(a + (p + n) * K + p, a + p * K + p, K - p - n, n, K);
-    }
-    return CR_OK;
-}
-
 /* Second moments, damped by a hundredth of their mean: columns without input keep a finite factor. */
 static cr_status put_feedback(const cr_tensor *moments, int64_t K, float *feedback, float *weight) {
     const double *given;
@@ -179,8 +141,8 @@ static cr_status put_feedback(const cr_tensor *moments, int64_t K, float *feedba
     for (int64_t i = 0; i < K; i++)
         for (int64_t j = 0; j < K; j++)
             a[(K - 1 - i) * K + K - 1 - j] = (given[i * K + j] + given[j * K + i]) / 2 + (i == j ? damp : 0);
-    const cr_status status = factor(h, K);
-    if (status != CR_OK) return status;
+    if (!(h = cr_cholesky(h))) return cr_error_status();
+    a = cr_array_data(&h->array);
     for (int64_t k = 0; k < K; k++) {
         const double pivot = a[(K - 1 - k) * K + K - 1 - k];
         if (!(pivot > 0 && pivot < INFINITY))

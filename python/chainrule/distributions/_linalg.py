@@ -1,50 +1,22 @@
-"""Cholesky factors and triangular solves for the distributions over vectors, column by column out of
-differentiable functions; n columns take n small steps.  They serve matrices of tens of rows."""
+"""Cholesky factors and triangular solves for the distributions over vectors."""
 
 from __future__ import annotations
 
 from .. import _core
 from .._core import Tensor
+from ..linalg import cholesky, cholesky_ex, solve_triangular
+
+__all__ = ["cholesky", "from_precision", "inverse_lower", "is_definite", "log_det_half", "solve_lower", "solve_lower_vector"]
 
 
-def factor(a: Tensor) -> tuple[Tensor, Tensor]:
-    """L, lower triangular with L L^T = a, and whether a is positive definite: (..., N, N) -> (..., N, N), (...).
-
-    Column j is (a_j - sum_(k < j) L_k L_jk) / sqrt(its first element)."""
-    n = a.size(-1)
-    columns: list[Tensor] = []  # (..., N), zeros above the diagonal
-    good = _core.ones(a.shape[:-2], dtype=_core.bool, device=a.device)
-    for j in range(n):
-        rest = a[..., j:, j]
-        if columns:
-            before = _core.stack(columns, -1)[..., j:, :]
-            rest = rest - (before * before[..., :1, :]).sum(-1)
-        pivot = rest[..., :1]
-        good = good & (pivot[..., 0] > 0)
-        column = rest / _core.where(pivot > 0, pivot, _core.ones_like(pivot)).sqrt()
-        columns.append(_core.cat([_core.zeros_like(a[..., :j, j]), column], -1))
-    return (_core.stack(columns, -1) if columns else a), good
-
-
-def cholesky(a: Tensor) -> Tensor:
-    """The factor of symmetric positive definite matrices, with symmetric gradients; RuntimeError: one is not."""
-    lower, good = factor((a + a.transpose(-2, -1)) / 2)
-    if not good.all():
-        raise RuntimeError(
-            "cholesky: the factorization could not be completed because the input is not positive-definite"
-        )
-    return lower
+def is_definite(a: Tensor) -> Tensor:
+    """Are symmetric matrices positive definite? : (..., N, N) -> (...)"""
+    return cholesky_ex(a.detach()).info == 0
 
 
 def solve_lower(lower: Tensor, b: Tensor) -> Tensor:
-    """x with lower x = b, by forward substitution: (..., N, N), (..., N, M) -> (..., N, M), batches broadcast"""
-    rows: list[Tensor] = []
-    for i in range(b.size(-2)):
-        rest = b[..., i, :]
-        if rows:
-            rest = rest - (lower[..., i, :i, None] * _core.stack(rows, -2)).sum(-2)
-        rows.append(rest / lower[..., i, i, None])
-    return _core.stack(rows, -2) if rows else b
+    """x with lower x = b : (..., N, N), (..., N, M) -> (..., N, M), batches broadcast"""
+    return solve_triangular(lower, b, upper=False)
 
 
 def solve_lower_vector(lower: Tensor, b: Tensor) -> Tensor:

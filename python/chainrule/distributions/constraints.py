@@ -11,7 +11,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor
 from .._dtypes import finfo
-from ._linalg import factor
+from ._linalg import is_definite
 
 __all__ = [
     "Constraint",
@@ -212,7 +212,7 @@ def _is_symmetric(x: Tensor) -> Tensor:
 
 
 def _is_definite(x: Tensor) -> Tensor:
-    return _is_symmetric(x) & factor(x)[1] if x.shape[-2] == x.shape[-1] else _is_square(x)
+    return _is_symmetric(x) & is_definite(x) if x.shape[-2] == x.shape[-1] else _is_square(x)
 
 
 def _is_semidefinite(x: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def _is_semidefinite(x: Tensor) -> Tensor:
         return _is_square(x)
     size = x.diagonal(0, -2, -1).abs().amax(-1)[..., None, None] + finfo(x.dtype).tiny
     raised = x + 10 * finfo(x.dtype).eps * x.size(-1) * size * _core.eye(x.size(-1), dtype=x.dtype, device=x.device)
-    return _is_symmetric(x) & factor(raised)[1]
+    return _is_symmetric(x) & is_definite(raised)
 
 
 def _is_one_hot(x: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Names of PyTorch that are missing, what is said of them, and those that exist for imports only."""
 
 # Functions of torch that need decompositions of matrices.
-LINALG = """cholesky cholesky_inverse cholesky_solve det geqrf inverse lobpcg logdet lu lu_solve lu_unpack matrix_exp
-matrix_power orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split()
+LINALG = "geqrf lobpcg lu lu_unpack ormqr pca_lowrank svd_lowrank".split()
 
 # Names of PyTorch that are missing: a name or its first parts -> what to use.  The longest entry that fits is
 # said.  tests/python/differences.py copies the table to docs/differences.md.
@@ -19,10 +18,9 @@ MISSING = {
     "torch.sparse_csr_tensor": "tensors are dense; use index_add, scatter_add or embedding",
     "torch.nested": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
     "torch.jagged": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
-    "torch.linalg": "matrix decompositions are missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
     **dict.fromkeys(
-        [f"torch.{name}" for name in LINALG],
-        "matrix decompositions are missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
+        ["torch.linalg", *(f"torch.{name}" for name in LINALG)],
+        "this matrix decomposition is missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
     ),
     "torch.imag": "complex numbers come later: the imaginary part is 0",
     "torch.special": "no part of chainrule has this function; use scipy.special on x.numpy() for values",
@@ -105,13 +103,8 @@ torch.complex torch.polar torch.view_as_complex torch.view_as_real torch.stft to
 torch._scaled_mm torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.fftfreq torch.fft.fftshift torch.fft.hfft
 torch.fft.hfft2 torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ifftshift torch.fft.ihfft
 torch.fft.ihfft2 torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
-torch.fft.rfftn torch.fft.rfftfreq torch.linalg.cholesky torch.linalg.cholesky_ex torch.linalg.cond torch.linalg.det
-torch.linalg.eig torch.linalg.eigh torch.linalg.eigvals torch.linalg.eigvalsh torch.linalg.householder_product
-torch.linalg.inv torch.linalg.inv_ex torch.linalg.ldl_factor torch.linalg.ldl_factor_ex torch.linalg.ldl_solve
-torch.linalg.lstsq torch.linalg.lu torch.linalg.lu_factor torch.linalg.lu_factor_ex torch.linalg.lu_solve
-torch.linalg.matrix_exp torch.linalg.matrix_power torch.linalg.matrix_rank torch.linalg.multi_dot torch.linalg.pinv
-torch.linalg.qr torch.linalg.slogdet torch.linalg.solve torch.linalg.solve_ex torch.linalg.solve_triangular
-torch.linalg.svd torch.linalg.svdvals torch.linalg.tensorinv torch.linalg.tensorsolve torch.linalg.vecdot torch.Future
+torch.fft.rfftn torch.fft.rfftfreq torch.linalg.eig torch.linalg.eigvals
+torch.linalg.ldl_factor torch.linalg.ldl_factor_ex torch.linalg.ldl_solve torch.Future
 torch.PyTorchFileReader torch.PyTorchFileWriter torch.ScriptFunction torch.ScriptObject torch.SymBool torch.SymFloat
 torch.SymInt torch.Argument torch.FunctionSchema torch.DispatchKey torch.TypedStorage torch._C.* torch._dynamo.*
 torch._export.* torch._functorch.* torch._guards.* torch._higher_order_ops.* torch._inductor.* torch._jit_internal.*

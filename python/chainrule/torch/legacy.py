@@ -498,6 +498,23 @@ METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size,
 METHODS |= dict.fromkeys(
     ("pin_memory", "to_dense", "to_sparse", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself
 )
+
+
+def _linalg(name: str) -> Callable[..., Any]:
+    def method(self: cr.Tensor, *args: Any, **kwargs: Any) -> Any:
+        from . import _linalg
+
+        return getattr(_linalg, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+METHODS |= {
+    name: _linalg(name)
+    for name in """cholesky cholesky_inverse cholesky_solve det inverse logdet lu_solve matrix_exp matrix_power orgqr
+    pinverse qr slogdet svd triangular_solve""".split()
+}
 PROPERTIES: dict[str, Any] = {
     name: property(lambda self: False)
     for name in """is_sparse is_sparse_csr is_quantized is_mkldnn is_mps is_xpu is_xla is_ipu is_mtia is_maia

@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-import math
-
 from ... import _core
 from ..._core import Tensor
 from ...autograd import no_grad
+from ...linalg import householder_product, qr, solve
 
 
 def _eye(n: int, like: Tensor) -> Tensor:
     return _core.eye(n, dtype=like.dtype, device=like.device)
 
 
-def matrix_exp(a: Tensor) -> Tensor:
-    """e^A = (e^(A / 2^s))^(2^s), by Taylor's series where the norm is below 1/2 : (..., n, n)"""
-    norm = float(a.detach().abs().sum(-1).max().item()) if a.numel() else 0.0
-    squarings = max(0, math.ceil(math.log2(norm)) + 1) if norm > 0.5 else 0
-    scaled = a / 2**squarings
-    total = term = _eye(a.size(-1), a).expand(a.shape)
-    for k in range(1, 17):  # 0.5^17 / 17! < 1e-19
-        term = term @ scaled / k
-        total = total + term
-    for _ in range(squarings):
-        total = total @ total
-    return total
-
-
 def cayley(a: Tensor) -> Tensor:
-    """(I - A/2)^-1 (I + A/2) of a skew-symmetric A : (..., n, n).  By elimination without pivots:
-    the symmetric part of the matrix is I, so that no pivot is below 1."""
-    eye = _eye(a.size(-1), a).expand(a.shape)
-    left, right = eye - a / 2, eye + a / 2
-    n = a.size(-1)
-    for i in range(n):
-        pivot = left[..., i : i + 1, i : i + 1]
-        row, value = left[..., i : i + 1, :] / pivot, right[..., i : i + 1, :] / pivot
-        others = left[..., :, i : i + 1] - eye[..., :, i : i + 1]  # row i keeps row / pivot
-        left, right = left - others @ row, right - others @ value
-    return right
+    """(I - A/2)^-1 (I + A/2) of a skew-symmetric A : (..., n, n)"""
+    eye = _eye(a.size(-1), a)
+    return solve(eye - a / 2, eye + a / 2)
 
 
 def householder(a: Tensor) -> Tensor:
     """The first columns of the product of the reflections I - 2 v v^T / |v|^2, v column i of A below
     the diagonal and 1 on it : (..., n, k) -> (..., n, k)"""
-    n, k = a.shape[-2:]
-    vectors = a.tril(-1) + _eye(n, a)[:, :k]
-    q = _eye(n, a)[:, :k].expand(a.shape)
-    for i in reversed(range(k)):
-        v = vectors[..., i : i + 1]
-        q = q - 2 / v.square().sum((-2, -1), keepdim=True) * v @ (v.mT @ q)
-    return q
+    return householder_product(a, 2 / (1 + a.tril(-1).square().sum(-2)))
 
 
 @no_grad()
 def orthonormal(a: Tensor) -> Tensor:
-    """Q of A = Q R, R with a diagonal that is not negative, by Gram and Schmidt, twice : (..., n, k), k <= n"""
-    columns: list[Tensor] = []
-    for i in range(a.size(-1)):
-        v = a[..., i : i + 1]
-        for _ in range(2):
-            for q in columns:
-                v = v - q * (q * v).sum(-2, keepdim=True)
-        columns.append(v / v.norm(2, -2, keepdim=True))
-    return _core.cat(columns, -1) if columns else a
+    """Q of A = Q R, R with a diagonal that is not negative : (..., n, k), k <= n"""
+    q, r = qr(a)
+    return q * _core.where(r.diagonal(0, -2, -1) < 0, -1.0, 1.0).to(q.dtype).unsqueeze(-2)
 
 
 @no_grad()

@@ -8,7 +8,7 @@ from ..._core import Tensor, cat
 from ...autograd import no_grad
 from .. import functional as F
 from ..module import Module
-from ._orthogonal import cayley, householder, matrix_exp, orthonormal, reflections
+from ._orthogonal import cayley, householder, orthonormal, reflections
 from .parametrize import register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

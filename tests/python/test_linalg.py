@@ -1,0 +1,385 @@
+"""``chainrule.linalg``: values and gradients of first and second order against PyTorch, backward errors, bits for any
+number of threads, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import chainrule as cr
+import numpy as np
+import pytest
+from chainrule import linalg
+
+SIZES = [(0, ()), (1, ()), (2, (3,)), (3, (2, 3)), (5, ()), (8, (3,)), (17, ()), (48, ()), (49, ()), (97, ()), (150, ())]
+SHAPES = [(5, 3), (3, 5), (4, 4), (2, 7, 2), (2, 2, 6), (1, 1), (2, 4, 4), (0, 3), (3, 0)]
+BOTH = [np.float64, np.float32]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def drawn(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def definite(*shape: int) -> Any:
+    a = drawn(*shape)
+    return a @ np.swapaxes(a, -1, -2) + shape[-1] * np.eye(shape[-1])
+
+
+def regular(*shape: int) -> Any:
+    return drawn(*shape) + 3 * math.sqrt(shape[-1]) * np.eye(shape[-1])
+
+
+def flat(y: Any) -> list[Any]:
+    return list(y) if isinstance(y, (tuple, list)) else [y]
+
+
+def close(got: Any, want: Any, tolerance: float, what: object = "") -> None:
+    g, w = (np.asarray(t.detach().numpy()) for t in (got, want))
+    assert g.shape == w.shape, (what, g.shape, w.shape)
+    size = max(1.0, float(np.abs(w).max(initial=0)))
+    assert np.abs(g - w).max(initial=0) <= tolerance * size, (what, np.abs(g - w).max())
+
+
+# ---- values
+
+SQUARE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "cholesky": (lambda L, a, b: L.cholesky(a), definite),
+    "cholesky upper": (lambda L, a, b: L.cholesky(a, upper=True), definite),
+    "lu_factor": (lambda L, a, b: L.lu_factor(a), drawn),
+    "solve": (lambda L, a, b: L.solve(a, b), regular),
+    "solve from the right": (lambda L, a, b: L.solve(a, b.mT, left=False), regular),
+    "solve a vector": (lambda L, a, b: L.solve(a, b[..., 0]), regular),
+    "lu_solve": (lambda L, a, b: L.lu_solve(*L.lu_factor(a), b), regular),
+    "lu_solve transposed": (lambda L, a, b: L.lu_solve(*L.lu_factor(a), b, adjoint=True), regular),
+    "lu_solve from the right": (lambda L, a, b: L.lu_solve(*L.lu_factor(a), b.mT, left=False), regular),
+    "inv": (lambda L, a, b: L.inv(a), regular),
+    "det": (lambda L, a, b: L.det(a / 30), regular),
+    "slogdet": (lambda L, a, b: L.slogdet(a), drawn),
+    "upper": (lambda L, a, b: L.solve_triangular(a, b, upper=True), regular),
+    "lower from the right": (lambda L, a, b: L.solve_triangular(a, b.mT, upper=False, left=False), regular),
+    "lower, ones": (lambda L, a, b: L.solve_triangular(a / 40, b, upper=False, unitriangular=True), regular),
+    "eigvalsh": (lambda L, a, b: L.eigvalsh(a), definite),
+    "eigvalsh U": (lambda L, a, b: L.eigvalsh(a, UPLO="U"), drawn),
+    "matrix_power": (lambda L, a, b: [L.matrix_power(a / 9, n) for n in (0, 1, 5, -3)], regular),
+}
+
+
+@pytest.mark.parametrize("dtype", BOTH)
+@pytest.mark.parametrize("name", SQUARE)
+def test_square_matrices(torch: Any, name: str, dtype: Any) -> None:
+    call, make = SQUARE[name]
+    for n, batch in SIZES:
+        if name.startswith("eigvalsh") and n > 97:
+            continue
+        a, b = make(*batch, n, n).astype(dtype), drawn(*batch, n, 4).astype(dtype)
+        found = flat(call(linalg, cr.tensor(a), cr.tensor(b)))
+        wanted = flat(call(torch.linalg, torch.tensor(a), torch.tensor(b)))
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want, 1e-10 if dtype == np.float64 else 2e-3, (name, n, batch))
+
+
+RECTANGULAR: dict[str, Callable[..., Any]] = {
+    "qr": lambda L, a: L.qr(a),
+    "qr complete": lambda L, a: L.qr(a, "complete"),
+    "qr r": lambda L, a: L.qr(a, mode="r"),
+    "lu": lambda L, a: L.lu(a),
+    "svdvals": lambda L, a: L.svdvals(a),
+    "pinv": lambda L, a: L.pinv(a),
+    "pinv cut": lambda L, a: L.pinv(a, rtol=0.3),
+    "nuclear": lambda L, a: L.matrix_norm(a, "nuc"),
+    "matrix_rank": lambda L, a: L.matrix_rank(a),
+    "matrix_rank cut": lambda L, a: L.matrix_rank(a, atol=1.0),
+    "norms": lambda L, a: [L.matrix_norm(a, p, keepdim=k) for p in (1, -1, 2, -2, math.inf, "fro") for k in (False, True)],
+}
+
+
+@pytest.mark.parametrize("dtype", BOTH)
+@pytest.mark.parametrize("name", RECTANGULAR)
+def test_rectangular_matrices(torch: Any, name: str, dtype: Any) -> None:
+    for shape in [*SHAPES, (60, 50), (50, 61)]:
+        if name == "norms" and 0 in shape:
+            continue
+        a = drawn(*shape).astype(dtype)
+        found = flat(RECTANGULAR[name](linalg, cr.tensor(a)))
+        for got, want in zip(found, flat(RECTANGULAR[name](torch.linalg, torch.tensor(a))), strict=True):
+            close(got, want, 1e-10 if dtype == np.float64 else 5e-3, (name, shape))
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares(torch: Any, driver: str | None) -> None:
+    for shape in [(5, 3), (3, 5), (2, 6, 3), (4, 4)]:
+        for low in (False, True):
+            if low and driver == "gels":
+                continue
+            a, b = drawn(*shape), drawn(*shape[:-1], 2)
+            if low:
+                a[..., -1, :], a[..., :, -1] = 0, 0
+            found = linalg.lstsq(cr.tensor(a), cr.tensor(b), driver=driver)
+            wanted = torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), driver=driver)
+            for got, want in zip(found, wanted, strict=True):
+                close(got, want, 1e-10, (shape, driver, low))
+
+
+def test_small_functions(torch: Any) -> None:
+    a, b, c = drawn(4, 3), drawn(3, 7), drawn(7, 2)
+    both = [(linalg, cr.tensor), (torch.linalg, torch.tensor)]
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda L, t: L.multi_dot([t(a), t(b), t(c)]),
+        lambda L, t: L.multi_dot([t(a[0]), t(b), t(c[:, 0])]),
+        lambda L, t: L.cross(t(a), t(a[::-1].copy())),
+        lambda L, t: L.vander(t(b)),
+        lambda L, t: L.vander(t(b), N=4),
+        lambda L, t: L.vecdot(t(a), t(a)),
+        lambda L, t: L.tensorinv(t(drawn(4, 6, 8, 3))),
+        lambda L, t: L.tensorsolve(t(drawn(2, 3, 6)), t(drawn(2, 3))),
+        lambda L, t: L.tensorsolve(t(drawn(3, 6, 2)), t(drawn(3, 2)), dims=(1,)),
+        lambda L, t: L.norm(t(a)),
+        lambda L, t: L.norm(t(a), 1),
+        lambda L, t: L.norm(t(drawn(2, 3, 4)), "nuc", (0, 2), True),
+        lambda L, t: L.norm(t(a[0]), 3),
+        lambda L, t: L.cond(t(drawn(2, 4, 4))),
+        lambda L, t: L.cond(t(drawn(2, 4, 4)), 1),
+        lambda L, t: L.cond(t(drawn(2, 4, 4)), -2),
+        lambda L, t: L.householder_product(t(drawn(2, 5, 3)), t(drawn(2, 3))),
+        lambda L, t: L.pinv(t(definite(4, 4)), hermitian=True),
+        lambda L, t: [L.matrix_exp(t(drawn(3, 5, 5) * s)) for s in (0.01, 1, 20)],
+    ]
+    for i, call in enumerate(calls):
+        found, wanted = (flat(call(L, t)) for L, t in both)
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want, 1e-10, i)
+
+
+def test_vectors_are_orthonormal() -> None:
+    """Factors multiply to the matrix, and vectors are orthonormal: also of repeated and of zero values."""
+    low = drawn(9, 2) @ drawn(2, 6, seed=1)
+    for a in (drawn(6, 4), drawn(4, 6), np.zeros((5, 3)), np.ones((4, 4)), np.eye(5), low, 1e-200 * drawn(4, 3)):
+        u, s, vh = linalg.svd(cr.tensor(a))
+        k = min(a.shape)
+        close((u[:, :k] * s) @ vh[:k], cr.tensor(a), 1e-14, "product")
+        for q in (u, vh):
+            close(q @ q.mT, cr.eye(q.size(0), dtype=cr.float64), 1e-13, "orthonormal")
+        assert bool((s.diff() <= 0).all())
+        square = a @ a.T
+        values, v = linalg.eigh(cr.tensor(square))
+        close((v * values) @ v.mT, cr.tensor(square), 1e-13, "eigh")
+        close(v.mT @ v, cr.eye(len(v), dtype=cr.float64), 1e-13, "eigh, orthonormal")
+
+
+def test_backward_errors() -> None:
+    """|A x - b| and |A - factors| beside epsilon |A|, for matrices that are hard to solve: within 4 times of NumPy's."""
+    hilbert = 1 / (np.arange(12)[:, None] + np.arange(12) + 1.0)
+    for a in (hilbert, drawn(200, 200), drawn(60, 60) * np.logspace(0, -12, 60)):
+        n, eps = len(a), np.finfo(float).eps
+        b, size = drawn(n, 1), np.linalg.norm(a)
+
+        def error(x: Any, a: Any = a, b: Any = b, size: Any = size) -> float:
+            return float(np.linalg.norm(a @ x - b) / (size * np.linalg.norm(x)))
+
+        x = linalg.solve(cr.tensor(a), cr.tensor(b)).numpy()
+        assert error(x) <= 4 * error(np.linalg.solve(a, b)) + eps
+        q, r = (t.numpy() for t in linalg.qr(cr.tensor(a)))
+        theirs = np.linalg.qr(a)
+        assert np.linalg.norm(q @ r - a) <= 4 * np.linalg.norm(theirs[0] @ theirs[1] - a) + eps * size
+
+
+# ---- gradients
+
+GRADIENTS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "cholesky": (lambda L, a: L.cholesky(a), [definite(2, 4, 4)]),
+    "cholesky of panels": (lambda L, a: L.cholesky(a), [definite(60, 60)]),
+    "cholesky_ex upper": (lambda L, a: L.cholesky(a, upper=True), [definite(4, 4)]),
+    "solve": (lambda L, a, b: L.solve(a, b), [regular(2, 4, 4), drawn(4, 3)]),
+    "solve from the right": (lambda L, a, b: L.solve(a, b, left=False), [regular(4, 4), drawn(3, 4)]),
+    "inv": (lambda L, a: L.inv(a), [regular(3, 5, 5)]),
+    "det": (lambda L, a: L.det(a), [drawn(2, 4, 4)]),
+    "slogdet": (lambda L, a: L.slogdet(a)[1], [drawn(2, 4, 4)]),
+    "upper": (lambda L, a, b: L.solve_triangular(a, b, upper=True), [regular(2, 4, 4), drawn(2, 4, 3)]),
+    "lower, ones": (
+        lambda L, a, b: L.solve_triangular(a, b, upper=False, unitriangular=True),
+        [drawn(4, 4), drawn(2, 4, 3)],
+    ),
+    "lu": (lambda L, a: L.lu(a)[1:], [drawn(2, 4, 4)]),
+    "lu tall": (lambda L, a: L.lu(a)[1:], [drawn(6, 3)]),
+    "lu wide": (lambda L, a: L.lu(a)[1:], [drawn(2, 3, 5)]),
+    "qr": (lambda L, a: L.qr(a), [drawn(2, 5, 3)]),
+    "qr wide": (lambda L, a: L.qr(a), [drawn(3, 5)]),
+    "eigvalsh": (lambda L, a: L.eigvalsh(a), [definite(2, 4, 4)]),
+    "eigh": (lambda L, a: [y**2 for y in L.eigh(a)], [definite(2, 4, 4)]),
+    "svdvals": (lambda L, a: L.svdvals(a), [drawn(2, 5, 3)]),
+    "svd": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(2, 5, 3)]),
+    "svd wide": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(3, 4)]),
+    "pinv": (lambda L, a: L.pinv(a), [drawn(5, 3)]),
+    "nuclear": (lambda L, a: L.matrix_norm(a, "nuc"), [drawn(3, 5)]),
+    "matrix_exp": (lambda L, a: L.matrix_exp(a), [drawn(2, 4, 4)]),
+    "matrix_exp, squared": (lambda L, a: L.matrix_exp(a), [4 * drawn(4, 4)]),
+    "householder_product": (lambda L, a, t: L.householder_product(a, t), [drawn(5, 3), drawn(3)]),
+    "tensorinv": (lambda L, a: L.tensorinv(a), [drawn(4, 6, 8, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(torch: Any, name: str) -> None:
+    """Of first order by both ways, and of second order; PyTorch's of a composition that is as smooth."""
+    call, arrays = GRADIENTS[name]
+
+    def orders(xp: Any, L: Any, grad: Any, tensor: Any) -> list[Any]:  # noqa: N803
+        x = [tensor(a, requires_grad=True) for a in arrays]
+
+        def loss(ys: list[Any], seed: int) -> Any:
+            return sum((y * tensor(drawn(*y.shape, seed=seed))).sum() for y in ys)
+
+        plain = grad(loss(flat(call(L, *x)), 5), x)
+        first = grad(loss(flat(call(L, *x)), 5), x, create_graph=True)
+        return [*plain, *first, *grad(loss(list(first), 6), x)]
+
+    found = orders(cr, linalg, cr.autograd.grad, cr.tensor)
+    wanted = orders(torch, torch.linalg, torch.autograd.grad, torch.tensor)
+    for i, (got, want) in enumerate(zip(found, wanted, strict=True)):
+        close(got, want, 1e-7, (name, i))
+
+
+@pytest.mark.parametrize("name", [n for n in GRADIENTS if n not in ("cholesky of panels", "tensorinv")])
+def test_gradcheck(name: str) -> None:
+    """Against differences; symmetric functions of a matrix and its transpose."""
+    call, arrays = GRADIENTS[name]
+    symmetric = arrays[0].shape[-1] == arrays[0].shape[-2] and name.startswith(("cholesky", "eig"))
+
+    def checked(*x: Any) -> Any:
+        y = call(linalg, (x[0] + x[0].mT) / 2, *x[1:]) if symmetric else call(linalg, *x)
+        return sum((t * (i + 1)).sin().sum() for i, t in enumerate(flat(y)))
+
+    x = [cr.tensor(a, requires_grad=True) for a in arrays]
+    assert cr.autograd.gradcheck(checked, x)
+    assert cr.autograd.gradgradcheck(checked, x)
+
+
+def test_singular_determinant(torch: Any) -> None:
+    for a in (np.diag([1.0, 2, 0]), np.diag([1.0, 0, 0]), np.zeros((3, 3)), np.arange(9.0).reshape(3, 3)):
+        x, y = cr.tensor(a, requires_grad=True), torch.tensor(a, requires_grad=True)
+        linalg.det(x).backward()
+        torch.linalg.det(y).backward()
+        close(x.grad, y.grad, 1e-12, a)
+
+
+def test_equal_values_have_finite_gradients() -> None:
+    """The convention for vectors of equal values; the sum of equal values has its right gradient."""
+    for call in (lambda a: linalg.eigh(a), lambda a: linalg.svd(a)):
+        x = cr.eye(4, dtype=cr.float64).requires_grad_()
+        sum(y.square().sum() for y in call(x)).backward()
+        assert x.grad is not None and bool(x.grad.isfinite().all())
+    x = cr.eye(4, dtype=cr.float64).requires_grad_()
+    linalg.matrix_norm(x, "nuc").backward()
+    close(x.grad, cr.eye(4, dtype=cr.float64), 1e-15)
+
+
+# ---- bits
+
+
+@pytest.mark.parametrize("dtype", [cr.float32, cr.float64])
+def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
+    before = cr.get_num_threads()
+
+    def results() -> list[bytes]:
+        found: list[Any] = []
+        for n, batch in ((150, ()), (7, (400,))):
+            a = cr.tensor(definite(*batch, n, n), dtype=dtype, requires_grad=True)
+            b = cr.tensor(drawn(*batch, n, n), dtype=dtype)
+            ys = [linalg.cholesky(a), linalg.solve(a, b), *linalg.qr(b + a), linalg.lu_factor(b)[0], linalg.inv(a)]
+            if n < 64:
+                ys += [*linalg.eigh(a), *linalg.svd(b)]
+            sum(y.sin().sum() for y in ys).backward()
+            found += [*ys, a.grad]
+        return [y.detach().numpy().tobytes() for y in found]
+
+    try:
+        cr.set_num_threads(1)
+        wanted = results()
+        for threads in (2, 4):
+            cr.set_num_threads(threads)
+            assert results() == wanted, threads
+    finally:
+        cr.set_num_threads(before)
+
+
+# ---- what is refused, and what is not
+
+
+def test_errors_name_the_matrix() -> None:
+    a = cr.eye(3).expand(2, 4, 3, 3).clone()
+    a[1, 2, 1] = 0
+    for call, name, what in (
+        (linalg.inv, "inv", "singular: pivot 2"),
+        (lambda m: linalg.solve(m, m), "solve", "singular: pivot 2"),
+        (linalg.lu_factor, "lu_factor", "singular: pivot 2"),
+        (linalg.cholesky, "cholesky", "positive-definite: its leading minor of order 2"),
+    ):
+        with pytest.raises(linalg.LinAlgError, match=rf"\[linalg.{name}\] matrix \(1, 2\) of the batch is .*{what}"):
+            call(a)
+    assert issubclass(linalg.LinAlgError, RuntimeError)
+    for info in (linalg.inv_ex(a).info, linalg.solve_ex(a, a).info, linalg.cholesky_ex(a).info):
+        assert info.dtype == cr.int32 and info.tolist() == [[0, 0, 0, 0], [0, 0, 2, 0]]
+    a[1, 2, 1, 1] = math.nan
+    for spectral in (linalg.eigh, linalg.svd, linalg.svdvals, linalg.pinv):
+        with pytest.raises(linalg.LinAlgError, match=r"matrix \(1, 2\) of the batch has elements"):
+            spectral(a)
+    with pytest.raises(linalg.LinAlgError, match=r"\(1, 2\)"):
+        linalg.cholesky(a)
+    assert bool(linalg.inv(a)[1, 2].isnan().any()) and bool(linalg.inv(a)[0].isfinite().all())
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: linalg.inv(cr.ones(2, 3)), r"\[linalg.inv\] needs square matrices: \(2, 3\)"),
+        (lambda: linalg.cholesky(cr.ones(3)), r"\[linalg.cholesky\] needs matrices.*\(3,\)"),
+        (lambda: linalg.det(cr.ones(2, 2, dtype=cr.int64)), r"\[linalg.det\] needs a float dtype"),
+        (lambda: linalg.solve(cr.eye(3), cr.ones(2, 1)), r"rows differ"),
+        (lambda: linalg.qr(cr.ones(2, 2), "full"), r"\[linalg.qr\] mode 'full'"),
+        (lambda: linalg.qr(cr.ones(3, 2, requires_grad=True), "complete"), r"no gradient"),
+        (lambda: linalg.multi_dot([cr.ones(2, 3), cr.ones(2, 3)]), r"tensors 0 and 1 do not fit"),
+        (lambda: linalg.tensorinv(cr.ones(2, 3)), r"\[linalg.tensorinv\]"),
+        (lambda: linalg.cross(cr.ones(3), cr.ones(1, 3)), r"\[linalg.cross\]"),
+        (lambda: linalg.norm(cr.ones(2, 2, 2), 2), r"\[linalg.norm\]"),
+        (lambda: linalg.eigh(cr.eye(2), UPLO="X"), r"\[linalg.eigh\] UPLO"),
+    ],
+)
+def test_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+def test_half_precision_and_devices() -> None:
+    """Half precision computes in float32; matrices of other devices go to the processor and come back."""
+    a = cr.tensor(definite(4, 4), dtype=cr.float32)
+    for dtype in (cr.float16, cr.bfloat16):
+        y = linalg.cholesky(a.to(dtype))
+        assert y.dtype == dtype
+        assert bool((y == linalg.cholesky(a.to(dtype).float()).to(dtype)).all())
+    x = a.to("ref").requires_grad_()
+    y = linalg.inv(x)
+    y.sum().backward()
+    assert y.device == x.grad.device == cr.Device("ref")
+    assert bool((y.to("cpu") == linalg.inv(a)).all())
+
+
+def test_old_names() -> None:
+    """Those of torch and the methods of tensors that the drop-in adds."""
+    import chainrule.torch as torch
+
+    a = cr.tensor(definite(4, 4))
+    assert bool((torch.inverse(a) == linalg.inv(a)).all()) and bool((a.det() == linalg.det(a)).all())
+    u, s, v = torch.svd(a[:, :3])
+    close((u * s) @ v.mT, a[:, :3], 1e-12)
+    assert bool((torch.cholesky(a, upper=True) == linalg.cholesky(a).mT).all())
+    b = cr.tensor(drawn(4, 2))
+    close(torch.triangular_solve(b, a, upper=False).solution, linalg.solve_triangular(a, b, upper=False), 0)
+    close(torch.lu_solve(b, *linalg.lu_factor(a)), linalg.solve(a, b), 1e-12)
+    close(torch.cholesky_solve(b, torch.cholesky(a)), linalg.solve(a, b), 1e-12)
+    assert torch.linalg.LinAlgError is linalg.LinAlgError is torch._C._LinAlgError
