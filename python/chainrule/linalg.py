@@ -244,7 +244,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:  # noqa: N803
 def _order(pivots: Tensor, n: int) -> Tensor:
     """The rows in the order that the exchanges of pivots give : (..., N)"""
     batch = pivots.shape[:-1]
-    swaps = pivots.reshape(-1, pivots.size(-1)).tolist()
+    swaps = pivots.reshape(math.prod(batch), pivots.size(-1)).tolist()
     orders = []
     for exchanged in swaps:
         order = list(range(n))

@@ -174,6 +174,16 @@ PACKED = (0, 3, 6, 8, 10, 12, 13)  # the first row of each step, and their numbe
 PACKED_MANY = (0, 17, 34, 44, 47)
 
 
+def spread(x: Tensor) -> Tensor:
+    """x / 4 with 3, 6, 9 ... added to the diagonal."""
+    m, n = x.shape[-2:]
+    return x * 0.25 + torch.eye(m, n, dtype=x.dtype) * torch.arange(3, 3 * n + 3, 3, dtype=x.dtype)
+
+
+def symmetric(x: Tensor) -> Tensor:
+    return spread(x) + spread(x).mT
+
+
 def recurrent(
     kind: str, bias: bool = True, reverse: bool = False, packed: tuple[int, ...] = ()
 ) -> Callable[..., Tensor]:
@@ -603,6 +613,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "batch_norm_with": lambda x, m, v, w: (x - m[:, None]) * (v * v + 1e-2).rsqrt()[:, None] * w[:, None] + m[:, None],
     "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
     "group_norm_w": lambda x, w: F.group_norm(x, 3, w, eps=1e-3),
+    "cholesky": lambda x: torch.linalg.cholesky(symmetric(x)),
+    "lu_factor": lambda x: torch.linalg.lu_factor(spread(x))[0],
+    "solve_upper": lambda a, b: torch.linalg.solve_triangular(spread(a), b, upper=True),
+    "solve_unit": lambda a, b: torch.linalg.solve_triangular(a * 0.1, b, upper=False, unitriangular=True),
+    "solve": lambda a, b: torch.linalg.solve(spread(a), b),
+    "qr": lambda x: (lambda q, r: q.tanh() @ r.tanh())(*torch.linalg.qr(spread(x))),
+    "eigh": lambda x: (lambda w, v: v * v + w.tanh()[..., None])(*torch.linalg.eigh(symmetric(x))),
+    "svd": lambda x: (lambda u, s, vh: (u * u * s[..., None, :]) @ (vh * vh))(*torch.linalg.svd(spread(x), False)),
     "rnn_tanh": recurrent("rnn_tanh"),
     "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=PACKED),
     "gru": recurrent("gru"),

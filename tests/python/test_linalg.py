@@ -121,7 +121,7 @@ def test_least_squares(torch: Any, driver: str | None) -> None:
             if low:
                 a[..., -1, :], a[..., :, -1] = 0, 0
             found = linalg.lstsq(cr.tensor(a), cr.tensor(b), driver=driver)
-            wanted = torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), driver=driver)
+            wanted = torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), driver=driver or "gelsy")
             for got, want in zip(found, wanted, strict=True):
                 close(got, want, 1e-10, (shape, driver, low))
 
@@ -260,12 +260,15 @@ def test_gradcheck(name: str) -> None:
     assert cr.autograd.gradgradcheck(checked, x)
 
 
-def test_singular_determinant(torch: Any) -> None:
+def test_singular_determinant() -> None:
+    """The gradient is the transposed adjugate, whose elements are determinants of submatrices."""
     for a in (np.diag([1.0, 2, 0]), np.diag([1.0, 0, 0]), np.zeros((3, 3)), np.arange(9.0).reshape(3, 3)):
-        x, y = cr.tensor(a, requires_grad=True), torch.tensor(a, requires_grad=True)
+        x = cr.tensor(a, requires_grad=True)
         linalg.det(x).backward()
-        torch.linalg.det(y).backward()
-        close(x.grad, y.grad, 1e-12, a)
+        minors = [
+            [np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) * (-1) ** (i + j) for j in range(3)] for i in range(3)
+        ]
+        close(x.grad, cr.tensor(minors, dtype=cr.float64), 1e-12, a)
 
 
 def test_equal_values_have_finite_gradients() -> None:
