@@ -531,12 +531,12 @@ cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal); /* (..., M, N); 0 belo
 cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal);
 cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal);
 
-/* ---- matrices (..., N, N), (..., M, N): factors and systems; floats, half precision in f32.  The
- * processor computes; equal bits for any number of threads.  Gradients of any order; a derivative
- * of vectors leaves out the terms between two equal eigenvalues or singular values. ------------- */
+/* ---- matrices (..., N, N), (..., M, N): factors and systems; floats, half precision in f32.
+ * The processor computes; equal bits for any number of threads.  Gradients of any order; of
+ * vectors they leave out the terms between two equal eigenvalues or singular values. ---------- */
 cr_tensor *cr_cholesky(const cr_tensor *a);
-                            /* lower L with L L^T = a, of which the lower triangle is read; NaN from
-                               the first pivot on that is not above 0 */
+                            /* lower L with L L^T = a, of which the lower triangle is read; NaN
+                               from the first pivot on that is not above 0 */
 cr_tensor *cr_lu_factor(const cr_tensor *a, cr_tensor **pivots, cr_tensor **order);
                             /* (..., M, N): U, and L below its diagonal, a[order] = L U.  pivots i32
                                (..., min(M, N)), from 1; order i64 (..., M); NULL: not wanted */
@@ -544,8 +544,8 @@ cr_tensor *cr_solve_triangular(const cr_tensor *a, const cr_tensor *b, bool uppe
                             /* x with a x = b, a triangle of a is read; unit: ones on its diagonal :
                                (..., N, N), (..., N, K) -> (..., N, K) */
 cr_tensor *cr_solve(const cr_tensor *a, const cr_tensor *b, cr_tensor **lu);
-                            /* x with a x = b, by LU, whose factor has a 0 on the diagonal where a is
-                               singular : (..., N, N), (..., N, K) -> (..., N, K) */
+                            /* x with a x = b, by LU, whose factor has a 0 on the diagonal where
+                               a is singular : (..., N, N), (..., N, K) -> (..., N, K) */
 cr_tensor *cr_qr(const cr_tensor *x, cr_tensor **r);
                             /* Q (..., M, K) and R (..., K, N), K = min(M, N), by reflections */
 cr_tensor *cr_eigh(const cr_tensor *x, cr_tensor **vectors);

@@ -1,6 +1,6 @@
-"""``chainrule.linalg``: PyTorch's ``torch.linalg``.  Factors and solves are the library's own (include/chainrule/ops.h),
-with equal bits for any number of threads; the other functions are compositions of them, so that all have gradients of
-any order.  Matrices are the last two axes; half precision computes in float32.
+"""``chainrule.linalg``: PyTorch's ``torch.linalg``.  Factors and solves are the library's own, with equal bits for any
+number of threads; the other functions are compositions of them, so that all have gradients of any order.  Matrices are
+the last two axes; half precision computes in float32.
 
 Where two eigenvalues or singular values are equal their vectors have no derivative: gradients leave out the terms
 between the two.  Values alone have the right gradient there too."""
@@ -172,7 +172,7 @@ def _singular(lu: Tensor) -> Tensor:
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
-    """(L, info): L L^T = A; info is 0, or the order of the leading minor that is not positive; L is NaN from there on."""
+    """(L, info): L L^T = A; info is 0, or the order of the leading minor that is not positive: L is NaN from there."""
     _want_matrices("cholesky", A, True)
     lower = _core._cholesky(A.mT if upper else A)
     info = _first(lower.detach().diagonal(0, -2, -1).isnan())
@@ -399,8 +399,11 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
 
 def _finite(name: str, values: Tensor) -> None:
     bad = values.detach().isnan()
-    _refuse(name, bad.any(-1).to(_core.int32) if values.size(-1) else values.new_zeros(values.shape[:-1]),
-            "has elements that are infinite or NaN")
+    _refuse(
+        name,
+        bad.any(-1).to(_core.int32) if values.size(-1) else values.new_zeros(values.shape[:-1]),
+        "has elements that are infinite or NaN",
+    )
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
@@ -511,7 +514,11 @@ def _by_qr(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
     """The solution for matrices of full rank, and R's diagonal."""
     tall = A.size(-2) >= A.size(-1)
     q, r = _core._qr(A if tall else A.mT)
-    x = _core._solve_triangular(r, q.mT @ B, True, False) if tall else q @ _core._solve_triangular(r.mT, B, False, False)
+    x = (
+        _core._solve_triangular(r, q.mT @ B, True, False)
+        if tall
+        else q @ _core._solve_triangular(r.mT, B, False, False)
+    )
     return x, r.detach().diagonal(0, -2, -1).abs()
 
 
@@ -600,7 +607,7 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices in the order that needs the fewest multiplications; the first and the last may be vectors."""
+    """The product of matrices in the order with the fewest multiplications; the first and the last may be vectors."""
     chain = list(tensors)
     if len(chain) < 2:
         raise RuntimeError(f"[linalg.multi_dot] needs at least 2 tensors: {len(chain)}")
@@ -672,8 +679,8 @@ def matrix_norm(
     *,
     dtype: _core.dtype | None = None,
 ) -> Tensor:
-    """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the smallest
-    of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
+    """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the
+    smallest of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
     if len(dim) != 2:
         raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {tuple(dim)}")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
@@ -690,7 +697,7 @@ def matrix_norm(
         s = svdvals(x.movedim((rows, columns), (-2, -1)))
         y = s.sum(-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
         return y.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else y
-    size = float(ord)  # type: ignore[arg-type]
+    size = float(ord)
     inner, outer = (rows, columns) if abs(size) == 1 else (columns, rows)
     sums = x.abs().sum(inner, keepdim=True)
     most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)

@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 from chainrule import linalg
 
-SIZES = [(0, ()), (1, ()), (2, (3,)), (3, (2, 3)), (5, ()), (8, (3,)), (17, ()), (48, ()), (49, ()), (97, ()), (150, ())]
+SIZES = [
+    (0, ()),
+    (1, ()),
+    (2, (3,)),
+    (3, (2, 3)),
+    (5, ()),
+    (8, (3,)),
+    (17, ()),
+    (48, ()),
+    (49, ()),
+    (97, ()),
+    (150, ()),
+]
 SHAPES = [(5, 3), (3, 5), (4, 4), (2, 7, 2), (2, 2, 6), (1, 1), (2, 4, 4), (0, 3), (3, 0)]
 BOTH = [np.float64, np.float32]
 
@@ -95,7 +107,9 @@ RECTANGULAR: dict[str, Callable[..., Any]] = {
     "nuclear": lambda L, a: L.matrix_norm(a, "nuc"),
     "matrix_rank": lambda L, a: L.matrix_rank(a),
     "matrix_rank cut": lambda L, a: L.matrix_rank(a, atol=1.0),
-    "norms": lambda L, a: [L.matrix_norm(a, p, keepdim=k) for p in (1, -1, 2, -2, math.inf, "fro") for k in (False, True)],
+    "norms": lambda L, a: [
+        L.matrix_norm(a, p, keepdim=k) for p in (1, -1, 2, -2, math.inf, "fro") for k in (False, True)
+    ],
 }
 
 
@@ -173,7 +187,7 @@ def test_vectors_are_orthonormal() -> None:
 
 
 def test_backward_errors() -> None:
-    """|A x - b| and |A - factors| beside epsilon |A|, for matrices that are hard to solve: within 4 times of NumPy's."""
+    """|A x - b| and |A - Q R| of matrices that are hard to solve: within 4 times of NumPy's."""
     hilbert = 1 / (np.arange(12)[:, None] + np.arange(12) + 1.0)
     for a in (hilbert, drawn(200, 200), drawn(60, 60) * np.logspace(0, -12, 60)):
         n, eps = len(a), np.finfo(float).eps

@@ -6,7 +6,15 @@ from .. import _core
 from .._core import Tensor
 from ..linalg import cholesky, cholesky_ex, solve_triangular
 
-__all__ = ["cholesky", "from_precision", "inverse_lower", "is_definite", "log_det_half", "solve_lower", "solve_lower_vector"]
+__all__ = [
+    "cholesky",
+    "from_precision",
+    "inverse_lower",
+    "is_definite",
+    "log_det_half",
+    "solve_lower",
+    "solve_lower_vector",
+]
 
 
 def is_definite(a: Tensor) -> Tensor:

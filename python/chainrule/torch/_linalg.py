@@ -5,28 +5,29 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import chainrule as cr
-from chainrule.linalg import (
-    cholesky as _cholesky,
-)
-from chainrule.linalg import (
-    cholesky_inverse,
-    cholesky_solve,
-    det,
-    inv,
-    logdet,
-    matrix_exp,
-    matrix_power,
-    slogdet,
-    solve_triangular,
-)
-from chainrule.linalg import householder_product as orgqr
-from chainrule.linalg import lu_solve as _lu_solve
-from chainrule.linalg import pinv as _pinv
-from chainrule.linalg import qr as _qr
-from chainrule.linalg import svd as _svd
+from chainrule import linalg
 
-__all__ = """cholesky cholesky_inverse cholesky_solve det inverse logdet lu_solve matrix_exp matrix_power orgqr pinverse qr
-slogdet svd triangular_solve""".split()
+__all__ = [
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "det",
+    "inverse",
+    "logdet",
+    "lu_solve",
+    "matrix_exp",
+    "matrix_power",
+    "orgqr",
+    "pinverse",
+    "qr",
+    "slogdet",
+    "svd",
+    "triangular_solve",
+]
+
+cholesky_inverse, cholesky_solve = linalg.cholesky_inverse, linalg.cholesky_solve
+det, logdet, slogdet, inverse = linalg.det, linalg.logdet, linalg.slogdet, linalg.inv
+matrix_exp, matrix_power, orgqr = linalg.matrix_exp, linalg.matrix_power, linalg.householder_product
 
 
 class SVD(NamedTuple):
@@ -42,27 +43,22 @@ class TriangularSolve(NamedTuple):
 
 def cholesky(input: cr.Tensor, upper: bool = False) -> cr.Tensor:
     """``linalg.cholesky``."""
-    return _cholesky(input, upper=upper)
-
-
-def inverse(input: cr.Tensor) -> cr.Tensor:
-    """``linalg.inv``."""
-    return inv(input)
+    return linalg.cholesky(input, upper=upper)
 
 
 def pinverse(input: cr.Tensor, rcond: float = 1e-15) -> cr.Tensor:
     """``linalg.pinv``."""
-    return _pinv(input, rcond)
+    return linalg.pinv(input, rcond)
 
 
 def qr(input: cr.Tensor, some: bool = True) -> Any:
     """``linalg.qr``; some: Q has as many columns as R has rows."""
-    return _qr(input, "reduced" if some else "complete")
+    return linalg.qr(input, "reduced" if some else "complete")
 
 
 def svd(input: cr.Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
     """(U, S, V), V not transposed, unlike in ``linalg.svd``; without compute_uv U and V are zeros."""
-    u, s, vh = _svd(input, not some)
+    u, s, vh = linalg.svd(input, not some)
     if compute_uv:
         return SVD(u, s, vh.mT)
     m, n = input.shape[-2:]
@@ -78,9 +74,9 @@ def triangular_solve(
 ) -> TriangularSolve:
     """``linalg.solve_triangular``, b first."""
     a = A.mT if transpose else A
-    return TriangularSolve(solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular), A)
+    return TriangularSolve(linalg.solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular), A)
 
 
 def lu_solve(b: cr.Tensor, LU_data: cr.Tensor, LU_pivots: cr.Tensor) -> cr.Tensor:  # noqa: N803
     """``linalg.lu_solve``, b first."""
-    return _lu_solve(LU_data, LU_pivots, b)
+    return linalg.lu_solve(LU_data, LU_pivots, b)

@@ -91,7 +91,8 @@ static bool NAME(cholesky)(cr_storage *home, T *a, int64_t N) {
                                                      .how = CR_MATMUL_ADD});
         }
         NAME(cholesky_block)(panel, n, N);
-        if (rest) cr_run_chunks(cr_pieces(rest, LANES), NAME(solve_below), &(NAME(below)){panel + n * N, panel, rest, n, N});
+        NAME(below) below = {panel + n * N, panel, rest, n, N};
+        if (rest) cr_run_chunks(cr_pieces(rest, LANES), NAME(solve_below), &below);
     }
     for (int64_t i = 0; i < N; i++) memset(a + i * N + i + 1, 0, (size_t)(N - i - 1) * sizeof(T));
     if (room) cr_storage_release(room);
@@ -198,10 +199,12 @@ static bool NAME(lu)(cr_storage *home, T *a, int64_t M, int64_t N, int64_t *orde
 /* ---- QR by Householder's reflections I - tau v v^T, v = (1, rest of the column below the diagonal)
  *
  * As LAPACK's: the diagonal of R has the sign opposite to that of the reflected column's first element; a column that
- * is 0 below the diagonal has tau = 0.  A panel's reflections are I - V T V^T (compact WY, Schreiber and Van Loan 1989). */
+ * is 0 below the diagonal has tau = 0.  A panel's reflections are I - V T V^T (compact WY, Schreiber and Van Loan
+ * 1989). */
 
 /* c (rows i >= j, n columns) -= tau v (v^T c); v: column j of a; w: n numbers */
-static void NAME(reflect)(T *c, int64_t c_row, const T *a, int64_t a_row, int64_t j, int64_t M, T tau, int64_t n, T *w) {
+static void NAME(reflect)(T *c, int64_t c_row, const T *a, int64_t a_row, int64_t j, int64_t M, T tau, int64_t n,
+                          T *w) {
     if (tau == 0 || !n) return;
     memcpy(w, c + j * c_row, (size_t)n * sizeof(T));
     for (int64_t i = j + 1; i < M; i++) NAME(add_row)(w, a[i * a_row + j], c + i * c_row, n);

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._core import Tensor, cat
 from ...autograd import no_grad
+from ...linalg import matrix_exp
 from .. import functional as F
 from ..module import Module
 from ._orthogonal import cayley, householder, orthonormal, reflections
