@@ -2,6 +2,9 @@
 number of threads; the other functions are compositions of them, so that all have gradients of any order.  Matrices are
 the last two axes; half precision computes in float32.
 
+A function that raises LinAlgError reads the factors, which a compiled step refuses: there use those in ``_ex``, whose
+``info`` says the same.
+
 Where two eigenvalues or singular values are equal their vectors have no derivative: gradients leave out the terms
 between the two.  Values alone have the right gradient there too."""
 
