@@ -143,6 +143,10 @@ void *cr_os_pages(size_t bytes, bool huge) {
     return p;
 }
 
+void cr_os_pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, cr_posix_round(bytes));
+}
+
 int64_t cr_os_peak_rss(void) {
     struct rusage u;
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;       /* Linux counts KiB */

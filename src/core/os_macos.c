@@ -80,6 +80,10 @@ void *cr_os_pages(size_t bytes, bool huge) {
     return p + before;
 }
 
+void cr_os_pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, cr_posix_round(bytes));
+}
+
 int64_t cr_os_peak_rss(void) {
     struct rusage u;
     return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss;              /* macOS counts bytes */

@@ -255,10 +255,6 @@ void *cr_os_aligned(size_t alignment, size_t bytes) {
 
 void cr_os_aligned_free(void *p) { free(p); }
 
-void cr_os_pages_free(void *p, size_t bytes) {
-    if (p) munmap(p, cr_posix_round(bytes));
-}
-
 /* ---- shared libraries ---- */
 void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 void *cr_os_loaded_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_NOLOAD); }

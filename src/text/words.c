@@ -32,7 +32,7 @@ bool cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes) {
     w->size = size;
     w->word = malloc(((size_t)size + 1) * sizeof *w->word);
     w->text = malloc(bytes + 1);
-    w->slots = calloc(slots, sizeof *w->slots);
+    w->slots = calloc((size_t)slots, sizeof *w->slots);
     w->mask = (uint32_t)slots - 1;
     for (int64_t i = 0; w->word && i < size; i++) w->word[i].bytes = CR_NO_ID;
     return w->word && w->text && w->slots;

@@ -150,7 +150,7 @@ static void *take_larger(size_t *bytes) { return (void)bytes, NULL; }
 static void *take_memory(size_t bytes) {
     size_t size = lines(bytes);
     /* the sanitizer reports larger requests as errors */
-    void *p = size < (size_t)1 << 40 ? cr_os_aligned(LINE, size) : NULL;
+    void *p = (uint64_t)size < (uint64_t)1 << 40 ? cr_os_aligned(LINE, size) : NULL;
     cr_spin_lock(&cache.lock);
     bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
     if (fits) {
@@ -354,7 +354,7 @@ void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
 #endif
 
 void *cr_cpu_try_take(size_t bytes) {
-    if (bytes > (size_t)1 << 62) return NULL;       /* beyond any address space; rounding up would overflow */
+    if (bytes > SIZE_MAX >> 2) return NULL;         /* beyond any address space; rounding up would overflow */
     void *p = take_memory(bytes);
     if (p) return p;
     cr_cpu_empty_cache(NULL);

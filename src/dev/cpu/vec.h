@@ -1,6 +1,6 @@
 /* vec.h - one vector of f32 lanes on GCC's vector types, for the files that are compiled once per
  * instruction set (*_isa.c): CR_ISA 2, 3, 4 are x86-64-v2, v3, v4 (16, 32, 64 bytes); 0 is any other
- * machine (16 bytes).  Intrinsics appear only where vector types cannot express an operation.
+ * machine (16 bytes; WebAssembly with SIMD128).  Intrinsics appear only where vector types cannot express an operation.
  * Masks are bits on v4 and all-ones lanes elsewhere: use m_*, v_blend. */
 #ifndef CR_VEC_H
 #define CR_VEC_H
@@ -15,6 +15,8 @@
 
 #if CR_ISA
 #include <immintrin.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #if CR_ISA == 4
@@ -135,6 +137,29 @@ static inline vecd  d_trunc(vecd x) { return _mm_round_pd(x, _MM_FROUND_TO_ZERO 
 static inline vecd  d_lo(vec x) { return _mm_cvtps_pd(x); }
 static inline vecd  d_hi(vec x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
 static inline vec   d_pack(vecd lo, vecd hi) { return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi)); }
+#elif defined(__wasm_simd128__)
+static inline bool  m_any(vmask m) { return wasm_v128_any_true((v128_t)m); }
+static inline v128_t select_bits(v128_t m, v128_t a, v128_t b) { return wasm_v128_bitselect(a, b, m); }
+static inline vec   v_blend(vmask m, vec a, vec b) { return (vec)select_bits((v128_t)m, (v128_t)a, (v128_t)b); }
+static inline vecd  d_blend(dmask m, vecd a, vecd b) { return (vecd)select_bits((v128_t)m, (v128_t)a, (v128_t)b); }
+/* b where either is NaN */
+static inline vec   v_least(vec a, vec b) { return (vec)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
+static inline vec   v_most(vec a, vec b) { return (vec)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
+static inline vulong d_mul32(vulong a, vulong b) { return (a & 0xffffffff) * (b & 0xffffffff); }
+static inline vec   v_sqrt(vec x) { return (vec)wasm_f32x4_sqrt((v128_t)x); }
+static inline vec   v_floor(vec x) { return (vec)wasm_f32x4_floor((v128_t)x); }
+static inline vec   v_ceil(vec x) { return (vec)wasm_f32x4_ceil((v128_t)x); }
+static inline vec   v_trunc(vec x) { return (vec)wasm_f32x4_trunc((v128_t)x); }
+static inline vec   v_round(vec x) { return (vec)wasm_f32x4_nearest((v128_t)x); }
+static inline vecd  d_sqrt(vecd x) { return (vecd)wasm_f64x2_sqrt((v128_t)x); }
+static inline vecd  d_floor(vecd x) { return (vecd)wasm_f64x2_floor((v128_t)x); }
+static inline vecd  d_trunc(vecd x) { return (vecd)wasm_f64x2_trunc((v128_t)x); }
+static inline vecd  d_lo(vec x) { return (vecd)wasm_f64x2_promote_low_f32x4((v128_t)x); }
+static inline vecd  d_hi(vec x) { return d_lo((vec)wasm_i64x2_shuffle((v128_t)x, (v128_t)x, 1, 1)); }
+static inline vec   d_pack(vecd lo, vecd hi) {
+    const v128_t a = wasm_f32x4_demote_f64x2_zero((v128_t)lo), b = wasm_f32x4_demote_f64x2_zero((v128_t)hi);
+    return (vec)wasm_i64x2_shuffle(a, b, 0, 2);
+}
 #else
 static inline bool  m_any(vmask m) { vlong w = (vlong)m; return (w[0] | w[1]) != 0; }
 static inline vec   v_blend(vmask m, vec a, vec b) { return (vec)((m & (vint)a) | (~m & (vint)b)); }

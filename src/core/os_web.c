@@ -1,0 +1,64 @@
+/* os_web.c - WebAssembly by Emscripten, whose C library is POSIX over files in memory: one thread, no other processes,
+ * no libraries that are opened at run time. */
+#include "os_posix.h"
+
+#include <emscripten.h>
+#include <emscripten/heap.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- threads: nobody else could wake this one ---- */
+void cr_os_sleep_on(volatile int *word, int value, double seconds) {
+    if (*word == value && seconds > 0) cr_os_sleep(seconds);
+}
+
+void cr_os_wake(volatile int *word, int threads) { (void)word, (void)threads; }
+int  cr_os_cpu_count(void) { return 1; }
+
+/* ---- memory: it grows, and is never given back ---- */
+void *cr_os_pages(size_t bytes, bool huge) {
+    const size_t size = cr_posix_round(bytes);
+    void *p = NULL;
+    if (!size || posix_memalign(&p, huge ? (size_t)2 << 20 : 1 << 16, size)) return NULL;
+    return memset(p, 0, size);
+}
+
+void cr_os_pages_free(void *p, size_t bytes) { (void)bytes, free(p); }
+
+int64_t cr_os_peak_rss(void) { return (int64_t)emscripten_get_heap_size(); }
+int64_t cr_os_free_memory(void) { return (int64_t)(emscripten_get_heap_max() - emscripten_get_heap_size()); }
+
+/* ---- shared libraries: none.  Emscripten's functions end the program ---- */
+void *dlopen(const char *path, int flags) { return (void)path, (void)flags, NULL; }
+void *dlsym(void *library, const char *name) { return (void)library, (void)name, NULL; }
+int   dladdr(const void *code, Dl_info *info) { return (void)code, (void)info, 0; }
+
+bool cr_posix_path_of(const void *code, char out[PATH_MAX]) {
+    (void)code;
+    *out = 0;
+    return false;
+}
+
+/* ---- randomness ---- */
+uint64_t cr_os_entropy(void) {
+    uint64_t bits = 0;
+    return getentropy(&bits, sizeof bits) ? (uint64_t)(emscripten_get_now() * 1e6) * 0x9E3779B97F4A7C15u : bits;
+}
+
+/* ---- processes and sockets ---- */
+/* declared by Emscripten, and not defined */
+int posix_spawnp(pid_t *id, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *how,
+                 char *const argv[], char *const environment[]) {
+    (void)id, (void)file, (void)actions, (void)how, (void)argv, (void)environment;
+    return ENOSYS;
+}
+
+void   cr_posix_end_with_parent(void) { }
+char **cr_posix_environment(void) { return environ; }
+int    cr_posix_socket(int family) { return socket(family, SOCK_STREAM, 0); }
+int    cr_posix_accept(int listener) { return accept(listener, NULL, NULL); }
