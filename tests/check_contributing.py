@@ -97,7 +97,7 @@ class Build:
     def __init__(self, tree: Path) -> None:
         commands = json.loads((BUILD / "compile_commands.json").read_text(encoding="utf-8"))
         self.tree = tree
-        self.library = [c for c in commands if OBJECTS.search(c["output"])]
+        self.library = [c for c in commands if OBJECTS.search(c["output"]) and "/src/cli/" not in c["file"]]
         self.like = next(shlex.split(c["command"]) for c in self.library if c["file"].endswith("src/ops/all.c"))
 
     def command(self, words: list[str], source: Path, output: Path) -> list[str]:

@@ -80,7 +80,7 @@ FIGURES: dict[str, list[str]] = {
         f"| **{ours(*PROMPT) / 1e3:.1f} s** | transformers on PyTorch {peer('transformers', *PROMPT) / 1e3:.0f} s |",
         f"GPT-2 takes {ours(*BUSY) / peer('one quiet thread', *BUSY):.2f} times that of one thread",
         f"[{len(list((ROOT / 'examples' / 'torch').glob('*.py')))} programs](examples/torch)",
-        f"[{round(len((ROOT / 'src/models/gpt.c').read_text().splitlines()), -2)} lines](src/models/gpt.c)",
+        f"[{(ROOT / 'src/models/family.c').read_text().count('{.kind = ')} model families](src/models/transformer.c)",
     ],
     "docs/performance.md": [
         f"reach {F32[0]:.0f} % of the peak in geometric mean in f32 (least {F32[1]:.0f} %),"

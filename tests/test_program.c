@@ -157,7 +157,8 @@ TEST(rows_are_well_formed) {
     OK(cr_program_params(cr_program_find("sgd_copy"), 4, options, values, params));
     FAILS(CR_BAD_VALUE, "'lion' needs the option 'beta1'",
           cr_program_params(cr_program_find("lion"), 4, options, values, params));
-    FAILS(CR_BAD_VALUE, "'add' is no update", cr_program_params(cr_program_find("add"), 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "'add' is not an update",
+          cr_program_params(cr_program_find("add"), 4, options, values, params));
     FAILS(CR_BAD_VALUE, "NULL", cr_program_params(NULL, 4, options, values, params));
     FAILS(CR_BAD_VALUE, "NULL", cr_program_params(cr_program_find("sgd"), 4, options, values, NULL));
     for (int i = 0; i < CR_ROW_COUNT; i++) {

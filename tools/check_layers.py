@@ -62,7 +62,8 @@ STANDARD = set(
     " stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype".split()
 )
 TENSORS = {"core/tensor.h", "core/links.h"}  # a device sees arrays (core/array.h) instead
-COMPILER = {"immintrin.h", "cpuid.h", "arm_neon.h"}  # of the processor, not of the platform; for devices
+# of the processor, not of the platform; for devices
+COMPILER = {"immintrin.h", "cpuid.h", "arm_neon.h", "wasm_simd128.h"}
 VENDORS = {
     "wgpu.h": "dev/webgpu/api.h"
 }  # header of a library that is opened at run time -> the only file that may include it

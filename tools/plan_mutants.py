@@ -143,7 +143,7 @@ PLAN_MUTANTS = [
         "test_plan_passes written_outside",
     ),
     PlanMutant("fuse", FUSE, "if («at->dtype == c->compute») return v;", "true", "tiles"),
-    PlanMutant("fuse", FUSE, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join(c, i)", "true", "tiles"),
+    PlanMutant("fuse", FUSE, "«cr_may_pass(p, &p->steps[i], skipped, n_skipped)» && join_step(c, i)", "true", "tiles"),
     PlanMutant("fuse", FUSE, "w->numel < LEAST) || «cr_live_params(p, s)»)", "false", "changing_params"),
     PlanMutant("fuse", FUSE, "if (!«memcmp(&c->consts[i], &k, sizeof k)»)", "(c->consts[i] != k)", "tiles"),
     PlanMutant("fuse", FUSE, "|| «a->offset != b->offset») return false;", "false", "tiles"),

@@ -1,7 +1,6 @@
 """A fork waits until other threads have imported the parts of this package that they need: its child would wait for
 ever for a module that a thread of its parent was importing."""
 
-import os
 import sys
 from _thread import get_ident
 from time import monotonic, sleep
@@ -22,5 +21,9 @@ def _wait() -> None:
         sleep(0.001)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait)
+try:
+    from posix import register_at_fork  # os needs 8 modules more
+except ImportError:
+    pass
+else:
+    register_at_fork(before=_wait)

@@ -476,5 +476,8 @@ def test_start_imports_little() -> None:
         "assert chainrule.viz.progress and chainrule.MLP is chainrule.MLP and chainrule.random.seed is chainrule.seed",
         "-S",
     )  # fmt: skip
-    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule._subclass chainrule.autograd"
+    wanted = (
+        "chainrule chainrule._core chainrule._dtypes chainrule._fork chainrule._settings chainrule._subclass "
+        "chainrule.autograd"
+    )
     assert out.split() == ["__future__", *wanted.split()]
