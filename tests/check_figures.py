@@ -60,6 +60,7 @@ STEP = ("step", "GPT-2 124M, 4 x 64, f32", "ms")
 MEMORY = ("step", "GPT-2 124M, 4 x 64, f32, memory", "MB")
 PROMPT = ("llm-124m", "a prompt of 1,000 tokens, bf16", "ms", "AVX2")
 LLAMA = ("llm-135m", "Llama of 135M, int4", "tokens/s", "AVX2")
+FAMILIES = (ROOT / "src" / "models" / "family.c").read_text(encoding="utf-8").count('    {.kind = "')  # rows
 BUSY = ("step", "GPT-2 124M, 4 x 64, 2 threads by a busy process", "ms")
 F32, BF16 = squares("f32"), squares("bf16")
 LAYERS, WIDTH, VOCABULARY, ROWS, TIME, PARAMETERS = 12, 768, 50257, 4, 64, 124.4e6
@@ -80,7 +81,7 @@ FIGURES: dict[str, list[str]] = {
         f"| **{ours(*PROMPT) / 1e3:.1f} s** | transformers on PyTorch {peer('transformers', *PROMPT) / 1e3:.0f} s |",
         f"GPT-2 takes {ours(*BUSY) / peer('one quiet thread', *BUSY):.2f} times that of one thread",
         f"[{len(list((ROOT / 'examples' / 'torch').glob('*.py')))} programs](examples/torch)",
-        f"[{(ROOT / 'src/models/family.c').read_text().count('{.kind = ')} model families](src/models/transformer.c)",
+        f"[{FAMILIES} model families](src/models/transformer.c)",
     ],
     "docs/performance.md": [
         f"reach {F32[0]:.0f} % of the peak in geometric mean in f32 (least {F32[1]:.0f} %),"
