@@ -6,7 +6,7 @@ set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-if(EMSCRIPTEN)
+if(EMSCRIPTEN)                                      # programs for node
     set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
     add_compile_options(-msimd128)
     add_link_options(-sALLOW_MEMORY_GROWTH -sTOTAL_STACK=4MB -sEXIT_RUNTIME -sNODERAWFS)

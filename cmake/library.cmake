@@ -142,7 +142,8 @@ function(chainrule_library name type)
     add_library(${name} ${type} ${objects})
     target_include_directories(${name} PUBLIC
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m $<$<BOOL:${WIN32}>:ws2_32;api-ms-win-core-synch-l1-2-0;shell32>)
+    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m
+        $<$<BOOL:${WIN32}>:ws2_32;api-ms-win-core-synch-l1-2-0;shell32>)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME chainrule)
 endfunction()
 

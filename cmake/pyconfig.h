@@ -1,4 +1,4 @@
-/* pyconfig.h - what Python.h asks about a system with 64 bits, for the stable ABI only.  tools/release.py puts it in the place
+/* pyconfig.h - what Python.h asks about a system with 64 bits, for the stable ABI only.  tools/release.py uses it in place
  * of this machine's where it builds an extension for another one. */
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4

@@ -257,7 +257,9 @@ def _order(pivots: Tensor, n: int) -> Tensor:
     return _core.tensor(orders, dtype=_core.int64, device=pivots.device).reshape(*batch, n)
 
 
-def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:  # noqa: N803
+def lu_solve(  # noqa: N803
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
     """X with A X = B (left=False: X A = B; adjoint: A^T) from the factors of ``lu_factor``."""
     _want_matrices("lu_solve", LU, True)
     if not left:
@@ -463,7 +465,9 @@ def _epsilon(dtype: _core.dtype) -> float:
     return finfo(dtype).eps
 
 
-def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:  # noqa: N803
+def matrix_rank(  # noqa: N803
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
     """How many singular values exceed max(atol, rtol largest) : (..., M, N) -> (...) int64"""
     with no_grad():
         s = eigvalsh(A).abs() if hermitian else svdvals(A)

@@ -286,7 +286,9 @@ cr_tensor *api__clip_grad_norm(const arg *a) {
 }
 
 PyObject *api__scale_grads(const arg *a) {
-    return done(cr_scale_grads(a[0].list.n, (cr_tensor *const *)(uintptr_t)a[0].list.v, a[1].d));
+    cr_status status;
+    WITHOUT_GIL(status = cr_scale_grads(a[0].list.n, (cr_tensor *const *)(uintptr_t)a[0].list.v, a[1].d));
+    return done(status);
 }
 
 PyObject *api__total_norm(const arg *a) {

@@ -370,7 +370,7 @@ cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
 /* A matrix (rows, columns), or where columns is 0 a vector. */
 typedef struct shape { bool there; int64_t rows, columns; bool bias; } shape;
 
-/* What a role has in layer l. */
+/* The shape of a role's weight in layer l. */
 static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     const int64_t C = f->width, Q = f->heads * f->head_dim, KV = f->kv_heads * f->head_dim, N = f->inner;
     const int64_t M = f->expert_inner, S = f->shared_inner;

@@ -341,7 +341,7 @@ const cr_op cr_op_qr = {
     .grad = qr_grad,
 };
 
-/* Of a wide matrix (A1, A2), A1 square: Q of A1, and R = (R1, Q^T A2). */
+/* A wide matrix is (A1, A2), A1 square: Q is that of A1, and R = (R1, Q^T A2). */
 cr_tensor *cr_qr(const cr_tensor *x, cr_tensor **r) {
     if (r) *r = NULL;
     if (!cr_given("qr", "x", x) || check_matrices("qr", x, false) != CR_OK) return NULL;

@@ -184,7 +184,7 @@ static void put_tokens(cr_out *o, const cr_json *entries, const cr_json *before)
     }
 }
 
-/* Of the roles that no file speaks of, the tokens that the tokenizer's class has and the vocabulary knows. */
+/* Writes the class's token of each role that no file names, where the vocabulary has that token. */
 static void put_class_tokens(cr_out *o, const cr_tokenizer *t, cr_json *const said[4]) {
     const cr_json *name;
     const cr_tokenizer_class *c = cr_tokenizer_class_of(said[2], said[0], &name);
