@@ -136,6 +136,9 @@ def test_least_squares(torch: Any, driver: str | None) -> None:
                 a[..., -1, :], a[..., :, -1] = 0, 0
             found = linalg.lstsq(cr.tensor(a), cr.tensor(b), driver=driver)
             wanted = torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), driver=driver or "gelsy")
+            if driver in (None, "gelsy"):  # whose solution is wrong in some batches (16 of 200) with PyTorch 2.13
+                best = torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), driver="gelsd")
+                wanted = best.solution, wanted.residuals, best.rank, wanted.singular_values
             for got, want in zip(found, wanted, strict=True):
                 close(got, want, 1e-10, (shape, driver, low))
 
