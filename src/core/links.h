@@ -10,7 +10,8 @@ typedef struct cr_node_head {                       /* the first member of a nod
     void (*free)(cr_node *n);
     cr_node *next_dead;
     bool leaf;                                      /* the node of a tensor that no op computed */
-    bool saved, freed;                              /* saved: data was saved; freed: a backward pass has released it */
+    bool saved, freed, packs;                       /* saved: data was saved; freed: a backward pass has released it;
+                                                     * packs: a hook has packed some */
     cr_spinlock lock;                               /* protects handle, freed, the node's hooks and its
                                                      * saved tensors */
     _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL:

@@ -9,6 +9,7 @@
 #include "../core/table.h"
 #include "../core/watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,14 +86,21 @@ static bool exclusive(const cr_tensor *t) {
 /* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns
  * an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
-    cr_tensor *total = NULL;
-    if (!cr_shape_equal(sum->ndim, sum->shape, d->ndim, d->shape))         /* a leaf before and after cr_with_data */
-        cr_fail(CR_RUNTIME, "backward", "gradients of %s and %s meet", cr_shape_text(sum->ndim, sum->shape).s,
-                cr_shape_text(d->ndim, d->shape).s);
-    else if (differentiable || !exclusive(sum) || sum->dtype != d->dtype) total = cr_unscope(cr_add(sum, d));
-    else if (cr_add_(sum, d)) return sum;
+    if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
+        if (cr_add_(sum, d)) return sum;
+        cr_drop(sum);
+        return NULL;
+    }
+    cr_tensor *total = cr_unscope(cr_add(sum, d));
     cr_drop(sum);
     return total;
+}
+
+/* Do the gradients of a leaf, from before and after cr_with_data, have one shape? */
+static cr_status check_moved(const cr_node *leaf, const cr_tensor *sum, const cr_tensor *d) {
+    if (leaf->op || !leaf->moves || cr_shape_equal(sum->ndim, sum->shape, d->ndim, d->shape)) return CR_OK;
+    return cr_fail(CR_RUNTIME, "backward", "gradients of %s and %s meet", cr_shape_text(sum->ndim, sum->shape).s,
+                   cr_shape_text(d->ndim, d->shape).s);
 }
 
 static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
@@ -102,6 +110,7 @@ static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
         *at = (uintptr_t)cr_retain(d);
         return heap_push(w, to);
     }
+    if (check_moved(to, (cr_tensor *)(uintptr_t)*at, d) != CR_OK) return cr_error_status();
     *at = (uintptr_t)accumulate((cr_tensor *)(uintptr_t)*at, d, w->o.create_graph);
     return *at ? CR_OK : cr_error_status();
 }
@@ -114,7 +123,7 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
  * its dtype.  wide: f32 is as good, and sums are not rounded. */
 static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in, bool wide) {
-    const int64_t *shape = in->dims;
+    const int64_t *shape = cr_saved_shape(in);
     const int extra = d->ndim - in->ndim;
     uint32_t axes = 0;
     for (int i = 0; i < d->ndim; i++)
@@ -237,14 +246,14 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
         return cr_error()
                    ? cr_error_status()
                    : cr_fail(CR_RUNTIME, cr_call_name(c), "the gradient of input %d failed without a message", i);
-    char where[48] = "gradient of input 0";
-    if (i < 10) where[18] = (char)('0' + i);
-    return cr_modes.anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d)
-                                            : CR_OK;
+    if (!cr_modes.anomaly || d == CR_NONE) return CR_OK;
+    char where[48];
+    snprintf(where, sizeof where, "gradient of input %d", i);
+    return cr_check_finite(cr_call_name(c), where, NULL, d);
 }
 
 /* The handles of packed tensors become those that their hooks make: p has those of c's in, out and aux. */
-static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) {
+__attribute__((noinline)) static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) {
     bool have = true;
     for (int j = 0; j < n + 1 + c->op->n_aux; j++) {
         const cr_tensor **t = j < n ? &in[j] : j == n ? &c->out : &c->aux[j - n - 1];
@@ -256,7 +265,7 @@ static bool open_packed(int n, cr_packed **p, cr_call *c, const cr_tensor **in) 
 
 /* Input i is a leaf that was given other memory since it was saved: a handle over that memory, in place of x.
  * Where the leaf has another shape, dtype or device now, or is freed: x. */
-static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) {
+__attribute__((noinline)) static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) {
     cr_tensor *leaf = cr_node_tensor(n->edges[i]);
     const bool fits = leaf && cr_shape_equal(leaf->ndim, leaf->shape, x->ndim, x->shape) && leaf->dtype == x->dtype &&
                       leaf->dev == x->dev;
@@ -275,8 +284,10 @@ static const cr_tensor *moved_leaf(const cr_node *n, int i, const cr_tensor *x) 
  * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
 static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
-    cr_packed **packed = n->packs ? calloc((size_t)n->n + 1 + CR_MAX_AUX, sizeof *packed) : NULL;
-    if (n->packs && !packed) return cr_no_memory("backward");
+    const bool packs = n->head.packs;
+    cr_packed **packed = NULL;
+    if (packs && !(packed = calloc((size_t)n->n + 1 + CR_MAX_AUX, sizeof *packed)))
+        return cr_no_memory("backward");
     if (n->head.saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
@@ -292,15 +303,15 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
-    for (int j = 0; j < n->n + 1 + n->op->n_aux && have && packed; j++)
+    for (int j = 0; packs && have && j < n->n + 1 + n->op->n_aux; j++)
         packed[j] = cr_saved_packed(j < n->n ? &n->in[j] : j == n->n ? &n->out : &n->aux[j - n->n - 1], take);
     if (status == CR_OK && n->head.saved && take) n->head.freed = true;
     if (n->head.saved) cr_spin_unlock(&n->head.lock);
-    if (have && packed) have = open_packed(n->n, packed, c, in);
-    for (int i = 0; i < n->n && have; i++)
-        if (n->in[i].leaf && n->in[i].leaf != 1 + n->edges[i]->moves && in[i]->storage && !n->packs)
+    if (have && packs) have = open_packed(n->n, packed, c, in);
+    if (packs) free(packed);
+    for (int i = 0; i < n->n && have && !packs; i++)
+        if (n->in[i].leaf && n->in[i].leaf != 1 + n->edges[i]->moves && in[i]->storage)
             have = (in[i] = moved_leaf(n, i, in[i]));
-    free(packed);
     return have ? CR_OK : cr_error_status();
 }
 
@@ -311,7 +322,7 @@ static bool hidden(const cr_node *n) {
 
 /* Is input i of n a cast from f32 to half precision, or a view of one, that only the walk sees?  Its gradient need not
  * be rounded. */
-static bool widens(const walk *w, const cr_node *n, int i) {
+static inline bool widens(const walk *w, const cr_node *n, int i) {
     const cr_node *cast = n->edges[i];
     if (w->o.create_graph || !cr_dtype_is_half(n->in[i].dtype)) return false;
     while (cast && cast->op && cast->op->view && hidden(cast)) cast = cast->edges[0];

@@ -26,15 +26,23 @@ typedef struct cr_saved {
     cr_storage *storage;                            /* owned; NULL: not saved, freed, or packed */
     union {
         cr_counter *counter;                        /* owned, as the handle had it, while storage is set */
-        cr_packed *packed;                          /* owned, where is_packed */
+        cr_packed *packed;                          /* owned, where CR_SAVED_PACKED */
     };
+    int64_t offset, numel;
     unsigned version;                               /* when it was saved */
-    cr_dtype dtype; int ndim;
-    bool absent, contiguous, weak, is_packed;       /* absent: the input was CR_NONE; weak: a plain number */
     unsigned leaf;                                  /* 1 + moves of the leaf that it is, whose memory in backward
                                                      * counts; 0: another tensor */
-    int64_t offset, numel, *dims;                   /* ndim sizes, ndim strides; inside the node's own allocation */
+    uint32_t dims;                                  /* bytes from here to ndim sizes and ndim strides, in the node's
+                                                     * own allocation */
+    uint8_t dtype, ndim, flags;
 } cr_saved;
+/* flags; absent: the input was CR_NONE; weak: a plain number */
+enum { CR_SAVED_ABSENT = 1, CR_SAVED_WEAK = CR_FLAG_WEAK, CR_SAVED_CONTIGUOUS = 4, CR_SAVED_PACKED = 8 };
+_Static_assert(sizeof(cr_saved) <= 56, "graphs consist of them");
+
+static inline const int64_t *cr_saved_shape(const cr_saved *k) {       /* the strides follow */
+    return (const int64_t *)(const void *)((const char *)k + k->dims);
+}
 
 typedef struct cr_hook_entry {                      /* in a list of rising ids */
     int64_t id;
@@ -58,12 +66,13 @@ struct cr_node {
                                                      * NULL */
     uint32_t bytes;                                 /* of the allocation */
     int n;
-    bool packs;                                     /* one of its saved tensors is packed */
-    unsigned moves;                                 /* of a leaf: how often it was given other memory (cr_with_data) */
     _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
-    void *params;
+    union {
+        void *params;
+        unsigned moves;                             /* of a leaf: how often it was given other memory (cr_with_data) */
+    };
     char *source;                                   /* the user's line that made it, inside the allocation; NULL
                                                      * outside anomaly mode */
 };
@@ -82,7 +91,7 @@ cr_packed *cr_saved_packed(cr_saved *k, bool take);
 void       cr_packed_release(cr_packed *p);         /* NULL is allowed */
 /* The handle that the hook makes of it, instead of `like`, which has no data.  NULL: failed. */
 cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like);
-static inline bool cr_saved_has_data(const cr_saved *k) { return k->storage || k->is_packed; }
+static inline bool cr_saved_has_data(const cr_saved *k) { return k->storage || k->flags & CR_SAVED_PACKED; }
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
 /* cr_grad and cr_grad_retain where a recording need not know of it */
 cr_tensor *cr_grad_hold(const cr_tensor *t);

@@ -25,7 +25,7 @@ cr_node_info cr_node_look(const cr_node *n) {
     cr_function_behind(n, &info.inputs);
     info.dtype = n->out.dtype;
     info.ndim = n->out.ndim;
-    info.shape = n->out.dims;
+    info.shape = cr_saved_shape(&n->out);
     return info;
 }
 

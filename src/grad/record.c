@@ -13,13 +13,12 @@ static _Atomic uint64_t next_seq = 1;
 static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
     *k = (cr_saved){.dev = t->dev,
-                    .dtype = t->dtype,
-                    .ndim = t->ndim,
-                    .absent = t == CR_NONE,
-                    .contiguous = t->contiguous,
-                    .weak = t->flags & CR_FLAG_WEAK,
+                    .dtype = (uint8_t)t->dtype,
+                    .ndim = (uint8_t)t->ndim,
+                    .flags = (uint8_t)((t == CR_NONE) | (t->flags & CR_FLAG_WEAK) |
+                                       (t->contiguous ? CR_SAVED_CONTIGUOUS : 0)),
                     .numel = t->numel,
-                    .dims = d};
+                    .dims = (uint32_t)((char *)d - (char *)k)};
     for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
     for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
     *dims = d;
@@ -31,6 +30,7 @@ static _Thread_local cr_saved_hooks hooks;
 cr_saved_hooks cr_set_saved_hooks(cr_saved_hooks h) {
     const cr_saved_hooks old = hooks;
     hooks = h;
+    cr_modes.packing = h.pack != NULL;
     return old;
 }
 
@@ -41,8 +41,8 @@ void cr_packed_release(cr_packed *p) {
 }
 
 cr_packed *cr_saved_packed(cr_saved *k, bool take) {
-    cr_packed *p = k->is_packed ? k->packed : NULL;
-    if (p && take) k->packed = NULL, k->is_packed = false;
+    cr_packed *p = k->flags & CR_SAVED_PACKED ? k->packed : NULL;
+    if (p && take) k->packed = NULL, k->flags &= (uint8_t)~CR_SAVED_PACKED;
     else if (p) atomic_fetch_add(&p->refs, 1);
     return p;
 }
@@ -50,7 +50,6 @@ cr_packed *cr_saved_packed(cr_saved *k, bool take) {
 /* Nothing that the hook computes is recorded or packed.  It sees inputs as they are, and another handle of the result:
  * a packed result would keep its own node alive. */
 static cr_status save_packed(cr_node *n, cr_saved *k, const cr_tensor *t) {
-    const cr_saved_hooks now = hooks;
     if (cr_watching())
         return cr_fail(CR_RUNTIME, "saved_tensors_hooks", "a recorded step cannot call a hook of saved tensors");
     cr_packed *p = malloc(sizeof *p);
@@ -60,15 +59,16 @@ static cr_status save_packed(cr_node *n, cr_saved *k, const cr_tensor *t) {
         return cr_no_memory("saved_tensors_hooks");
     }
     const bool mode = cr_set_grad_enabled(false);
-    hooks = (cr_saved_hooks){0};
+    const cr_saved_hooks now = cr_set_saved_hooks((cr_saved_hooks){0});
     *p = (cr_packed){.hooks = now, .value = now.pack(apart ? apart : t, now.ctx)};
     atomic_init(&p->refs, 1);
-    hooks = now;
+    cr_set_saved_hooks(now);
     cr_set_grad_enabled(mode);
     cr_release(apart);
     if (!p->value) { free(p); return cr_fail(CR_RUNTIME, "saved_tensors_hooks", "the hook that packs failed"); }
     k->packed = p;
-    k->is_packed = n->packs = n->head.saved = true;
+    k->flags |= CR_SAVED_PACKED;
+    n->head.packs = n->head.saved = true;
     return CR_OK;
 }
 
@@ -96,7 +96,7 @@ cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like) {
 
 static cr_status save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
     if (!t->storage) return CR_OK;
-    if (hooks.pack) return save_packed(n, k, t);
+    if (cr_modes.packing) return save_packed(n, k, t);
     k->storage = cr_storage_retain(t->storage);
     k->counter = cr_counter_retain(t->counter);
     k->version = cr_version_of(t->storage, t->counter) + version_ahead;
@@ -107,11 +107,11 @@ static cr_status save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned
 
 static void release_saved(cr_saved *k) {
     if (k->storage) cr_storage_release(k->storage);
-    if (k->is_packed) cr_packed_release(k->packed);
+    if (k->flags & CR_SAVED_PACKED) cr_packed_release(k->packed);
     else cr_counter_release(k->counter);
     k->storage = NULL;
     k->counter = NULL;
-    k->is_packed = false;
+    k->flags &= (uint8_t)~CR_SAVED_PACKED;
 }
 
 static void free_saved(cr_node *n) {
@@ -152,7 +152,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     node->edges = (cr_node **)(void *)(memory + at_edges);
     node->in = (cr_saved *)(void *)(memory + at_in);
     node->aux = node->in + n;
-    node->params = memory + at_params;
+    if (op) node->params = memory + at_params;
     *dims = (int64_t *)(void *)(memory + at_dims);
     if (length) node->source = memcpy(memory + at_source, source, length + 1);
     return node;
@@ -173,7 +173,7 @@ void cr_node_move(const cr_tensor *from, cr_tensor *to) {
     const bool pointed = cr_node_points_to(n, from);
     cr_node_attach(cr_node_retain(n), to);
     if (n->head.leaf) {                             /* cr_node_look shows what the leaf is now */
-        int64_t *dims = n->out.dims;
+        int64_t *dims = (int64_t *)(uintptr_t)cr_saved_shape(&n->out);
         cr_spin_lock(&n->head.lock);
         save_meta(&n->out, to, &dims);
         n->moves++;
@@ -240,11 +240,13 @@ bool cr_node_points_to(const cr_node *n, const cr_tensor *t) {
 
 /* A result that retains its gradient does so with its next node too: behind an in-place op. */
 void cr_node_attach(cr_node *n, cr_tensor *out) {
-    const bool retains = cr_node_points_to(out->node, out);
-    cr_node_unpoint(out->node, out);
-    cr_node_release(out->node);
+    cr_node *before = out->node;
     out->node = n;
     out->flags |= CR_FLAG_REQUIRES_GRAD;
+    if (!before) return;
+    const bool retains = cr_node_points_to(before, out);
+    cr_node_unpoint(before, out);
+    cr_node_release(before);
     if (retains) cr_node_point(n, out);
 }
 
@@ -276,7 +278,7 @@ static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
     return cr_fail(
         CR_RUNTIME, cr_call_name(&c),
         "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)", what,
-        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, cr_version_of(k->storage, k->counter), k->version);
+        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, cr_saved_shape(k)).s, cr_version_of(k->storage, k->counter), k->version);
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
@@ -292,22 +294,14 @@ cr_status cr_node_check_saved(const cr_node *n) {
     return status == CR_OK ? check_saved(n, &n->out, -1) : status;
 }
 
-cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
-    if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
-    const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
-    cr_storage *s = k->storage;
-    cr_counter *counter = s ? k->counter : NULL;
-    if (s && take) {
-        k->storage = NULL;
-        k->counter = NULL;
-    } else if (s) {
-        cr_storage_retain(s);
-        cr_counter_retain(counter);
-    }
-    cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
-    if (!t) return cr_counter_release(counter), NULL;
-    t->counter = counter;
-    if (k->weak) t->flags |= CR_FLAG_WEAK;
+/* s, c: owned */
+static cr_tensor *handle_of(const cr_saved *k, cr_storage *s, cr_counter *c, cr_node *as) {
+    const int64_t *shape = cr_saved_shape(k), *strides = shape + k->ndim;
+    cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel,
+                                    k->flags & CR_SAVED_CONTIGUOUS);
+    if (!t) return cr_counter_release(c), NULL;
+    t->counter = c;
+    t->flags |= k->flags & CR_FLAG_WEAK;
     if (as) {
         t->node = cr_node_retain(as);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
@@ -315,11 +309,21 @@ cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     return t;
 }
 
-cr_tensor *cr_node_handle(cr_node *n) {
-    cr_saved k = n->out;
-    k.storage = NULL;
-    return cr_saved_unpack(&k, false, n);
+cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
+    if (k->flags & CR_SAVED_ABSENT) return (cr_tensor *)(uintptr_t)CR_NONE;
+    cr_storage *s = k->storage;
+    cr_counter *c = s ? k->counter : NULL;
+    if (s && take) {
+        k->storage = NULL;
+        k->counter = NULL;
+    } else if (s) {
+        cr_storage_retain(s);
+        cr_counter_retain(c);
+    }
+    return handle_of(k, s, c, as);
 }
+
+cr_tensor *cr_node_handle(cr_node *n) { return handle_of(&n->out, NULL, NULL, n); }
 
 uint64_t cr_graph_mark(void) { return atomic_load(&next_seq); }
 

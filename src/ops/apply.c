@@ -445,7 +445,7 @@ static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
 
 /* The inputs and the result that the wanted gradients read, from the table of each gradient
  * program. */
-static uint32_t reads(const cr_call *c, const cr_gradient *g) {
+static inline uint32_t reads(const cr_call *c, const cr_gradient *g) {
     const cr_program *p = ew(c)->program;
     uint32_t saves = 0;
     for (int i = 0; g && i < c->n; i++)
@@ -456,9 +456,10 @@ static uint32_t reads(const cr_call *c, const cr_gradient *g) {
 
 static uint32_t ew_saves(const cr_call *c) {
     const cr_program *p = ew(c)->program;
-    bool exact = !p->fast;
-    for (int i = 0; i < c->n; i++) exact = exact || c->in[i]->dtype == CR_F64;
-    return reads(c, exact ? cr_program_gradient(p) : p->fast);
+    const cr_gradient *g = p->fast;
+    for (int i = 0; g && i < c->n; i++)
+        if (c->in[i]->dtype == CR_F64) g = NULL;
+    return reads(c, g ? g : cr_program_gradient(p));
 }
 
 /* The gradients for the cotangent g: read no more than was saved. */
