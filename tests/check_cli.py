@@ -342,12 +342,12 @@ def pictures_of_runs(folder: Path) -> None:
         ([{"event": "start", "step": 0}], "has no losses"),
         (['{"step": 1, "loss": 2}', '{"step": 2, "loss":'], "line 2' is not valid JSON"),
         (['{"step": 1, "loss": NaN}'], "line 1' is not valid JSON"),
-        (["[1, 2]"], "line 1 is no JSON object"),
+        (["[1, 2]"], "line 1 is not a JSON object"),
         (["", '{"loss": 2}'], "line 2 has a loss without a step"),
         ([{"step": None, "loss": 2}], "line 1 has a loss without a step"),
         ([{"step": 1e300, "loss": 2}], "line 1 has a loss without a step"),
-        ([{"step": "one", "loss": 2}], 'line 1: "step" is no number'),
-        ([{"step": 1, "loss": [2]}], 'line 1: "loss" is no number'),
+        ([{"step": "one", "loss": 2}], 'line 1: "step" is not a number'),
+        ([{"step": 1, "loss": [2]}], 'line 1: "loss" is not a number'),
     ]
     for rows, message in bad:
         write("bad.jsonl", *rows)

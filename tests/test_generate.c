@@ -583,9 +583,9 @@ TEST(a_cache_goes_on_and_keeps_in_a_file) {
             FAILS(CR_BAD_VALUE, "belongs to another model", cr_cache_load(other, file, dtypes[i]));
             FAILS(CR_BAD_VALUE, "is a cache of", cr_cache_load(m, file, CR_BF16));
             OK(cr_save(file, cr_lm_params(m), "{\"cache\":\"2\"}"));
-            FAILS(CR_BAD_VALUE, "is no cache of a text", cr_cache_load(m, file, dtypes[i]));
+            FAILS(CR_BAD_VALUE, "is not a cache of a text", cr_cache_load(m, file, dtypes[i]));
             OK(cr_save(file, cr_lm_params(m), NULL));
-            FAILS(CR_BAD_VALUE, "is no cache of a text", cr_cache_load(m, file, dtypes[i]));
+            FAILS(CR_BAD_VALUE, "is not a cache of a text", cr_cache_load(m, file, dtypes[i]));
             FAILS(CR_BAD_VALUE, "belongs to another model",
                   cr_lm_generate_batch(other, 1, &(cr_prompt){.ids = longer, .n = 14, .cache = c}, &o, collect, &a));
             free(data);

@@ -16,7 +16,7 @@ def torch_function(
     cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
     """What a function or method of tensors gives where an argument is of a subclass: its result, in the subclass.
-    NotImplemented: another argument's type is no base of this one."""
+    NotImplemented: another argument's type is not a base of this one."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     found = _core._disabled_torch_function_impl(func, types, args, kwargs or {})

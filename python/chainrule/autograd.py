@@ -467,7 +467,7 @@ class Function:
 
     @classmethod
     def _record(cls, ctx: _Context, args: tuple[Any, ...], at: list[int], results: list[Any]) -> list[Any]:
-        """The results as results of this function: a result that is no tensor, or is marked as
+        """The results as results of this function: a result that is not a tensor, or is marked as
         constant, stays as it is; an input that was written stays the same object."""
         if not all(_is_one_of(x, results) for x in ctx._written):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")

@@ -625,7 +625,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         chain[-1] = chain[-1][:, None]
     for i, t in enumerate(chain):
         if t.ndim != 2:
-            raise RuntimeError(f"[linalg.multi_dot] tensor {i} is no matrix: {tuple(tensors[i].shape)}")
+            raise RuntimeError(f"[linalg.multi_dot] tensor {i} must be a matrix: {tuple(tensors[i].shape)}")
         if i and chain[i - 1].size(1) != t.size(0):
             raise RuntimeError(
                 f"[linalg.multi_dot] tensors {i - 1} and {i} do not fit: {tuple(chain[i - 1].shape)}, {tuple(t.shape)}"
@@ -664,7 +664,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
     columns = A.shape[B.ndim :]
     if math.prod(columns) != B.numel() or A.numel() != B.numel() ** 2:
-        raise RuntimeError(f"[linalg.tensorsolve] A is no square matrix for B: {tuple(A.shape)}, {tuple(B.shape)}")
+        raise RuntimeError(f"[linalg.tensorsolve] A is not a square matrix for B: {tuple(A.shape)}, {tuple(B.shape)}")
     return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(*columns)
 
 

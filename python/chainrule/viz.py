@@ -226,7 +226,7 @@ def curves(
     loss), "lr", "norm", "tokens/s", or any number that the lines hold. smooth: the share of the
     points that a running mean is taken over; the points themselves are faint.  log: "x", "y" or
     "xy" for logarithmic axes. NaN, and null, leave a gap.  OSError: no such file.  ValueError, with
-    the line: it is no JSON object, or not of numbers; or a run has nothing to draw."""
+    the line: it is not a JSON object, or not of numbers; or a run has nothing to draw."""
     if not 1 <= len(runs) <= len(COLOURS):
         raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be distinguished")
     if not 0 <= smooth <= 1 or log not in ("none", "x", "y", "xy"):
@@ -311,7 +311,7 @@ def _rows(run: str | os.PathLike[str]) -> tuple[str, _Rows]:
             except ValueError as problem:
                 raise ValueError(f"curves(): {file} line {number} is not valid JSON: {problem}") from None
             if not isinstance(row, dict):
-                raise ValueError(f"curves(): {file} line {number} is no JSON object")
+                raise ValueError(f"curves(): {file} line {number} is not a JSON object")
             rows.append((number, row))
     return str(file.parent if file.name == "run.jsonl" and file.parent.name else file), rows
 
@@ -334,7 +334,7 @@ def _series(name: str, rows: _Rows, key: str) -> _Points:
 
 
 def _float(x: Any) -> float | None:
-    """None: it is no number, or too large for one."""
+    """None: it is not a number, or too large for one."""
     try:
         return None if isinstance(x, bool | str) else float(x)
     except (TypeError, OverflowError):

@@ -46,7 +46,7 @@ static bool find_file(const char *path, char weights[4096], char home[4096]) {
     if (has_file(folder, "config.json") || run_exists(folder) || run_step(folder) >= 0)
         return cli_fail("'%s' is one file of a model: give its folder, --model %s", path, folder), false;
     if (ends_with(path, ".safetensors")) return true;
-    return cli_fail("'%s' is no model: %s", path, kinds), false;
+    return cli_fail("'%s' is not a model: %s", path, kinds), false;
 }
 
 bool model_find(const char *path, char weights[4096], char home[4096], model_kind *kind) {

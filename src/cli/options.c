@@ -267,7 +267,7 @@ static bool config_read(const command *c, const char *name) {
     *c->config = cr_json_parse(c->name, path, text, log && end ? (size_t)(end - text) : m.bytes);
     cr_os_unmap(&m);
     if (!*c->config) return cli_fail_library(), false;
-    return (*c->config)->kind == CR_JSON_OBJECT || (cli_fail("'%s' is no JSON object", path), false);
+    return (*c->config)->kind == CR_JSON_OBJECT || (cli_fail("'%s' is not a JSON object", path), false);
 }
 
 /* What the command line does not say, from the file. */

@@ -49,7 +49,7 @@ static bool number_of(const cr_json *line, const char *key, const char *where, d
     *there = member;
     *v = member && member->kind == CR_JSON_NUMBER ? member->number : NAN;
     if (!member || member->kind == CR_JSON_NUMBER || member->kind == CR_JSON_NULL) return true;
-    return cr_fail(CR_IO, "run log", "%s: \"%s\" is no number", where, key), false;
+    return cr_fail(CR_IO, "run log", "%s: \"%s\" is not a number", where, key), false;
 }
 
 typedef struct row { double step, loss, val; bool has_step, has_loss, has_val; } row;
@@ -60,7 +60,7 @@ static bool read_row(const char *where, const char *text, size_t n, row *r) {
     bool good = number_of(line, "step", where, &r->step, &r->has_step) &&
                 number_of(line, "loss", where, &r->loss, &r->has_loss) &&
                 number_of(line, "val_loss", where, &r->val, &r->has_val);
-    const char *wrong = line->kind != CR_JSON_OBJECT                               ? "is no JSON object"
+    const char *wrong = line->kind != CR_JSON_OBJECT                               ? "is not a JSON object"
                         : (r->has_loss || r->has_val) && !(fabs(r->step) < 0x1p53) ? "has a loss without a step"
                                                                                    : NULL;
     cr_json_free(line);

@@ -205,7 +205,7 @@ static bool read_question(const reader *r, samples *s, const char *where, const 
                         (long long)choices->count - 1), false;
     const char last = asked->text[asked->bytes - 1];
     for (const cr_json *c = choices->first; c; c = c->next) {
-        if (c->kind != CR_JSON_STRING || !c->bytes) return cli_fail("%s: a choice is no text", where), false;
+        if (c->kind != CR_JSON_STRING || !c->bytes) return cli_fail("%s: a choice is not a string", where), false;
         const bool space = last != ' ' && last != '\n' && c->text[0] != ' ';
         if (!add_answer(r, s, where, asked, space ? " " : "", c, CHOICE)) return false;
     }

@@ -670,7 +670,7 @@ bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
     while (good && (name = next_entry(d))) {
         good = (ours(name) || cr_os_is_temporary(name)) && !fstatat(held, name, &st, AT_SYMLINK_NOFOLLOW) &&
                S_ISREG(st.st_mode);
-        if (!good) snprintf(error_text, sizeof error_text, "'%s' in it is no file of a save: move it away", name);
+        if (!good) snprintf(error_text, sizeof error_text, "'%s' in it is not a file of a save: move it away", name);
     }
     rewinddir(d);
     while (good && (name = next_entry(d))) (void)unlinkat(held, name, 0);

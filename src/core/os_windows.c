@@ -735,7 +735,7 @@ static void look(const char *name, void *ctx) {
     if (f->remove) (void)cr_os_remove(path);
     else if (!((f->ours(name) || cr_os_is_temporary(name)) && cr_os_is_plain(path))) {
         f->good = false;
-        snprintf(error_text, sizeof error_text, "'%s' in it is no file of a save: move it away", name);
+        snprintf(error_text, sizeof error_text, "'%s' in it is not a file of a save: move it away", name);
     }
     free(path);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../nn/params.h"
-#include "beat.h"
+#include "heartbeat.h"
 #include "parallel.h"
 
 /* ---- the world */

@@ -3,7 +3,7 @@
  * Each rank has one TCP connection with rank 0, and says twice a second that it lives, and after which step.  A
  * connection that ends without a farewell, or a silence, is a lost rank: rank 0 tells the others.  From then
  * on calls of the world fail with its name. */
-#include "beat.h"
+#include "heartbeat.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * because one thread of ours makes every call, of MPI and of the link of GPUs. */
 #include "world.h"
 
-#include "beat.h"
+#include "heartbeat.h"
 
 #include <stdio.h>
 #include <stdlib.h>

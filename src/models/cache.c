@@ -282,7 +282,7 @@ static cr_status check_header(const char *op, const cr_lm *m, const char *path, 
          *dtype = cr_load_metadata(path, "dtype"), print[20];
     cr_status status = cr_error_status();
     if (status == CR_OK && (!cache || strcmp(cache, "1") || !model || !dtype))
-        status = cr_fail(CR_BAD_VALUE, op, "'%s' is no cache of a text", path);
+        status = cr_fail(CR_BAD_VALUE, op, "'%s' is not a cache of a text", path);
     if (status == CR_OK) status = fingerprint(m, print);
     if (status == CR_OK && strcmp(print, model))
         status = cr_fail(CR_BAD_VALUE, op, "'%s' belongs to another model: its fingerprint is %.16s, this model's %s",

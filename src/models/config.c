@@ -152,8 +152,8 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
         p.scales = added(b, full[1], scales);
     } else if (codes) {
         char have[80];
-        cr_binder_problem(b, "'%s' of %s, %s, and '%s' are no weight (%lld, %lld) as the configuration says", full[0],
-                          cr_dtype_name(cr_dtype_of(codes)),
+        cr_binder_problem(b, "'%s' of %s, %s, and '%s' do not make the weight (%lld, %lld) of the configuration",
+                          full[0], cr_dtype_name(cr_dtype_of(codes)),
                           shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have),
                           scales ? parts[1] : "no scales",
                           (long long)OC, (long long)C);

@@ -258,7 +258,7 @@ static cr_status read_gguf(cr_chat *c, const char *path, const cr_tokenizer *t, 
     cr_status status = cr_file_map(op, path, false, &m);
     if (status != CR_OK) return status;
     char *text = cr_gguf_is(m.data, m.bytes) ? cr_gguf_section(op, path, &m, "tokenizer.") : NULL;
-    if (!text && !cr_error()) cr_fail(CR_IO, op, "'%s' is no folder and no GGUF file", path);
+    if (!text && !cr_error()) cr_fail(CR_IO, op, "'%s' is neither a folder nor a GGUF file", path);
     cr_os_unmap(&m);
     cr_json *root = text ? cr_json_parse(op, path, text, strlen(text)) : NULL;
     status = root ? CR_OK : cr_error_status();

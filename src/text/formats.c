@@ -410,7 +410,7 @@ static cr_status read_spm(const char *op, const char *path, const unsigned char 
     *s = (spm){.kind = 1, .dummy_prefix = true, .squeeze = true, .escape = true, .unk = -1};
     while (next_field(&m, &f)) count += f.number == 1 && f.wire == 2;
     if (!m.at || !count || count > CR_MOST_ID)
-        return cr_fail(CR_IO, op, "'%s' is no tokenizer: not JSON, and not a model of SentencePiece", path);
+        return cr_fail(CR_IO, op, "'%s' is not a tokenizer: neither JSON nor a SentencePiece model", path);
     s->piece = calloc((size_t)count, sizeof *s->piece);
     if (!s->piece) return cr_fail(CR_NO_MEMORY, op, "no memory for the %lld pieces of '%s'", (long long)count, path);
     bool ok = true;

@@ -209,7 +209,7 @@ static bool merges_by_text(const vocabulary *v, const cr_pipeline *p) {
 static cr_status put_sentencepiece(cr_out *o, const cr_pipeline *p, const cr_json *root, vocabulary *v, int64_t size) {
     bool prefix, bytes = p->model.byte_fallback;
     for (int i = 0; i < 256; i++) bytes &= p->model.byte_id[i] != CR_NO_ID;
-    if (!bytes) return refused("it is no byte-level BPE, and has no token for each byte");
+    if (!bytes) return refused("it is not a byte-level BPE and has no token for each byte");
     if (!is_spaced_as_sentencepiece(p, &prefix)) return refused("it does not write spaces as SentencePiece does");
     if (!rank_tokens(v, p, cr_json_get(cr_json_get(root, "model"), "merges")) || !merges_by_text(v, p))
         return refused("its merges do not follow from an order of its tokens");
@@ -383,7 +383,7 @@ static cr_status read_pieces(const char *path, const cr_json *root, cr_scored **
     cr_scored *p = *pieces;
     for (const cr_json *v = tokens->first; v; v = v->next, p++) {
         if (v->kind != CR_JSON_STRING)
-            return cr_fail(CR_IO, load, "'%s': token %lld is no text", path, (long long)(p - *pieces));
+            return cr_fail(CR_IO, load, "'%s': token %lld is not a string", path, (long long)(p - *pieces));
         *p = (cr_scored){v->text, v->bytes, score ? (float)score->number : 0, CR_PIECE_NORMAL, (uint32_t)(p - *pieces)};
         if (type && type->integral && type->integer >= CR_PIECE_NORMAL && type->integer <= CR_PIECE_BYTE)
             p->type = (int)type->integer;
@@ -444,7 +444,7 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
     cr_out_format(out, "},\n\"merges\":[");
     for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
         if (m->kind != CR_JSON_STRING)
-            return cr_fail(CR_IO, load, "'%s': a merge of tokenizer.ggml.merges is no text", path);
+            return cr_fail(CR_IO, load, "'%s': a merge of tokenizer.ggml.merges is not a string", path);
         cr_out_put(out, m == merges->first ? "\n" : ",\n", m == merges->first ? 1 : 2);
         cr_out_string(out, m->text, m->bytes);
     }

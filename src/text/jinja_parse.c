@@ -146,7 +146,7 @@ static void read_string(parser *p) {
                 code = code * (uint32_t)base + (uint32_t)v;
             }
             if (digits && got < digits) fail(p, "an escape in a text is cut off");
-            if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) fail(p, "an escape in a text is no character");
+            if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) fail(p, "an escape is not a character");
             i += (size_t)(digits ? got : got - 1);
             char utf8[4];
             cr_j_put(p->j, &o, utf8, (size_t)cr_utf8_encode(code, utf8));
@@ -225,7 +225,7 @@ static void read_tag(parser *p, const char *sign, token_kind end) {
             int length = 0;
             for (int i = 0; i < 6 && !length; i++) if (looks(p, p->at, twos[i])) length = 2;
             if (!length && c && strchr("+-*/%~[](){}><=.:|,;", c)) length = 1;
-            if (!length) fail(p, "a character that is no part of an expression");
+            if (!length) fail(p, "a character that cannot be part of an expression");
             if (strchr("([{", c)) {
                 if (n_open == J_DEPTH) fail(p, "brackets are nested too deeply");
                 open[n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';

@@ -523,7 +523,7 @@ def test_load_names_everything_at_once(name: str) -> None:
     bad[4] = {}  # has not stepped
     bad[9] = bad[5]
     wanted = [
-        "9 is no parameter",
+        "9 is not a parameter",
         f"missing '{moments[0]}' of parameter 0",
         "unexpected 'odd' of parameter 0",
         f"'{moments[0]}' with the shape (3, 2) in place of (2, 3) of parameter 1",
@@ -532,7 +532,7 @@ def test_load_names_everything_at_once(name: str) -> None:
     ]
     if "step" in bad[5]:
         bad[5]["step"] = cr.ones(2)
-        wanted.append("'step', which is no number, of parameter 5")
+        wanted.append("'step', which is not a number, of parameter 5")
     before = {k: v.tolist() for k, v in opt.state[ps[0]].items() if isinstance(v, cr.Tensor)}
     with pytest.raises(ValueError) as e:
         opt.load_state_dict({**good, "state": bad})

@@ -186,12 +186,12 @@ MISTAKES: list[tuple[str, int, str]] = [
     (TRAIN + "--config name.json", 1, 'there is no option "layerz"; did you mean --layers?'),
     (TRAIN + "--config kind.json", 1, "\"layers\" needs a whole number, not 'two'"),
     (TRAIN + "--config flag.json", 1, '"best" needs true or false'),
-    (TRAIN + "--config list.json", 1, "'list.json' is no JSON object"),
+    (TRAIN + "--config list.json", 1, "'list.json' is not a JSON object"),
     (TRAIN + "--config json.json", 1, "is not valid JSON"),
     (TRAIN + "--config range.json", 1, '"lr" must be above 0, not 0'),
     (TRAIN + "--config empty", 1, "cannot read 'empty/run.jsonl'"),
     *((f"{command} --model nix{more}", 1, f"there is no 'nix': {THERE}") for command, more in MODELS.items()),
-    *((f"{command} --model book.txt{more}", 1, f"'book.txt' is no model: {THERE}") for command, more in MODELS.items()),
+    *((f"{command} --model book.txt{more}", 1, f"'book.txt' is not a model: {THERE}") for command, more in MODELS.items()),
     *(
         (f"{command} --model empty{more}", 1, "'empty' holds no model: neither config.json")
         for command, more in MODELS.items()

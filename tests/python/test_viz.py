@@ -253,7 +253,7 @@ def test_curves_refuses(tmp_path: Path) -> None:
         ([], "has no 'loss'"),
         ([{"step": 1, "val": 2}], "has no 'loss'"),
         ([{"step": 1, "loss": 2}, '{"step": 2, "lo'], "line 2 is not valid JSON"),
-        (["[1]"], "line 1 is no JSON object"),
+        (["[1]"], "line 1 is not a JSON object"),
         (["", {"loss": 2}], "line 2: a step and 'loss' are numbers, not None and 2"),
         ([{"step": 1, "loss": "2"}], "not 1 and '2'"),
         ([{"step": True, "loss": 2}], "not True and 2"),

@@ -221,7 +221,7 @@ def read_samples(
     "choices", "answer"}. eos: the token that ends a completion or a text. truncate: cut longer samples.
     chat_template: in place of the tokenizer's, as of ``Tokenizer.apply_chat_template``; it gets what else the line has,
     such as tools. Special tokens by name in texts are special tokens.
-    ValueError: a line that is no such sample, or one longer than the context; it names file and line."""
+    ValueError: a line that is not such a sample, or one longer than the context; it names file and line."""
     reader, found = _Reader(tokenizer, context, eos, truncate, chat_template), list[Sample | Question]()
     for path in [files] if isinstance(files, str | os.PathLike) else files:
         name = os.fspath(path)

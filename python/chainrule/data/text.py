@@ -107,7 +107,7 @@ class Tokenizer:
         allowed_special: names of special tokens that are recognized in the text, or "all".
         add_special_tokens: also the tokens that the file puts around a text, such as ``<s>``.
         Bytes need not be UTF-8: a byte-level tokenizer takes them as tiktoken does, others read U+FFFD.
-        ValueError: a tokenizer of characters names one that has no token; or a name is no special token."""
+        ValueError: a tokenizer of characters names one that has no token; or a name is not a special token."""
         return self.tensor(  # type: ignore[no-any-return]
             text, allowed_special=allowed_special, add_special_tokens=add_special_tokens
         ).tolist()

@@ -87,7 +87,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
 
 
 def read_config(folder: str | os.PathLike[str]) -> Settings:
-    """config.json.  OSError: it is not there.  ValueError: it is no JSON object."""
+    """config.json.  OSError: it is not there.  ValueError: it is not a JSON object."""
     path = os.path.join(folder, "config.json")
     _core._complete_folder(os.fspath(folder))
     with open(path, "rb") as f:

@@ -1,5 +1,5 @@
 """``Adafactor``: second moments of a matrix from the means of its rows and columns.  Its means and norms of whole
-matrices are reductions, so it is no fused update: a step is a few operations for each parameter."""
+matrices are reductions, so it is not a fused update: a step is a few operations for each parameter."""
 
 from __future__ import annotations
 

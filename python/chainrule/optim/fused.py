@@ -221,7 +221,7 @@ class Fused(Optimizer):
         """ValueError: entries that are missing, of another update, of another shape or no tensors, all named."""
         if self._foreign:
             return
-        wrong = [f"{n} is no parameter" for n in given if isinstance(n, int) and n not in entry_of]
+        wrong = [f"{n} is not a parameter" for n in given if isinstance(n, int) and n not in entry_of]
         wrong += [
             f"{misfit} of parameter {n}"
             for n, entries in given.items()
@@ -249,7 +249,7 @@ class Fused(Optimizer):
                 continue
             if isinstance(fresh, int | float):
                 if not isinstance(value, int | float) and getattr(value, "shape", None) not in ((), (1,)):
-                    yield f"'{name}', which is no number,"
+                    yield f"'{name}', which is not a number,"
             elif not hasattr(value, "__array__"):
                 yield f"'{name}', a {type(value).__name__}, not a tensor,"
             elif tuple(value.shape) != tuple(shape := (p if fresh is None else fresh).shape):

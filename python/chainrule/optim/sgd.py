@@ -193,7 +193,7 @@ class Muon(Fused):
     ns_coefficients, after division by the norm, at least ``eps``; in float32 (float64 for float64),
     where PyTorch rounds to bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
     0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter
-    that is no matrix."""
+    that is not a matrix."""
 
     _ranges = (*Fused._ranges, ("momentum", 0, math.inf))
 

@@ -209,7 +209,7 @@ class Machine:
     # names and calls
     def find(self, module: Any, name: Any) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
-            raise TypeError("a name that is no text")
+            raise TypeError("a name that is not a string")
         full = f"{RENAMED.get(module, module)}.{name}"
         if full in _added:
             found = _added[full]
@@ -223,7 +223,7 @@ class Machine:
 
     def call(self, function: Any, arguments: Any, named: dict[str, Any] | None = None) -> Any:
         if type(arguments) is not tuple:
-            raise TypeError("the arguments of a call are no tuple")
+            raise TypeError("the arguments of a call are not a tuple")
         if isinstance(function, Allowed):
             return function.call(self.context, *arguments)
         if not any(function is added for added in _added.values()):
@@ -354,7 +354,7 @@ def _reduce(m: Machine) -> None:
 def _new_with_names(m: Machine) -> None:
     named = m.pop()
     if type(named) is not dict:
-        raise TypeError("the arguments of a call are no dict")
+        raise TypeError("the arguments of a call are not a dict")
     m.make(named)
 
 

@@ -85,10 +85,10 @@ def load_sharded(index: str, read: Callable[[str], dict[str, Tensor]]) -> dict[s
         with open(index, encoding="utf-8") as f:
             places: Any = json.load(f)["weight_map"]
         if not isinstance(places, dict):
-            raise TypeError("weight_map is no object")
+            raise TypeError("weight_map is not an object")
         for name, file in places.items():
             if not isinstance(file, str) or os.path.basename(file) != file or file in ("", ".", ".."):
-                raise ValueError(f"'{name}' is in {file!r}, which is no file of its folder")
+                raise ValueError(f"'{name}' is in {file!r}, which is not a file of its folder")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise OSError(f"[load] '{index}' is not an index of safetensors files: {error}") from None
     folder = os.path.dirname(index)

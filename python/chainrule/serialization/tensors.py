@@ -164,7 +164,7 @@ class Tensors:
     def persistent(self, pid: Any) -> Any:
         """The storage that a pickle names: ("storage", type, key, device, elements)."""
         if type(pid) is not tuple or len(pid) not in (5, 6) or pid[0] != "storage":
-            raise ValueError(f"a reference to {str(pid)[:60]}, which is no storage")
+            raise ValueError(f"a reference to {str(pid)[:60]}, which is not a storage")
         _, kind, key, location, count = pid[:5]
         if not isinstance(kind, StorageType) or not isinstance(key, str) or not isinstance(location, str):
             raise TypeError("a storage without type, key and device")
@@ -204,7 +204,7 @@ class StorageType:
 def _rebuild(t: Tensors, storage: Any, dtype: _core.dtype | None, offset: int, size: Any, stride: Any) -> Tensor:
     known = t.known.get(id(storage))
     if known is None:
-        raise TypeError(f"a tensor over a {type(storage).__name__}, which is no storage")
+        raise TypeError(f"a tensor over a {type(storage).__name__}, which is not a storage")
     if known.dtype is not None and dtype is not None and known.dtype is not dtype:
         raise TypeError(f"a tensor of {dtype} over a storage of {known.dtype}")
     dtype = dtype or known.dtype or _core.uint8

@@ -100,7 +100,7 @@ def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
     if not os.path.exists(path):
         raise OSError(f"there is no '{path}': {KINDS}")
     if not os.path.isdir(path) and not is_gguf(path):
-        raise OSError(f"'{path}' is no model: {KINDS}")
+        raise OSError(f"'{path}' is not a model: {KINDS}")
     folder = path
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
         try:

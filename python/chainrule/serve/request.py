@@ -131,7 +131,7 @@ def shown(value: Any) -> str:
 
 
 def entries(body: bytes) -> Fields:
-    """Problem: the body is no JSON object."""
+    """Problem: the body is not a JSON object."""
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not a number of JSON")

@@ -277,7 +277,7 @@ def _read_cifar(file: Path) -> dict[bytes, Any]:
             found = _CifarReader(f, encoding="bytes").load()
     except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError) as wrong:
         raise RuntimeError(
-            f"{file} is not a file of CIFAR: its {file.stat().st_size} bytes are no pickle of images ({wrong})."
+            f"{file} is not a file of CIFAR: its {file.stat().st_size} bytes are not a pickle of images ({wrong})."
             " Delete it and use download=True"
         ) from wrong
     if not isinstance(found, dict):

@@ -1,6 +1,6 @@
-/* beat.h - notices ranks that died, stopped or vanished. */
-#ifndef CR_BEAT_H
-#define CR_BEAT_H
+/* heartbeat.h - notices ranks that died, stopped or vanished. */
+#ifndef CR_HEARTBEAT_H
+#define CR_HEARTBEAT_H
 
 #include "world.h"
 
