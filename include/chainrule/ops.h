@@ -577,4 +577,20 @@ cr_status   cr_custom_register(const cr_custom_op *op);
 cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
                             const void *params);
 
+/* ---- tensors as text, as PyTorch prints them: "tensor([[1., 2.]])" */
+typedef struct cr_format_options {
+    int    precision;           /* digits behind the point: 4 */
+    int    edgeitems;           /* shown at each end of an axis in a summary: 3 */
+    int    linewidth;           /* characters in a line: 80 */
+    int    sci_mode;            /* 1: with exponents, 0: without; -1: by the values */
+    double threshold;           /* more elements than this are summarized: 1000 */
+    const char *dtypes;         /* before the name of a dtype: "" */
+    const char *grad_fn;        /* name of the op that made the tensor; NULL: cr_op_name */
+} cr_format_options;
+
+cr_format_options cr_format_defaults(void);
+char             *cr_format(const cr_tensor *t, const cr_format_options *o);
+                            /* o NULL: the defaults; free(); NULL: an error */
+cr_status         cr_print(const cr_tensor *t);     /* cr_format and a newline, to stdout */
+
 #endif

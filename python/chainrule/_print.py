@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
 from . import _core
 
@@ -51,114 +49,8 @@ def set_printoptions(
     options.sci_mode = sci_mode
 
 
-class Format:
-    """One notation and one width for all elements of a tensor."""
-
-    def __init__(self, plain: Callable[[Any], str], values: list[Any]) -> None:
-        self.plain = plain
-        self.width = max((len(plain(v)) for v in values), default=1)
-
-    def __call__(self, value: Any) -> str:
-        return self.plain(value).rjust(self.width)
-
-
-def float_format(values: list[float]) -> Format:
-    """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite
-    values that are not 0 span more than three decimal orders, or are very large or very small.
-    Only those values set the width."""
-    finite = [v for v in values if v and math.isfinite(v)]
-    whole = all(v == math.floor(v) for v in finite)
-    scientific = False
-    if finite:
-        smallest, largest = min(map(abs, finite)), max(map(abs, finite))
-        scientific = largest / smallest > 1000 or largest > 1e8 or (not whole and smallest < 1e-4)
-        if options.sci_mode is not None:
-            scientific = options.sci_mode
-
-    def plain(v: float) -> str:
-        if scientific:
-            return f"{v:.{options.precision}e}"
-        if whole:
-            return f"{v:.0f}." if math.isfinite(v) else f"{v:.0f}"
-        return f"{v:.{options.precision}f}"
-
-    return Format(plain, finite)
-
-
-def shown(x: _core.Tensor, short: bool) -> Any:
-    """The elements that are printed, as nested lists; of a long axis the two ends."""
-    if not x.ndim:
-        return x.item()
-    n, edge = len(x), options.edgeitems
-    ends = [*range(edge), *range(n - edge, n)] if short and n > 2 * edge else range(n)
-    if x.ndim == 1:
-        return x.tolist() if len(ends) == n else [x[i].item() for i in ends]
-    return [shown(x[i], short) for i in ends]
-
-
-def leaves(nested: Any) -> Iterator[Any]:
-    if isinstance(nested, list):
-        for x in nested:
-            yield from leaves(x)
-    else:
-        yield nested
-
-
-def with_dots(items: list[str], full: int, dots: str) -> list[str]:
-    """Dots in the middle of the text of ``full`` items."""
-    middle = len(items) // 2
-    return items if len(items) == full else [*items[:middle], dots, *items[middle:]]
-
-
-def row(values: list[Any], size: int, text: Format, indent: int) -> str:
-    """One vector, as many elements in a line as fit."""
-    per_line = max(1, (options.linewidth - indent) // (text.width + 2))  # with the comma and the space
-    texts = with_dots([text(v) for v in values], size, " ...")
-    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
-    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-
-
-def body(nested: Any, shape: tuple[int, ...], text: Format, indent: int) -> str:
-    if not shape:
-        return text(nested)
-    if len(shape) == 1:
-        return row(nested, shape[0], text, indent)
-    parts = with_dots([body(x, shape[1:], text, indent + 1) for x in nested], shape[0], "...")
-    return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
-
-
-def suffixes(x: _core.Tensor) -> list[str]:
-    out = []
-    if x.device.type != "cpu":
-        out.append(f"device='{x.device}'")
-    unseen = x.is_meta or not x.numel()
-    if x.is_meta or (unseen and x.ndim != 1):
-        out.append(f"size={tuple(x.shape)}")
-    if x.dtype is not _core.get_default_dtype() and (unseen or x.dtype not in (_core.int64, _core.bool)):
-        out.append(f"dtype={x.dtype}")
-    if x.grad_fn:
-        out.append(f"grad_fn=<{x.grad_fn.name()}>")
-    elif x.requires_grad:
-        out.append("requires_grad=True")
-    return out
-
-
 def tensor_repr(x: _core.Tensor) -> str:
-    prefix = "tensor("
-    text = prefix + ("..." if x.is_meta else elements(x.detach(), len(prefix)) if x.numel() else "[]")
-    room = options.linewidth - (len(text) - text.rfind("\n") - 1)
-    for suffix in suffixes(x):
-        needed = len(suffix) + 2
-        if needed > room - 2:
-            text += ",\n" + " " * len(prefix) + suffix
-            room = options.linewidth - len(prefix) - len(suffix)
-        else:
-            text += ", " + suffix
-            room -= needed
-    return text + ")"
-
-
-def elements(x: _core.Tensor, indent: int) -> str:
-    nested = shown(x, x.numel() > options.threshold)
-    values = list(leaves(nested))
-    return body(nested, tuple(x.shape), float_format(values) if x.is_floating_point() else Format(str, values), indent)
+    o, made_by = options, x.grad_fn
+    scientific = -1 if o.sci_mode is None else int(o.sci_mode)
+    name = made_by.name() if made_by else ""
+    return _core._format(x, o.precision, o.threshold, o.edgeitems, o.linewidth, scientific, name)

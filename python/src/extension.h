@@ -71,6 +71,7 @@ PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of 
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
+extern const char *namespace;                       /* what printed names begin with: "chainrule", "torch" */
 PyObject *node_object(cr_node *n);                  /* takes the reference; NULL: None, or raises cr_error() */
 /* takes both; type_name: "chainrule.return_types.max" */
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);

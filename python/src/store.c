@@ -1,7 +1,9 @@
 /* store.c - tensors that outlive the process or are made twice: pickling, copy and deepcopy, safetensors files. */
 #include "extension.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- pickle and copy */
@@ -411,6 +413,22 @@ PyObject *api___format__(const arg *a) {
 }
 
 PyObject *api__node(const arg *a) { return node_object(cr_node_of(a[0].t)); }
+
+static int at_most_int(int64_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
+
+/* (input, precision, threshold, edgeitems, linewidth, sci_mode, grad_fn) */
+PyObject *api__format(const arg *a) {
+    char dtypes[32];
+    snprintf(dtypes, sizeof dtypes, "%s.", namespace);
+    const cr_format_options o = {.precision = at_most_int(a[1].i), .threshold = a[2].d,
+                                 .edgeitems = at_most_int(a[3].i), .linewidth = at_most_int(a[4].i),
+                                 .sci_mode = (int)a[5].i, .dtypes = dtypes, .grad_fn = a[6].s};
+    char *text;
+    WITHOUT_GIL(text = cr_format(a[0].t, &o));
+    PyObject *found = text ? PyUnicode_FromString(text) : raise_error();
+    free(text);
+    return found;
+}
 
 /* (precision, threshold, edgeitems, linewidth, profile, sci_mode) */
 PyObject *api_set_printoptions(const arg *a) {

@@ -6,7 +6,7 @@
 PyTypeObject *size_type, *dtype_type, *device_type, *generator_type;
 static PyObject *dtypes[CR_DTYPES];
 
-static const char *namespace = "chainrule";         /* what printed names begin with */
+const char *namespace = "chainrule";
 
 PyObject *api__namespace(const arg *a) {
     namespace = strcmp(a[0].s, "torch") ? "chainrule" : "torch";

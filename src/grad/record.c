@@ -278,7 +278,8 @@ static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
     return cr_fail(
         CR_RUNTIME, cr_call_name(&c),
         "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)", what,
-        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, cr_saved_shape(k)).s, cr_version_of(k->storage, k->counter), k->version);
+        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, cr_saved_shape(k)).s, cr_version_of(k->storage, k->counter),
+        k->version);
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {

@@ -191,7 +191,10 @@ MISTAKES: list[tuple[str, int, str]] = [
     (TRAIN + "--config range.json", 1, '"lr" must be above 0, not 0'),
     (TRAIN + "--config empty", 1, "cannot read 'empty/run.jsonl'"),
     *((f"{command} --model nix{more}", 1, f"there is no 'nix': {THERE}") for command, more in MODELS.items()),
-    *((f"{command} --model book.txt{more}", 1, f"'book.txt' is not a model: {THERE}") for command, more in MODELS.items()),
+    *(
+        (f"{command} --model book.txt{more}", 1, f"'book.txt' is not a model: {THERE}")
+        for command, more in MODELS.items()
+    ),
     *(
         (f"{command} --model empty{more}", 1, "'empty' holds no model: neither config.json")
         for command, more in MODELS.items()
