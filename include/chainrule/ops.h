@@ -577,6 +577,19 @@ cr_status   cr_custom_register(const cr_custom_op *op);
 cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
                             const void *params);
 
+/* ---- memory of tensors on the cpu, from a function of yours */
+typedef struct cr_allocator {
+    void *(*take)(size_t bytes, size_t alignment, void *ctx);   /* NULL: out of memory */
+    void  (*give)(void *p, size_t bytes, void *ctx);
+    void  *ctx;
+} cr_allocator;
+
+cr_status cr_set_allocator(const cr_allocator *a);
+                            /* copied; NULL: the system's pages.  An error while memory is held:
+                               call it before the first tensor, or after cr_empty_cache.  The
+                               library takes regions of 64 KiB or more from any thread and keeps
+                               freed tensors' memory in them for reuse; give may come at exit */
+
 /* ---- tensors as text, as PyTorch prints them: "tensor([[1., 2.]])" */
 typedef struct cr_format_options {
     int    precision;           /* digits behind the point: 4 */

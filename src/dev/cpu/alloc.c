@@ -50,7 +50,32 @@ static size_t large_size(int c) {
 static size_t small_size(int c) { return LINE * (c < 4 ? (size_t)(c + 1) : (size_t)(c % 4 + 5) << (c / 4 - 1)); }
 #endif
 
+/* ---- regions, from the system or from cr_set_allocator */
+static cr_allocator allocator;
+
+cr_status cr_set_allocator(const cr_allocator *a) {
+    if (a && (!a->take || !a->give)) return cr_fail(CR_BAD_VALUE, "set_allocator", "take and give are both needed");
+    cr_spin_lock(&cache.lock);
+    const int64_t held = cache.held;
+    if (!held) allocator = a ? *a : (cr_allocator){0};
+    cr_spin_unlock(&cache.lock);
+    if (held)
+        return cr_fail(CR_RUNTIME, "set_allocator", "%lld bytes are held: call it before the first tensor, or behind "
+                       "cr_empty_cache", (long long)held);
+    return CR_OK;
+}
+
 static slab *slab_of(const void *p) { return (slab *)((uintptr_t)p & ~(uintptr_t)(SLAB - 1)); }
+
+static void *take_region(size_t bytes) {
+    if (allocator.take) return allocator.take(bytes, bytes >= SLAB ? SLAB : LINE, allocator.ctx);
+    return cr_os_pages(bytes, bytes >= SLAB);
+}
+
+static void give_region(void *p, size_t bytes) {
+    if (allocator.take) allocator.give(p, bytes, allocator.ctx);
+    else cr_os_pages_free(p, bytes);
+}
 
 /* ---- unmapping, outside the lock */
 /* Removes free regions from the lists, the largest first, until `held` is at most `most`; returns them chained. */
@@ -78,7 +103,7 @@ static void release_regions(int64_t most) {
         cr_spin_unlock(&cache.lock);
         for (int i = n - 1; i >= 0; i--) {          /* the first of the chain was removed last */
             block *next = chain->next;
-            cr_os_pages_free(chain, sizes[i]);
+            give_region(chain, sizes[i]);
             chain = next;
         }
     }
@@ -104,7 +129,7 @@ static void release_slabs(void) {
     cr_spin_unlock(&cache.lock);
     while (unused) {
         slab *next = unused->next;
-        cr_os_pages_free(unused, SLAB);
+        give_region(unused, SLAB);
         unused = next;
     }
 }
@@ -146,11 +171,19 @@ static void give_magazine(void) {}
 static int64_t bytes_at_hand(void) { return 0; }
 static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * LINE : LINE; }
 
+static void *take_block(size_t size) {
+    return allocator.take ? allocator.take(size, LINE, allocator.ctx) : cr_os_aligned(LINE, size);
+}
+static void give_block(void *p, size_t size) {
+    if (allocator.take) allocator.give(p, size, allocator.ctx);
+    else cr_os_aligned_free(p);
+}
+
 static void *take_larger(size_t *bytes) { return (void)bytes, NULL; }
 static void *take_memory(size_t bytes) {
     size_t size = lines(bytes);
     /* the sanitizer reports larger requests as errors */
-    void *p = (uint64_t)size < (uint64_t)1 << 40 ? cr_os_aligned(LINE, size) : NULL;
+    void *p = (uint64_t)size < (uint64_t)1 << 40 ? take_block(size) : NULL;
     cr_spin_lock(&cache.lock);
     bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
     if (fits) {
@@ -159,14 +192,14 @@ static void *take_memory(size_t bytes) {
     }
     cr_spin_unlock(&cache.lock);
     if (fits) return p;
-    cr_os_aligned_free(p);
+    if (p) give_block(p, size);
     return NULL;
 }
 void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
     (void)thread;
     int64_t size = (int64_t)lines(bytes);
     if (!p) return;
-    cr_os_aligned_free(p);
+    give_block(p, (size_t)size);
     cr_spin_lock(&cache.lock);
     cache.held -= size;
     cache.current -= size;
@@ -207,7 +240,7 @@ static void *map(size_t bytes) {
     bool fits = !cache.limit || (bytes <= cache.limit && (size_t)cache.held <= cache.limit - bytes);
     if (fits) cache.held += (int64_t)bytes;
     cr_spin_unlock(&cache.lock);
-    void *p = fits ? cr_os_pages(bytes, bytes >= SLAB) : NULL;
+    void *p = fits ? take_region(bytes) : NULL;
     if (fits && !p) {
         cr_spin_lock(&cache.lock);
         cache.held -= (int64_t)bytes;
