@@ -425,7 +425,8 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """Where x2 would have to be inserted into the sorted vector x1: before equals, or behind them with side="right"."""
+    """The positions at which x2 would have to be inserted into the sorted vector x1: before equal elements, or after them
+    with side="right"."""
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")
     line, values = _pair(x1, x2)
@@ -725,7 +726,7 @@ class _Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Device:
-        """Where arrays are made when no device is named."""
+        """The device of new arrays when none is named."""
         return _cr.get_default_device()
 
     def default_dtypes(self, *, device: _DeviceLike = None) -> dict[str, _dtype]:

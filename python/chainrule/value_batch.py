@@ -71,7 +71,7 @@ class ValueBatch:
 
     @property
     def device(self) -> Device:
-        """Where they are computed."""
+        """The device that computes them."""
         return self._tensor.device
 
     @property

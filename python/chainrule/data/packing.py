@@ -99,7 +99,7 @@ class Packing:
         self.epoch, self.place = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Where it is: seed, epoch, and the batches that were given in it."""
+        """The position: seed, epoch, and the number of batches that were given in it."""
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:

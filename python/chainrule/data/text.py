@@ -318,7 +318,7 @@ class TokenFile:
             return _core._loader_next(self._loader)
 
     def state_dict(self) -> dict[str, int]:
-        """Where it is: seed, and how many batches were given."""
+        """The position: seed, and the number of batches that were given."""
         return {"seed": self.seed, "cursor": _core._loader_position(self._loader)[0]}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:

@@ -167,7 +167,7 @@ class Distribution:
 
     @property
     def mode(self) -> Tensor:
-        """Where the density or chance is largest."""
+        """The value of the largest density or probability."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property

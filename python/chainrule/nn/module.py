@@ -309,8 +309,8 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Before each call ``hook(module, args)``, or ``hook(module, args, kwargs)``: a result
-        other than None replaces the arguments."""
+        """Calls ``hook(module, args)`` before each call of the module, or ``hook(module, args, kwargs)`` with
+        with_kwargs.  A result other than None replaces the arguments."""
         return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
 
     def register_forward_hook(
@@ -321,35 +321,35 @@ class Module:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs,
-        output)``: a result other than None replaces the output.  always_call: after a call that
-        raised too, with the output None."""
+        """Calls ``hook(module, args, output)`` after each call of the module, or ``hook(module, args, kwargs,
+        output)`` with with_kwargs.  A result other than None replaces the output.  always_call: also after a call
+        that raised, with the output None."""
         handle = self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
         handle.always_call = always_call
         return handle
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Once the gradients of a call's positional arguments are there, ``hook(module, grad_input,
-        grad_output)``, tuples with None where there is no gradient: a result other than None
-        replaces grad_input."""
+        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of a call's positional arguments are
+        there; both are tuples, with None where there is no gradient.  A result other than None replaces
+        grad_input."""
         return self._add_hook("_backward_hooks", hook, prepend, False)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Once the gradients of a call's results are there, ``hook(module, grad_output)``: a result
-        other than None replaces grad_output."""
+        """Calls ``hook(module, grad_output)`` once the gradients of a call's results are there.  A result other than
+        None replaces grad_output."""
         return self._add_hook("_backward_pre_hooks", hook, prepend, False)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """``register_full_backward_hook``, by an older name."""
+        """An older name of ``register_full_backward_hook``."""
         return self.register_full_backward_hook(hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before each ``state_dict`` of this module ``hook(module, prefix, keep_vars)``."""
+        """Calls ``hook(module, prefix, keep_vars)`` before each ``state_dict`` of this module."""
         return self._add_hook("_state_dict_pre_hooks", hook, False, True)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, metadata)``, which may change
-        it.  RuntimeError: a result other than None."""
+        """Calls ``hook(module, state_dict, prefix, metadata)`` after each ``state_dict`` of this module; the hook may
+        change the dict.  RuntimeError: a result other than None."""
         return self._add_hook("_state_dict_hooks", hook, False, False)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -357,9 +357,9 @@ class Module:
         return self._add_hook("_state_dict_hooks", hook, False, True)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before this module is loaded ``hook(module, state_dict, prefix, metadata, strict, missing_keys,
-        unexpected_keys, error_messages)``, which may change the dict, a copy of the entries of this module and those
-        inside, and add messages."""
+        """Calls ``hook(module, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, error_messages)``
+        before this module is loaded.  The dict is a copy of the entries of this module and those inside; the hook may
+        change it, and add messages."""
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, True)
 
     def _register_load_state_dict_pre_hook(
@@ -368,8 +368,8 @@ class Module:
         return self._add_hook("_load_state_dict_pre_hooks", hook, False, with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After this module and those inside were loaded ``hook(module, incompatible_keys)``, which may change the
-        lists of these keys before they are an error."""
+        """Calls ``hook(module, incompatible_keys)`` after this module and those inside were loaded; the hook may change
+        the lists of these keys before they are an error."""
         return self._add_hook("_load_state_dict_post_hooks", hook, False, True)
 
     # ---- attributes ----

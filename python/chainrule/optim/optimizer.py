@@ -248,29 +248,29 @@ class Optimizer:
         return step
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before each step ``hook(optimizer, args, kwargs)``, args with the optimizer first: a result other than None
-        reentry_of (args, kwargs)."""
+        """Calls ``hook(optimizer, args, kwargs)`` before each step, args with the optimizer first.  A result other than
+        None replaces (args, kwargs)."""
         return _Hooks.add(self._hooks.step_pre, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After each step ``hook(optimizer, args, kwargs)``."""
+        """Calls ``hook(optimizer, args, kwargs)`` after each step."""
         return _Hooks.add(self._hooks.step_post, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Before each ``state_dict`` ``hook(optimizer)``."""
+        """Calls ``hook(optimizer)`` before each ``state_dict``."""
         return _Hooks.add(self._hooks.save_pre, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """After each ``state_dict`` ``hook(optimizer, state_dict)``: a result other than None reentry_of it."""
+        """Calls ``hook(optimizer, state_dict)`` after each ``state_dict``.  A result other than None replaces it."""
         return _Hooks.add(self._hooks.save_post, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Before each ``load_state_dict`` ``hook(optimizer, state_dict)``, with a shallow copy: a result other than
-        None reentry_of it."""
+        """Calls ``hook(optimizer, state_dict)`` with a shallow copy before each ``load_state_dict``.  A result other than
+        None replaces it."""
         return _Hooks.add(self._hooks.load_pre, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """After each ``load_state_dict`` ``hook(optimizer)``."""
+        """Calls ``hook(optimizer)`` after each ``load_state_dict``."""
         return _Hooks.add(self._hooks.load_post, hook, prepend)
 
     # ---- state dicts: PyTorch's layout ----

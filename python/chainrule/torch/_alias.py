@@ -203,7 +203,7 @@ def install_finder() -> None:
 
 
 def install_alias() -> None:
-    """From now on ``torch`` is ``chainrule.torch`` in this process."""
+    """Makes ``torch`` stand for ``chainrule.torch`` in this process from now on."""
     install(Alias(), first=True)
 
 

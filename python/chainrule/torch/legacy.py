@@ -389,7 +389,7 @@ def backward(
     inputs: Any = None,
     retain_variables: bool | None = None,
 ) -> None:
-    """As chainrule's; retain_variables is an old name of retain_graph."""
+    """``Tensor.backward``; retain_variables is an old name of retain_graph."""
     _backward(self, gradient, retain_graph if retain_variables is None else retain_variables, create_graph, inputs)
 
 

@@ -367,7 +367,7 @@ class CIFAR10(VisionDataset):
 
 
 class CIFAR100(CIFAR10):
-    """As CIFAR10 with 100 classes, in ``root/cifar-100-python``."""
+    """CIFAR10 with 100 classes, in ``root/cifar-100-python``."""
 
     base_folder = "cifar-100-python"
     url = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"

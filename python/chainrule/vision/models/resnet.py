@@ -73,7 +73,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """As BasicBlock with convolutions of 1 x 1, 3 x 3 and 1 x 1, the last one to ``planes`` * 4 channels."""
+    """BasicBlock with convolutions of 1 x 1, 3 x 3 and 1 x 1, the last one to ``planes`` * 4 channels."""
 
     expansion = 4
 
