@@ -425,8 +425,8 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """The positions at which x2 would have to be inserted into the sorted vector x1: before equal elements, or after them
-    with side="right"."""
+    """The positions at which x2 would have to be inserted into the sorted vector x1: before equal elements, or
+    after them with side="right"."""
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")
     line, values = _pair(x1, x2)

@@ -368,7 +368,7 @@ class DataLoader:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def state_dict(self) -> dict[str, int]:
-        """The position: seed, epoch, and the number of its batches that were given.  A sampler's own state is not in it."""
+        """The position: seed, epoch, and the number of its batches that were given.  It lacks a sampler's state."""
         return {"seed": self.seed, "epoch": self._epoch, "batch": self._given}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:

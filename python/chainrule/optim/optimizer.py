@@ -265,8 +265,8 @@ class Optimizer:
         return _Hooks.add(self._hooks.save_post, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer, state_dict)`` with a shallow copy before each ``load_state_dict``.  A result other than
-        None replaces it."""
+        """Calls ``hook(optimizer, state_dict)`` with a shallow copy before each ``load_state_dict``.  A result other
+        than None replaces it."""
         return _Hooks.add(self._hooks.load_pre, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
