@@ -22,7 +22,7 @@ NINJA   = test -t 1 && quiet= || { quiet=--quiet; echo "building build/release";
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
-demo: build/release/build.ninja ## trains a small GPT on this repository's own text for a minute and a half, and lets it write
+demo: build/release/build.ninja ## trains a small GPT on this repository's own text for a minute, and lets it write
 	@$(NINJA) chainrule
 	@sh tools/demo.sh
 
