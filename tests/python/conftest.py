@@ -22,6 +22,7 @@ PAGES = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs" / "
 REPORT: Counter[str] = Counter()  # what -> how many ran, for the result line
 
 sys.path.insert(0, str(BUILD / "python"))
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else PyTorch's threads wait busily, beside other tests
 
 # The same examples in every run but those of all that there is; nothing depends on how fast the machine is.
 settings.register_profile(
