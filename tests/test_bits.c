@@ -28,11 +28,29 @@ static uint64_t hashed(uint64_t h, const cr_tensor *t) {
     return h;
 }
 
-/* Of the result and of the gradients of a random combination of its elements. */
+/* Numbers for a combination of y's elements. */
+static const cr_tensor *weights_for(const cr_tensor *y, cr_generator *r) {
+    return cr_to(cr_randn(cr_ndim(y), cr_shape(y), CR_F32, cr_cpu(), r), cr_dtype_of(y), cr_device_of(y));
+}
+
+/* The gradients of a combination of y[0 .. n) go to g[0 .. m); their hash after h. */
+static uint64_t gradients_of(uint64_t h, int n, const cr_tensor **y, int m, const cr_tensor **x, cr_tensor **g,
+                             bool create_graph) {
+    const cr_tensor *c[4];
+    cr_generator *r = cr_generator_new(test_seed());
+    for (int k = 0; k < n; k++) c[k] = weights_for(y[k], r);
+    cr_generator_free(r);
+    OK(cr_gradients(n, y, c, m, x, g, &(cr_backward_options){.create_graph = create_graph}));
+    for (int k = 0; k < m; k++) if (g[k] && !cr_is_none(g[k])) h = hashed(h, g[k]);
+    return h;
+}
+
+/* Of the result, the gradients of a random combination of its elements, and where they are smooth the gradients of one
+ * of those. */
 static uint64_t bits_of(const subject *s, int n, const data *in) {
     cr_tensor *t[4] = {NULL}, *g[4] = {NULL};
-    const cr_tensor *x[4];
-    int m = 0;
+    const cr_tensor *x[4], *dx[4];
+    int m = 0, more = 0;
     uint64_t h = 0xCBF29CE484222325u;
     cr_scope_begin();
     for (int k = 0; k < n; k++) {
@@ -42,14 +60,11 @@ static uint64_t bits_of(const subject *s, int n, const data *in) {
     const cr_tensor *y = call(s, (const cr_tensor *const *)t);
     CHECK(y, "%s [%s]: %s", s->op, s->what, cr_error());
     if (y) h = hashed(h, y);
-    if (y && cr_requires_grad(y)) {
-        cr_generator *r = cr_generator_new(test_seed());
-        const cr_tensor *c = cr_to(cr_randn(cr_ndim(y), cr_shape(y), CR_F32, cr_cpu(), r), cr_dtype_of(y),
-                                  cr_device_of(y));
-        OK(cr_gradients(1, &y, &c, m, x, g, NULL));
-        cr_generator_free(r);
-        for (int k = 0; k < m; k++) if (g[k] && !cr_is_none(g[k])) h = hashed(h, g[k]);
-    }
+    const bool twice = s->c ? s->c->smooth : s->row->differentiable;
+    if (y && cr_requires_grad(y)) h = gradients_of(h, 1, &y, m, x, g, twice);
+    for (int k = 0; k < m && twice; k++)
+        if (g[k] && !cr_is_none(g[k]) && cr_requires_grad(g[k])) dx[more++] = g[k];
+    if (more) h = gradients_of(h, more, dx, m, x, g, false);
     cr_scope_end();
     cr_error_clear();
     test_ran_on(cr_cpu());
