@@ -27,6 +27,8 @@ if(CHAINRULE_WERROR)
     target_compile_options(chainrule_flags INTERFACE -Werror)
 endif()
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=.)    # no path of this machine in what is made
+# No compiler joins a product and a sum by itself, so that all give the same bits: the code says where (v_fma of vec.h).
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     # Small structs are cleared by stores: GCC's own choice, rep stos, takes 10 ns to start, of the 80 of a small op.
     add_compile_options($<$<COMPILE_LANGUAGE:C>:-mmemset-strategy=unrolled_loop:256:noalign,libcall:-1:noalign>)

@@ -104,7 +104,7 @@ if(isa_sources)
             list(APPEND vector_flags --param=asan-use-after-return=0)
         endif()
     endif()
-    list(APPEND vector_flags -ffp-contract=fast -fno-math-errno -fno-trapping-math
+    list(APPEND vector_flags -fno-math-errno -fno-trapping-math
         $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-pass-failed>)          # of loops that an instruction set has no vectors for
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
         include(CheckCCompilerFlag)
@@ -116,9 +116,6 @@ if(isa_sources)
     else()
         set(levels 0)
     endif()
-    # its products and sums stay apart, as in loops that another compiler makes of the same instructions (compile.c)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/elementwise_isa.c
-        PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
     foreach(level IN LISTS levels)
         chainrule_objects(chainrule_isa${level} ${isa_sources})
         target_compile_definitions(chainrule_isa${level} PRIVATE CR_ISA=${level})

@@ -5,7 +5,8 @@
     check_wgsl.py FOLDER         compiles the *.wgsl of a folder
 
 Chromium makes a module and a compute pipeline of each text, so the checks of its WebGPU apply too: uniform
-control flow, workgroup memory, bindings.  A text must pass without an error.  Two planted texts must fail."""
+control flow, workgroup memory, bindings.  A text must pass without an error, on a device with the adapter's
+limits and on one with WebGPU's default limits.  Two planted texts must fail."""
 
 from __future__ import annotations
 
@@ -56,11 +57,16 @@ async function compile(device, text) {
     const subgroups = adapter.features.has("subgroups");
     const names = ["maxStorageBuffersPerShaderStage", "maxComputeWorkgroupStorageSize"];
     const limits = Object.fromEntries(names.map((name) => [name, adapter.limits[name]]));
-    const device = await adapter.requestDevice({
-        requiredFeatures: subgroups ? ["subgroups"] : [], requiredLimits: limits});
+    const requiredFeatures = subgroups ? ["subgroups"] : [];
+    const device = await adapter.requestDevice({requiredFeatures, requiredLimits: limits});
+    const plain = await (await navigator.gpu.requestAdapter()).requestDevice({requiredFeatures});
     const texts = await (await fetch("/texts")).json();
     const errors = {};
-    for (const [name, text] of Object.entries(texts)) errors[name] = await compile(device, text);
+    for (const [name, text] of Object.entries(texts)) {
+        errors[name] = await compile(device, text);
+        const usual = errors[name] ? "" : await compile(plain, text);
+        if (usual) errors[name] = `with the default limits: ${usual}`;
+    }
     await post({info: `${adapter.info.vendor} ${adapter.info.architecture}`, subgroups, errors});
 })().catch((problem) => post({problem: String(problem)}));
 </script>"""

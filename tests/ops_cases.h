@@ -356,7 +356,10 @@ static cr_tensor *scatter_amin_of(inputs in) {
 }
 static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
 /* two gradients meet */
-static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }
+static cr_tensor *get_twice(inputs in) {             /* in this order, which the sum of the gradients has */
+    const cr_tensor *first = get_rows(in), *second = cr_exp(get_rows(in));
+    return cr_mul(first, second);
+}
 static cr_tensor *get_pairs(inputs in) {
     return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))});
 }

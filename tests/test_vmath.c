@@ -5,6 +5,7 @@
 
 #include "core/pool.h"
 #include "dev/cpu/isa.h"
+#include "dev/elementary.h"
 
 #include <float.h>
 
@@ -244,14 +245,18 @@ static void wide_block(void *ctx, int64_t block, int worker) {
     }
 }
 
-TEST(f64_functions_stay_within_two_ulp) {
+/* Does long double say more than double? */
+static bool wide_is_exact(void) {
     volatile double third = 0.3;                    /* musl computes in double on aarch64 */
     const bool rounded = expl(third) == (long double)exp(third) || tanhl(third) == (long double)tanh(third);
-    if (rounded || LDBL_MANT_DIG <= DBL_MANT_DIG)
-        SKIP("long double says no more than double");
 #ifdef _WIN32
-    SKIP("the long double functions of this C library are not exact enough");
+    return false;                                   /* its functions are not exact enough */
 #endif
+    return !rounded && LDBL_MANT_DIG > DBL_MANT_DIG;
+}
+
+TEST(f64_functions_stay_within_two_ulp) {
+    if (!wide_is_exact()) SKIP("the long double functions of this C library say no more than double");
     const int workers = cr_pool_workers();
     for (int i = 0; i < 4 * WIDE; i++) {
         const struct wide *w = &wide[i / 4];
@@ -305,6 +310,46 @@ TEST(f64_special_values) {
                       wide[i / 4].name, x, k->isa, j, y[j], exact);
         }
     }
+    test_ran_on(cr_cpu());
+}
+
+/* ---- single numbers (elementary.h) */
+static double power_of(double x) { return cr_f64_power(10000, -x / 0x1p20); }
+static long double power_wide(long double x) { return powl(10000, -x / 0x1p20L); }
+static const struct single { const char *name; double (*f)(double); long double (*wide)(long double); double low, limit;
+} single[] = {
+    {"exp", cr_f64_exp, expl, -700, LIMIT_ULP},     {"log", cr_f64_log, logl, 0, LIMIT_ULP},
+    {"log1p", cr_f64_log1p, log1pl, 0, LIMIT_ULP},  {"sin", cr_f64_sin, sinl, -0x1p20, LIMIT_ULP},
+    {"cos", cr_f64_cos, cosl, -0x1p20, LIMIT_ULP},  {"power", power_of, power_wide, 0, 24},
+};
+enum { SINGLE = sizeof single / sizeof *single, SINGLES = 1 << 14 };
+
+/* From low to -low or 2^20: whole numbers, neighbours of multiples of pi / 2, and others. */
+static double single_at(const struct single *s, int i) {
+    const double share = (double)i / SINGLES, high = s->low == -700 ? 700 : 0x1p20;
+    const double x = s->low + (high - s->low) * share, quarter = 1.5707963267948966;
+    return i % 3 == 0 ? x : i % 3 == 1 ? rint(x) : rint(x / quarter) * quarter;
+}
+
+TEST(single_numbers) {
+    const bool exact = wide_is_exact();
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (int f = 0; f < SINGLE; f++) {
+        double worst = 0, where = 0;
+        for (int i = 1; i <= SINGLES; i++) {
+            const double x = single_at(&single[f], i), y = single[f].f(x);
+            const double error = exact ? wide_ulps(y, single[f].wide((long double)x)) : 0;
+            uint64_t bits;
+            memcpy(&bits, &y, sizeof bits);
+            hash = (hash ^ bits) * 0x100000001B3u;
+            if (!(error <= worst)) worst = error, where = x;
+        }
+        if (getenv("CHAINRULE_TEST_SHOW")) printf("  %-8s %.3f ulp at %.17g\n", single[f].name, worst, where);
+        CHECK(worst <= single[f].limit, "%s(%.17g): %.3f ulp, at most %g", single[f].name, where, worst,
+              single[f].limit);
+    }
+    CHECK(hash == 0x40e5bd898ee5b0d0, "the bits are not those of other systems: %016llx", (unsigned long long)hash);
+    CHECK(isnan(cr_f64_sin(INFINITY)) && isnan(cr_f64_cos(NAN)) && signbit(cr_f64_sin(-0.0)), "special values");
     test_ran_on(cr_cpu());
 }
 

@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "nn": GROUND,  # the rooms above chainrule.h include each other only in this order
     "io": GROUND,
     "text": (*GROUND, "io"),
-    "optim": (*GROUND, "io", "nn"),
+    "optim": (*GROUND, "dev/elementary.h", "io", "nn"),
     "dist": (*GROUND, "core/config.h", "core/library.h", "core/tensor.h", "dev/dev.h", "io", "nn", "optim"),
     "train": (*GROUND, "io"),
     "models": (*GROUND, "io", "ops/linear.h", "grad/checkpoint.h"),

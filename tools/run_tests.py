@@ -449,6 +449,10 @@ def stage_clang() -> Total:
             switch = {"CHAINRULE_ISA": f"v{level}"} if x86 else {}
             environment = plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / "clang"), **switch)
             total.add(ctest(ROOT / "build" / "clang", environment, GPUS + "|cudasim"))
+    builds = ["build/release", "build/clang"]
+    if x86 and all((ROOT / build / "tests/test_bits").is_file() for build in builds):
+        command = [sys.executable, "tools/same_bits.py", *builds]
+        total.add(run("bits of GCC and of Clang", command, plain_environment(), timeout=1200))
     return total
 
 

@@ -23,11 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import same_bits
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = re.compile(r"^result: (\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
 TESTS = "core os io text pool pending tokenizer params optim gpt lm plan threads quantized value views".split()
 MODEL = "--layers 2 --heads 2 --width 32 --context 32 --batch 4 --seed 1".split()
-DIGITS = 1e-5  # relative distance of losses between compilers, which contract products and sums by themselves
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def build(target: Target, tests: list[str], compiler: str) -> Path:
         "CHAINRULE_TESTS": "ON" if target.runs else "OFF",
     }
     quiet(["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items())])
-    quiet(["ninja", "-C", str(folder), "chainrule", *tests])
+    quiet(["ninja", "-C", str(folder), "chainrule", *tests, *["test_bits"] * bool(tests)])
     return folder
 
 
@@ -128,12 +129,6 @@ def losses(run: Path) -> list[float]:
     return [row["loss"] for row in map(json.loads, (run / "run.jsonl").read_text().splitlines()) if "loss" in row]
 
 
-def weights(run: Path) -> bytes:
-    """Without the header, which names the run's settings."""
-    data = (run / "checkpoint/weights.safetensors").read_bytes()
-    return data[8 + struct.unpack_from("<Q", data)[0] :]
-
-
 def test_program(r: Runner) -> None:
     """Trains, resumes with the bits of a run without a break, and writes the same text; paths of letters that no code
     page has, and longer than 260."""
@@ -145,7 +140,7 @@ def test_program(r: Runner) -> None:
     text = ("--data", str(place / "text.txt"))
     r.program("train", *text, *MODEL, "--steps", "20", "--out", str(whole))
     r.program("train", *text, *MODEL, "--steps", "20", "--save-every", "10", "--keep", "2", "--out", str(parts))
-    if weights(whole) != weights(parts):
+    if same_bits.weights(whole) != same_bits.weights(parts):
         raise Failure("two runs of one seed differ")
     said = r.program("generate", "--model", str(whole), "--prompt", "line ", "--tokens", "50", "--seed", "1")
     again = r.program("generate", "--model", str(parts), "--prompt", "line ", "--tokens", "50", "--seed", "1")
@@ -156,20 +151,30 @@ def test_program(r: Runner) -> None:
         raise Failure("the run did not go on")
 
 
-def test_losses(r: Runner, native: Path) -> None:
-    """As the native program's on x86-64-v2, to the digits that compilers may choose."""
-    (r.place / "book.txt").write_text("".join(f"{i} times {i} is {i * i}\n" for i in range(300)))
-    words = ("train", "--data", "book.txt", *MODEL, "--steps", "15", "--out")
-    r.program(*words, "there", CHAINRULE_ISA="v2")
-    there = losses(r.place / "there")
-    variables = {**os.environ, "CHAINRULE_ISA": "v2", "CHAINRULE_ONEDNN": "off", "CHAINRULE_CACHE": "off"}
-    subprocess.run([native, *words, "here"], cwd=r.place, env=variables, check=True, capture_output=True)
-    here = losses(r.place / "here")
-    worst = max(abs(a - b) / abs(a) for a, b in zip(here, there, strict=True))
-    same = weights(r.place / "there") == weights(r.place / "here")
-    print(f"report losses after {len(here)} steps within {worst:.1e} of GCC's, weights {'equal' if same else 'differ'}")
-    if worst > DIGITS:
-        raise Failure(f"losses {there}, natively {here}")
+def test_bits(r: Runner, native: Path) -> None:
+    """Weights and every op's results have the bits of the native build; aarch64 those of x86-64-v2."""
+
+    def launch(program: str, words: list[str], variables: dict[str, str], place: Path) -> str:
+        done = r.run(program, *words, cwd=place if program == "chainrule" else ROOT, **variables)
+        if done.returncode:
+            raise Failure(f"{program} {' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    here = same_bits.native(native)
+    levels = same_bits.levels() if r.target.processor == "x86_64" else [2]
+    for level in levels:
+        found = []
+        for name, build in (("there", launch), ("here", here)):
+            bits = same_bits.of_ops(build, r.place, level, libm=False)
+            for precision in same_bits.TRAININGS:
+                run = f"{name}-v{level}-{precision}"
+                bits[f"weights, {precision}"] = same_bits.trained(build, r.place, level, run, precision)
+            found.append(bits)
+        wrong = same_bits.differing(*found)
+        if wrong:
+            raise Failure(f"v{level}: {len(wrong)} of {len(found[0])} differ from GCC's: {', '.join(wrong[:12])}")
+    words = " and ".join(f"v{level}" for level in levels)
+    print(f"report weights in {len(same_bits.TRAININGS)} precisions and every op have GCC's bits at {words}")
 
 
 def test_mach_o(program: Path, processor: str) -> None:
@@ -240,9 +245,9 @@ def one(name: str, compiler: str, every: bool, total: Counts) -> None:
         ) as place:
             r = Runner(target, folder, Path(place))
             trial("the program", lambda: test_program(r))
-            native = ROOT / "build/release/chainrule"
-            if native.is_file():
-                trial("losses", lambda: test_losses(r, native))
+            native = ROOT / "build/release"
+            if (native / "tests/test_bits").is_file():
+                trial("bits", lambda: test_bits(r, native))
             for test in tests:
                 done = r.run(f"tests/{test}")
                 found = list(RESULT.finditer(done.stdout))

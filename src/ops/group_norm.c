@@ -87,8 +87,8 @@ static void composed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[])
     cr_tensor *r = cr_rsqrt(cr_add_scalar(mean_last(mul(d, d)), params_of(c)->eps)), *h = mul(d, r);
     if (c->needs[0]) {
         cr_tensor *dh = in_groups(c, w == CR_NONE ? wide : mul(wide, as_column(w, x)));
-        cr_tensor *rest = sub(sub(dh, mean_last(dh)), mul(h, mean_last(mul(dh, h))));
-        dx[0] = cast_to(as_x(mul(r, rest), x), x->dtype);
+        cr_tensor *centred = sub(dh, mean_last(dh)), *along = mul(h, mean_last(mul(dh, h)));
+        dx[0] = cast_to(as_x(mul(r, sub(centred, along)), x), x->dtype);
     }
     if (c->needs[1]) dx[1] = cr_sum_mask(mul(wide, as_x(h, x)), mask, false, false);
     if (c->needs[2]) dx[2] = cr_sum_mask(wide, mask, false, false);

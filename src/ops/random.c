@@ -4,6 +4,7 @@
  * from the graph that it came from. */
 #include "compose.h"
 #include "walk.h"
+#include "../dev/elementary.h"
 
 #include <float.h>
 #include <math.h>
@@ -173,7 +174,7 @@ cr_tensor *cr_exponential_(cr_tensor *x, double rate, cr_generator *g) {
 cr_tensor *cr_geometric_(cr_tensor *x, double p, cr_generator *g) {
     if (!fillable("geometric_", x, g)) return NULL;
     if (!(p > 0 && p < 1)) return cr_fail(CR_BAD_VALUE, "geometric_", "the chance must be in (0, 1): %g", p), NULL;
-    return fill("geometric_", x, (source){"geometric", CR_RANDOM_UNIFORM, true}, (double[]){log1p(-p)}, g);
+    return fill("geometric_", x, (source){"geometric", CR_RANDOM_UNIFORM, true}, (double[]){cr_f64_log1p(-p)}, g);
 }
 
 cr_tensor *cr_gumbel(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {

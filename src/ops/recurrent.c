@@ -378,21 +378,28 @@ static cr_tensor *part_of(const layer *l, const cr_tensor *gates, int64_t k) {
     return cr_slice(gates, 1, k * l->H, (k + 1) * l->H, 1);
 }
 
-/* The state of a step's rows and, for LSTM, their cells: c becomes the new ones. */
+/* The k-th part of the sum x + s. */
+static cr_tensor *part_of_sum(const layer *l, const cr_tensor *x, const cr_tensor *s, int64_t k) {
+    const cr_tensor *of_x = part_of(l, x, k), *of_s = part_of(l, s, k);
+    return add(of_x, of_s);
+}
+
+/* The state of a step's rows and, for LSTM, their cells: c becomes the new ones.  Calls follow one another, none is an
+ * argument beside another, because gradients of a higher order are added in the order of calls. */
 static cr_tensor *composed_step(const layer *l, const cr_tensor *x, const cr_tensor *h, const cr_tensor **c) {
     const cr_tensor *const *in = l->call->in;
     const cr_tensor *s = cr_linear(h, in[W_HH], in[B_HH]);
     if (l->cell == CR_RNN_TANH) return cr_tanh(add(x, s));
     if (l->cell == CR_RNN_RELU) return cr_relu(add(x, s));
     if (l->cell == CR_GRU) {
-        const cr_tensor *r = cr_sigmoid(add(part_of(l, x, 0), part_of(l, s, 0))),
-                        *z = cr_sigmoid(add(part_of(l, x, 1), part_of(l, s, 1))),
-                        *n = cr_tanh(add(part_of(l, x, 2), mul(r, part_of(l, s, 2))));
+        const cr_tensor *r = cr_sigmoid(part_of_sum(l, x, s, 0)), *z = cr_sigmoid(part_of_sum(l, x, s, 1)),
+                        *of_x = part_of(l, x, 2), *of_s = mul(r, part_of(l, s, 2)), *n = cr_tanh(add(of_x, of_s));
         return add(n, mul(z, sub(h, n)));
     }
     const cr_tensor *a = add(x, s), *i = cr_sigmoid(part_of(l, a, 0)), *f = cr_sigmoid(part_of(l, a, 1)),
                     *j = cr_tanh(part_of(l, a, 2)), *o = cr_sigmoid(part_of(l, a, 3));
-    *c = add(mul(f, *c), mul(i, j));
+    const cr_tensor *kept = mul(f, *c), *added = mul(i, j);
+    *c = add(kept, added);
     cr_tensor *hidden = mul(o, cr_tanh(*c));
     return in[W_HR] == CR_NONE ? hidden : cr_linear(hidden, in[W_HR], CR_NONE);
 }
@@ -408,15 +415,16 @@ static cr_tensor *composed_steps(const layer *l, const cr_tensor **y) {
     for (int64_t k = 0; k < l->T && x && h; k++) {
         const int64_t t = l->reverse ? l->T - 1 - k : k, n = step_rows(l, t), *at = l->steps->at;
         const cr_tensor *cell = c == CR_NONE ? c : cr_slice(c, 0, 0, n, 1);
-        y[t] = composed_step(l, cr_slice(x, 0, at[t], at[t + 1], 1), cr_slice(h, 0, 0, n, 1), &cell);
+        const cr_tensor *input = cr_slice(x, 0, at[t], at[t + 1], 1), *state = cr_slice(h, 0, 0, n, 1);
+        y[t] = composed_step(l, input, state, &cell);
         if (c != CR_NONE) c = with_rows(c, cell, n, l->B);
         h = with_rows(h, y[t], n, l->B);
     }
     if (!x || !h) return NULL;
     const cr_tensor *all = cr_cat((int)l->T, y, 0);
     if (!all || !h || !c) return NULL;
-    const cr_tensor *flat[] = {cr_reshape(all, CR_LIST(-1)), cr_reshape(h, CR_LIST(-1)),
-                               c == CR_NONE ? c : cr_reshape(c, CR_LIST(-1))};
+    const cr_tensor *outputs = cr_reshape(all, CR_LIST(-1)), *last = cr_reshape(h, CR_LIST(-1));
+    const cr_tensor *flat[] = {outputs, last, c == CR_NONE ? c : cr_reshape(c, CR_LIST(-1))};
     return cr_cat(c == CR_NONE ? 2 : 3, flat, 0);
 }
 

@@ -6,6 +6,7 @@
 #include "compose.h"
 #include "programs.h"
 #include "walk.h"
+#include "../dev/elementary.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,7 +117,8 @@ static double or_else(double v, double otherwise) { return v == 0 ? otherwise : 
 static double kept_share(const cr_rope_options *o, int64_t R, double base, int64_t i) {
     const double turns[2] = {or_else(o->beta_fast, 32), or_else(o->beta_slow, 1)};
     double at[2];
-    for (int k = 0; k < 2; k++) at[k] = (double)R * log(o->original / (turns[k] * 2 * acos(-1))) / (2 * log(base));
+    for (int k = 0; k < 2; k++)
+        at[k] = (double)R * cr_f64_log(o->original / (turns[k] * 2 * acos(-1))) / (2 * cr_f64_log(base));
     if (!o->untruncated) at[0] = floor(at[0]), at[1] = ceil(at[1]);
     at[0] = fmax(at[0], 0), at[1] = fmin(at[1], (double)R - 1);
     if (at[0] == at[1]) at[1] += 0.001;
@@ -124,7 +126,7 @@ static double kept_share(const cr_rope_options *o, int64_t R, double base, int64
 }
 
 static double frequency(const cr_rope_options *o, int64_t R, double base, int64_t i) {
-    const double plain = pow(base, -2 * (double)i / (double)R), slow = plain / or_else(o->factor, 1);
+    const double plain = cr_f64_power(base, -2 * (double)i / (double)R), slow = plain / or_else(o->factor, 1);
     switch (o->scaling) {
         case CR_ROPE_LINEAR: return slow;
         case CR_ROPE_YARN: {
@@ -141,7 +143,9 @@ static double frequency(const cr_rope_options *o, int64_t R, double base, int64_
     }
 }
 
-static double yarn_scale(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1; }
+static double yarn_scale(double factor, double weight) {
+    return factor <= 1 ? 1 : 0.1 * weight * cr_f64_log(factor) + 1;
+}
 
 /* Factor of all cosines and sines. */
 static double amplitude(const cr_rope_options *o) {
@@ -180,7 +184,7 @@ cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *options, c
         return cr_fail(CR_BAD_TYPE, "rope_table", "the dtype must be float32 or float64: %s", cr_dtype_name(dt)), NULL;
     const double length = o.length ? (double)o.length : (double)(o.start + n);
     if (o.scaling == CR_ROPE_DYNAMIC && length > o.original && R > 2)
-        base *= pow(o.factor * length / o.original - (o.factor - 1), (double)R / (double)(R - 2));
+        base *= cr_f64_power(o.factor * length / o.original - (o.factor - 1), (double)R / (double)(R - 2));
     cr_scope_begin();
     cr_tensor *table = cr_empty(CR_LIST(n, R), CR_F64, cr_cpu());
     if (!table) return cr_leave(NULL);
@@ -190,8 +194,8 @@ cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *options, c
         const double f = frequency(&o, R, base, i);
         for (int64_t p = 0; p < n; p++) {
             const double angle = (double)(o.start + p) * f;
-            to[p * R + i] = size * cos(angle);
-            to[p * R + R / 2 + i] = size * sin(angle);
+            to[p * R + i] = size * cr_f64_cos(angle);
+            to[p * R + R / 2 + i] = size * cr_f64_sin(angle);
         }
     }
     return cr_leave(cr_to(table, dt, dev));

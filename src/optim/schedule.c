@@ -13,11 +13,12 @@
 #include <math.h>
 
 #include "../core/status.h"
+#include "../dev/elementary.h"
 
 static const double PI = 3.14159265358979323846;
 
 /* from `a` to `b` along half a cosine, r in [0, 1] */
-static double cosine(double a, double b, double r) { return b + (a - b) * (1 + cos(PI * r)) / 2; }
+static double cosine(double a, double b, double r) { return b + (a - b) * (1 + cr_f64_cos(PI * r)) / 2; }
 
 static cr_status check_schedule(const cr_schedule *s, int64_t step) {
     static const char op[] = "schedule_lr";

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import ipaddress
 import os
-import resource
 import signal
 import socket
 import sys
@@ -41,6 +40,15 @@ def number(least: int, most: int = 2**53) -> Callable[[str], int]:
 
     read.__name__ = "whole number"
     return read
+
+
+def open_files() -> int:
+    """How many files and sockets this process may have."""
+    if sys.platform == "win32":
+        return 2048  # of the C library; sockets have no limit of their own
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def arguments(words: list[str] | None) -> argparse.Namespace:
@@ -152,7 +160,10 @@ async def serve(o: argparse.Namespace, app: Any, limits: Any) -> int:
         stopped.set()
 
     for number in signal.SIGINT, signal.SIGTERM:
-        loop.add_signal_handler(number, stop)
+        if sys.platform == "win32":  # its event loops know no signals
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+        else:
+            loop.add_signal_handler(number, stop)
     app.start()
     host = f"[{o.host}]" if ":" in o.host else o.host
     print(f"serving {app.name} at http://{host}:{port}/v1", flush=True)
@@ -203,7 +214,7 @@ def main(words: list[str] | None = None) -> int:
         max_prompt=o.max_prompt,
         max_tokens=o.max_tokens,
     )
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = open_files()
     limits = Limits(
         connections=max(1, min(o.max_connections, files - 64)),
         body=o.max_body,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../../core/pool.h"
+#include "../elementary.h"
 #include "isa.h"
 
 enum { N = CR_ATTENTION_BLOCK, PART = CR_ATTENTION_PART, FEW = 4, MANY_HEADS = 8, ROWS_AT_ONCE = 256, ROWS_SOON = 8 };
@@ -128,13 +129,13 @@ static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch
             max = fmax(max, p[s]);
         }
         if (max == -INFINITY) keys = 0;             /* every key is hidden */
-        for (int64_t s = first; s < keys; s++) sum += p[s] = exp(p[s] - max);
+        for (int64_t s = first; s < keys; s++) sum += p[s] = cr_f64_exp(p[s] - max);
         for (int64_t d = 0; d < a->D; d++) o[d] = 0;
         for (int64_t s = first; s < keys; s++) {
             const double *v = row_f64(j, W, head, s), w = p[s] / sum;
             for (int64_t d = 0; d < a->D; d++) o[d] += w * v[d];
         }
-        j->lse[head * a->T + t] = keys ? max + log(sum) : -INFINITY;
+        j->lse[head * a->T + t] = keys ? max + cr_f64_log(sum) : -INFINITY;
     }
 }
 
@@ -149,7 +150,7 @@ static void backward_head_f64(const job *j, int64_t head) {
         for (int64_t s = unseen(a, t); s < seen(a, t); s++) {
             const double *k = row_f64(j, K, head, s);
             double *dk = row_f64(j, DK, head, s), *dv = row_f64(j, DV, head, s);
-            double p = exp(j->scale * dot_f64(q, k, a->D) + mask_f64(j, head, t, s) - lse);
+            double p = cr_f64_exp(j->scale * dot_f64(q, k, a->D) + mask_f64(j, head, t, s) - lse);
             double ds = j->scale * p * (dot_f64(g, row_f64(j, W, head, s), a->D) - delta);
             for (int64_t d = 0; d < a->D; d++) { dq[d] += ds * k[d]; dk[d] += ds * q[d]; dv[d] += p * g[d]; }
         }

@@ -83,9 +83,9 @@ static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x
     for (int64_t i = 0; i < n; i++, x += x_row, y += y_row) {
         vec sum = v_k(0);
         int64_t d = 0;
-        for (; d + V <= a->D; d += V) sum += LOAD(x + d) * LOAD(y + d);
+        for (; d + V <= a->D; d += V) sum = v_fma(LOAD(x + d), LOAD(y + d), sum);
         STORE(sums + i * V, sum);
-        for (; d < a->D; d++) sums[i * V + d % V] += x[d] * y[d];
+        for (; d < a->D; d++) sums[i * V + d % V] = one_fma_f32(x[d], y[d], sums[i * V + d % V]);
     }
     a->product->pack(turned, N, n, V, sums, V, 1);
     for (int64_t i = 0; i < n; i += V) {
@@ -159,7 +159,7 @@ static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, 
     for (int64_t i = cr_imax(some, some_end); i < keys; i++) STORE(p + i * N, v_k(0));
     vec shrink = v_exp(old - base);
     STORE(s->shrink + x, shrink);
-    STORE(s->sum + x, LOAD(s->sum + x) * shrink + sum);
+    STORE(s->sum + x, v_fma(LOAD(s->sum + x), shrink, sum));
     STORE(s->max + x, most);
 }
 
@@ -272,8 +272,8 @@ static void join_parts(const cr_attention_job *a, int64_t group, int64_t parts, 
         for (int64_t i = 0; i < parts; i++) {
             if (max[i * size] == -INFINITY) continue;
             const float w = v_exp(v_k(max[i * size] - most))[0], *x = from + i * size + r * D;
-            total += w * sum[i * size];
-            for (int64_t d = 0; d < D; d++) o[d] += w * x[d];
+            total = one_fma_f32(w, sum[i * size], total);
+            for (int64_t d = 0; d < D; d++) o[d] = one_fma_f32(w, x[d], o[d]);
         }
         if (total != 0) scale_row(o, D, 1 / total);
         a->lse[head * a->T + t] = most + v_log(v_k(total))[0];

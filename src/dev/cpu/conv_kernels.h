@@ -75,8 +75,8 @@ CR_UNROLL(6)
 CR_UNROLL(6)
             for (int t = 0; t < taps; t++) {
                 const VEC x = at[t][c] - (VEC){0};
-                sum[t][0] += x * g0;
-                sum[t][1] += x * g1;
+                sum[t][0] = NAME(fma)(x, g0, sum[t][0]);
+                sum[t][1] = NAME(fma)(x, g1, sum[t][1]);
             }
         }
     }
@@ -126,7 +126,7 @@ CR_UNROLL(8)
         for (int i = 0; i < rows; i++) {
             const VEC each = of_row[i][k] - (VEC){0};
 CR_UNROLL(8)
-            for (int j = 0; j < n; j++) sum[i][j] += each * x[j];
+            for (int j = 0; j < n; j++) sum[i][j] = NAME(fma)(each, x[j], sum[i][j]);
         }
     }
 CR_UNROLL(8)
@@ -188,12 +188,13 @@ CR_UNROLL(8)
         for (; p + LANES <= r->columns; p += LANES) {
             const VEC x = *(const LOOSE *)(g + p);
 CR_UNROLL(8)
-            for (int t = 0; t < taps; t++) sum[t] += x * *(const LOOSE *)(from + offset[t] + p);
+            for (int t = 0; t < taps; t++) sum[t] = NAME(fma)(x, *(const LOOSE *)(from + offset[t] + p), sum[t]);
         }
         if (p < r->columns) {
             const VEC x = NAME(part_load)(g + p, r->columns - p);
 CR_UNROLL(8)
-            for (int t = 0; t < taps; t++) sum[t] += x * NAME(part_load)(from + offset[t] + p, r->columns - p);
+            for (int t = 0; t < taps; t++)
+                sum[t] = NAME(fma)(x, NAME(part_load)(from + offset[t] + p, r->columns - p), sum[t]);
         }
     }
     for (int t = 0; t < taps; t++) {

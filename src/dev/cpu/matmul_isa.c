@@ -13,7 +13,7 @@
 enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };
 
 #define PER 1
-#define MULTIPLY_ADD(s, x, y) ((s) + (x) * (y))
+#define MULTIPLY_ADD(s, x, y) NAME(fma)(x, y, s)
 
 #define NAME(x) x##_f32
 #define REAL float

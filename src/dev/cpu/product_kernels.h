@@ -96,10 +96,11 @@ static void NAME(row_of_rows)(const cr_product *w) {
         for (; p + 4 <= w->k; p += 4, b += 4 * step) {
             const REAL a0 = a[p * a_col], a1 = a[(p + 1) * a_col], a2 = a[(p + 2) * a_col], a3 = a[(p + 3) * a_col];
             for (int64_t i = 0; i < n; i++)
-                c[i] += (a0 * b[i] + a1 * b[i + step]) + (a2 * b[i + 2 * step] + a3 * b[i + 3 * step]);
+                c[i] += NAME(one_fma)(a0, b[i], a1 * b[i + step])
+                        + NAME(one_fma)(a2, b[i + 2 * step], a3 * b[i + 3 * step]);
         }
         for (; p < w->k; p++, b += step)
-            for (int64_t i = 0; i < n; i++) c[i] += a[p * a_col] * b[i];
+            for (int64_t i = 0; i < n; i++) c[i] = NAME(one_fma)(a[p * a_col], b[i], c[i]);
         if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[w->one_bias ? 0 : j + i];
     }
 }
@@ -139,7 +140,7 @@ CR_UNROLL(4)
             const VEC y = NAME(load)(b + j * b_col + p, n < LANES, n);
             __builtin_prefetch(b + (j + 4) * b_col + p);        /* the next columns: memory is what this waits for */
 CR_UNROLL(4)
-            for (int i = 0; i < 4; i++) sum[i][j] += x[i] * y;
+            for (int i = 0; i < 4; i++) sum[i][j] = NAME(fma)(x[i], y, sum[i][j]);
         }
     }
     for (int g = 0; g < 16; g += LANES) {           /* LANES sums at a time: their lanes become lines */
@@ -176,7 +177,7 @@ static void NAME(outer)(const cr_product *w) {
     for (int64_t i = 0; i < w->m; i++) {
         REAL *restrict c = (REAL *)w->c + i * w->c_row;
         const REAL x = a[i * w->a_row];
-        if (w->accumulate) for (int64_t j = 0; j < w->n; j++) c[j] += x * b[j];
+        if (w->accumulate) for (int64_t j = 0; j < w->n; j++) c[j] = NAME(one_fma)(x, b[j], c[j]);
         else for (int64_t j = 0; j < w->n; j++) c[j] = x * b[j];
         if (bias) for (int64_t j = 0; j < w->n; j++) c[j] += bias[j];
     }
@@ -189,7 +190,7 @@ static void NAME(row)(const cr_product *w) {
     REAL *c = w->c;
     for (int64_t j = 0; j < w->n; j++) {
         REAL s = 0;
-        for (int64_t p = 0; p < w->k; p++) s += a[p * w->a_col] * b[p * w->b_row + j * w->b_col];
+        for (int64_t p = 0; p < w->k; p++) s = NAME(one_fma)(a[p * w->a_col], b[p * w->b_row + j * w->b_col], s);
         c[j] = (w->accumulate ? c[j] : 0) + (s + (bias ? bias[w->one_bias ? 0 : j] : 0));
     }
 }

@@ -10,20 +10,20 @@ static ALWAYS_INLINE void SOURCE_NAME(dot_lanes)(const int columns, VEC *out, co
         const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
 CR_UNROLL(4)
         for (int j = 0; j < columns; j++) {
-            sum[j][0] += x * WHOLE(b + j * b_col + p);
-            sum[j][1] += y * WHOLE(b + j * b_col + p + LANES);
+            sum[j][0] = NAME(fma)(x, WHOLE(b + j * b_col + p), sum[j][0]);
+            sum[j][1] = NAME(fma)(y, WHOLE(b + j * b_col + p + LANES), sum[j][1]);
         }
     }
     if (p + LANES <= k) {
         const VEC x = *(const LOOSE *)(a + p);
 CR_UNROLL(4)
-        for (int j = 0; j < columns; j++) sum[j][0] += x * WHOLE(b + j * b_col + p);
+        for (int j = 0; j < columns; j++) sum[j][0] = NAME(fma)(x, WHOLE(b + j * b_col + p), sum[j][0]);
         p += LANES;
     }
     if (p < k) {
         const VEC x = NAME(part_load)(a + p, k - p);
 CR_UNROLL(4)
-        for (int j = 0; j < columns; j++) sum[j][0] += x * PART(b + j * b_col + p, k - p);
+        for (int j = 0; j < columns; j++) sum[j][0] = NAME(fma)(x, PART(b + j * b_col + p, k - p), sum[j][0]);
     }
 CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];

@@ -99,7 +99,7 @@ static ALWAYS_INLINE void add_unit(int R, bool eight, lines *l, int64_t at, __mm
         const bytes w = _mm512_maskz_loadu_epi8(in, l->codes[r] + at);
         const bytes p = eight ? products_8(w, (const unit_8 *)(const void *)q)
                               : products_4(w, (const unit_4 *)(const void *)q);
-        l->sum[r] += (vec)_mm512_cvtepi32_ps(p) * (vec)_mm512_permutexvar_ps(of_lane, l->scale[r]);
+        l->sum[r] = v_fma((vec)_mm512_cvtepi32_ps(p), (vec)_mm512_permutexvar_ps(of_lane, l->scale[r]), l->sum[r]);
     }
 }
 

@@ -126,7 +126,7 @@ static inline vec row_scales(float *t, const uint16_t *scales, const float *of_x
     for (int64_t g = 0; g < n; g += V) {
         const vec both = scales_at(scales + g, n - g) * LOAD(of_x + g);
         STORE(t + g, both);
-        sum += both * LOAD(offset + g);
+        sum = v_fma(both, LOAD(offset + g), sum);
     }
     return sum;
 }
@@ -140,7 +140,7 @@ static inline void add_8(int R, vec *sum, row_scale *t, const uint8_t *codes, in
             const vshort x = q_at(q + k);
             for (int r = 0; r < R; r++) a[r] += pairs(widened(codes + r * line + k), x);
         }
-        for (int r = 0; r < R; r++) sum[r] += to_float(a[r]) * v_k(t[r][g]);
+        for (int r = 0; r < R; r++) sum[r] = v_fma(to_float(a[r]), v_k(t[r][g]), sum[r]);
         codes += G;
         q += G;
     }
@@ -167,7 +167,7 @@ static inline void add_4(int R, vec *sum, row_scale *t, const uint8_t *codes, in
             const unit_x x = x_at(q + k);
             for (int r = 0; r < R; r++) a[r] += unit_4(*(const vushort_at *)(codes + r * line + k / 2), &x);
         }
-        for (int r = 0; r < R; r++) sum[r] += to_float(a[r]) * v_k(t[r][g]);
+        for (int r = 0; r < R; r++) sum[r] = v_fma(to_float(a[r]), v_k(t[r][g]), sum[r]);
         codes += G / 2;
         q += G;
     }
@@ -213,7 +213,7 @@ static inline void add_4_shared(int R, vec *sum, row_scale *t, const uint8_t *co
         for (int r = 0; r < R; r++) {
             const uint8_t *at = codes + r * line + 16 * b;
             const vushort w = whole ? (vushort)*(const vushort_at *)at : last_codes(at, n - b);
-            sum[r] += to_float(unit_4(w, &x)) * unit_scales(t[r] + b / blocks, blocks);
+            sum[r] = v_fma(to_float(unit_4(w, &x)), unit_scales(t[r] + b / blocks, blocks), sum[r]);
         }
     }
 }

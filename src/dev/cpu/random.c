@@ -4,6 +4,7 @@
 #include "isa.h"
 #include "../../core/rng.h"
 #include "../../core/pool.h"
+#include "../elementary.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,10 +47,10 @@ static void put_normal(const job *j, char *y, const uint32_t *words, int64_t n) 
     double d[BLOCK];
     if (j->dt == CR_F64)
         for (int64_t i = 0; i < n; i += 2) {
-            double r = sqrt(-2 * log(1 - cr_uniform64(words, i))),
+            double r = sqrt(-2 * cr_f64_log(1 - cr_uniform64(words, i))),
                    angle = 2 * 3.14159265358979323846 * cr_uniform64(words, i + 1);
-            d[i] = r * cos(angle);
-            d[i + 1] = r * sin(angle);
+            d[i] = r * cr_f64_cos(angle);
+            d[i + 1] = r * cr_f64_sin(angle);
         }
     else j->k->normals(d, words, n + n % 2);
     cr_block_store(CR_LANE_F64, d, j->dt, y, 1, n);

@@ -27,10 +27,14 @@ static inline vlong min_i64(vlong a, vlong b) { vlong m = a < b; return (m & a) 
 #define AT(T, VT, p) (*(const VT##_at *)(p))
 #define PUT(T, VT, p, v) (*(VT##_at *)(p) = (v))
 
-#define SAME(v) (v)
-#define SQUARED(v) ((v) * (v))
+/* s + v v, of vectors and of single numbers */
+#define SQUARES_f32(s, v) fma_f32(v, v, s)
+#define SQUARES_f64(s, v) fma_f64(v, v, s)
+#define ONE_SQUARE_f32(s, v) one_fma_f32(v, v, s)
+#define ONE_SQUARE_f64(s, v) one_fma_f64(v, v, s)
 
-#define RUN(name, T, VT, identity, map, op, one)                                                    \
+/* next, next_one: a sum and an element; op, one: two sums.  The second of each is of single numbers. */
+#define RUN(name, T, VT, identity, next, next_one, op, one)                                         \
 static void run_##name(void *y, const void *from, int64_t n) {                                      \
     enum { L = V_BYTES / sizeof(T) };                                                               \
     const T *x = from;                                                                              \
@@ -38,19 +42,19 @@ static void run_##name(void *y, const void *from, int64_t n) {                  
     T tail = (identity);                                                                            \
     int64_t i = 0;                                                                                  \
     for (; i + 4 * L <= n; i += 4 * L) {                                                            \
-        s0 = op(s0, map(AT(T, VT, x + i)));                                                         \
-        s1 = op(s1, map(AT(T, VT, x + i + L)));                                                     \
-        s2 = op(s2, map(AT(T, VT, x + i + 2 * L)));                                                 \
-        s3 = op(s3, map(AT(T, VT, x + i + 3 * L)));                                                 \
+        s0 = next(s0, AT(T, VT, x + i));                                                            \
+        s1 = next(s1, AT(T, VT, x + i + L));                                                        \
+        s2 = next(s2, AT(T, VT, x + i + 2 * L));                                                    \
+        s3 = next(s3, AT(T, VT, x + i + 3 * L));                                                    \
     }                                                                                               \
-    for (; i + L <= n; i += L) s0 = op(s0, map(AT(T, VT, x + i)));                                  \
+    for (; i + L <= n; i += L) s0 = next(s0, AT(T, VT, x + i));                                     \
     s0 = op(op(s0, s1), op(s2, s3));                                                                \
     FOLD_LANES(VT, L, s0, op);                                                                      \
-    for (; i < n; i++) tail = one(tail, map(x[i]));                                                 \
-    *(T *)y = one(s0[0], tail);                                                                   \
+    for (; i < n; i++) tail = next_one(tail, x[i]);                                                 \
+    *(T *)y = one(s0[0], tail);                                                                     \
 }
 #define REDUCER(name, T, VT, identity, op, one)                                                     \
-RUN(name, T, VT, identity, SAME, op, one)                                                           \
+RUN(name, T, VT, identity, op, one, op, one)                                                        \
 static void columns_##name(void *to, const void *from, int64_t rows, int64_t stride, int64_t n) {   \
     enum { L = V_BYTES / sizeof(T) };                                                               \
     T *acc = to;                                                                                    \
@@ -69,12 +73,12 @@ static void columns_##name(void *to, const void *from, int64_t rows, int64_t str
 }
 
 REDUCER(sum_f32, float, vec, 0, v_add, ONE_ADD)
-RUN(squares_f32, float, vec, 0, SQUARED, v_add, ONE_ADD)
+RUN(squares_f32, float, vec, 0, SQUARES_f32, ONE_SQUARE_f32, v_add, ONE_ADD)
 REDUCER(prod_f32, float, vec, 1, v_mul, ONE_MUL)
 REDUCER(max_f32, float, vec, -INFINITY, v_max, ONE_MAX)
 REDUCER(min_f32, float, vec, INFINITY, v_min, ONE_MIN)
 REDUCER(sum_f64, double, vecd, 0, add_f64, ONE_ADD)
-RUN(squares_f64, double, vecd, 0, SQUARED, add_f64, ONE_ADD)
+RUN(squares_f64, double, vecd, 0, SQUARES_f64, ONE_SQUARE_f64, add_f64, ONE_ADD)
 REDUCER(prod_f64, double, vecd, 1, mul_f64, ONE_MUL)
 REDUCER(max_f64, double, vecd, (double)-INFINITY, max_f64, ONE_MAX)
 REDUCER(min_f64, double, vecd, (double)INFINITY, min_f64, ONE_MIN)
@@ -94,12 +98,12 @@ static void deviations_##name(void *to, const void *from, const void *mean, int6
     for (; i + 4 * L <= n; i += 4 * L)                                                              \
         CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                                  \
             const VT d = AT(T, VT, x + i + k * L) - m;                                              \
-            q[k] += d * d;                                                                          \
+            q[k] = fma_##name(d, d, q[k]);                                                          \
             s[k] += d;                                                                              \
         }                                                                                           \
     for (; i < n; i++) {                                                                            \
         const T d = x[i] - m;                                                                       \
-        squares += d * d;                                                                           \
+        squares = one_fma_##name(d, d, squares);                                                    \
         sum += d;                                                                                   \
     }                                                                                               \
     q[0] = (q[0] + q[1]) + (q[2] + q[3]);                                                           \
@@ -120,7 +124,7 @@ static void deviation_columns_##name(void *squares, void *sums, const void *from
         for (int64_t r = 0; r < rows; r++)                                                          \
             CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                              \
                 const VT d = AT(T, VT, x + r * stride + i + k * L) - AT(T, VT, m + i + k * L);      \
-                a[k] += d * d;                                                                      \
+                a[k] = fma_##name(d, d, a[k]);                                                      \
                 b[k] += d;                                                                          \
             }                                                                                       \
         CR_UNROLL(4) for (int k = 0; k < 4; k++) {                                                  \
@@ -132,7 +136,7 @@ static void deviation_columns_##name(void *squares, void *sums, const void *from
         T a = 0, b = 0;                                                                             \
         for (int64_t r = 0; r < rows; r++) {                                                        \
             const T d = x[r * stride + i] - m[i];                                                   \
-            a += d * d;                                                                             \
+            a = one_fma_##name(d, d, a);                                                            \
             b += d;                                                                                 \
         }                                                                                           \
         q[i] += a;                                                                                  \

@@ -4,6 +4,7 @@
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
+#include "../elementary.h"
 
 #include <math.h>
 #include <string.h>
@@ -249,7 +250,7 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
         cr_logits_sums s;
         r->k->logits_sums(&s, x, r->N, e->smoothing != 0);
         /* relative to the largest: no digits lost */
-        double log_sum = log(s.sum_exp), loss = 0;
+        double log_sum = cr_f64_log(s.sum_exp), loss = 0;
         if (t != e->ignore) loss = (1 - e->smoothing) * (log_sum - (lane_at(r, x, t) - s.max));
         if (t != e->ignore && e->smoothing != 0) loss += e->smoothing * (log_sum - (s.sum / (double)r->N - s.max));
         put_number(e->loss, m, loss);

@@ -1,6 +1,7 @@
 /* rows_f64.c - one row of softmax, norms and cross-entropy in f64, in plain C. */
 #include "isa.h"
 #include "../../core/pool.h"
+#include "../elementary.h"
 
 #include <math.h>
 
@@ -14,15 +15,16 @@ static double row_max(const double *x, int64_t n) {
 
 static double sum_exp(const double *x, int64_t n, double shift) {
     double s = 0;
-    EACH(i, n) s += exp(x[i] - shift);
+    EACH(i, n) s += cr_f64_exp(x[i] - shift);
     return s;
 }
 
 static void softmax(void *to, const void *from, int64_t n, bool log_of) {
     double *y = to, m = row_max(from, n), s = sum_exp(from, n, m);
     const double *x = from;
-    if (log_of) EACH(i, n) y[i] = x[i] - m - log(s);
-    else EACH(i, n) y[i] = exp(x[i] - m) / s;
+    const double log_s = cr_f64_log(s);
+    if (log_of) EACH(i, n) y[i] = x[i] - m - log_s;
+    else EACH(i, n) y[i] = cr_f64_exp(x[i] - m) / s;
 }
 
 /* dx = y (g - sum(g y)), or for the logarithm dx = g - exp(y) sum(g) */
@@ -30,7 +32,7 @@ static void softmax_bwd(void *to, const void *result, const void *cotangent, int
     double *dx = to, s = 0;
     const double *y = result, *g = cotangent;
     EACH(i, n) s += log_of ? g[i] : g[i] * y[i];
-    EACH(i, n) dx[i] = log_of ? g[i] - exp(y[i]) * s : y[i] * (g[i] - s);
+    EACH(i, n) dx[i] = log_of ? g[i] - cr_f64_exp(y[i]) * s : y[i] * (g[i] - s);
 }
 
 static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias,
@@ -79,7 +81,7 @@ static void logits_sums(cr_logits_sums *s, const void *from, int64_t n, bool wit
 static void logits_bwd(void *to, const void *from, int64_t n, double lse, double g, double c) {
     double *dx = to;
     const double *x = from;
-    EACH(i, n) dx[i] = g * exp(x[i] - lse) - c;
+    EACH(i, n) dx[i] = g * cr_f64_exp(x[i] - lse) - c;
 }
 
 const struct cr_rows cr_rows_f64 = {softmax, softmax_bwd, norm, norm_bwd, logits_sums, logits_bwd};

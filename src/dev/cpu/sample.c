@@ -3,6 +3,7 @@
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
+#include "../elementary.h"
 
 #include <float.h>
 #include <math.h>
@@ -199,7 +200,7 @@ static void wait_times(void *ctx, int64_t c, int worker) {
     draw(s->seed, s->counter, first, n, words);
     load_weights(s, w, first, n);
     for (int64_t k = 0; k < n; k++) {
-        double time = w[k] > 0 ? fmin(-log(1 - cr_uniform64(words, k)) / w[k], DBL_MAX) : INFINITY;
+        double time = w[k] > 0 ? fmin(-cr_f64_log(1 - cr_uniform64(words, k)) / w[k], DBL_MAX) : INFINITY;
         s->candidates[first + k] = (candidate){time, (first + k) % s->N};
     }
 }

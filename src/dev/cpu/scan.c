@@ -7,6 +7,7 @@
  * NaN. */
 #include "blocks.h"
 #include "../../core/pool.h"
+#include "../elementary.h"
 
 #include <math.h>
 
@@ -32,7 +33,7 @@ typedef struct scan {
 
 static double log_add(double a, double b) {
     double most = a > b || a != a ? a : b, other = a > b || a != a ? b : a;
-    return most != most || other != other ? NAN : isinf(most) ? most : most + log1p(exp(other - most));
+    return most != most || other != other ? NAN : isinf(most) ? most : most + cr_f64_log1p(cr_f64_exp(other - most));
 }
 
 #define ADD(a, b) ((a) + (b))

@@ -188,6 +188,16 @@ static inline vec   v_fnma(vec a, vec b, vec c) { return c - a * b; }
 static inline vecd  d_fma(vecd a, vecd b, vecd c) { return a * b + c; }
 static inline vecd  d_fnma(vecd a, vecd b, vecd c) { return c - a * b; }
 #endif
+/* by type, for templates: vectors, and single numbers, which round as the lanes do */
+static ALWAYS_INLINE vec  fma_f32(vec a, vec b, vec c) { return v_fma(a, b, c); }
+static ALWAYS_INLINE vecd fma_f64(vecd a, vecd b, vecd c) { return d_fma(a, b, c); }
+#if V_FMA
+static ALWAYS_INLINE float  one_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static ALWAYS_INLINE double one_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+static ALWAYS_INLINE float  one_fma_f32(float a, float b, float c) { return a * b + c; }
+static ALWAYS_INLINE double one_fma_f64(double a, double b, double c) { return a * b + c; }
+#endif
 static inline vmask m_gt(vec a, vec b) { return m_lt(b, a); }
 static inline vmask m_ge(vec a, vec b) { return m_le(b, a); }
 static inline vmask m_and(vmask a, vmask b) { return (vmask)(a & b); }

@@ -72,8 +72,8 @@ static void widen(int64_t *restrict y, const int32_t *restrict x, int64_t n) {
 }
 
 /* ---- banded products */
-#define SLIDE_BY(T, Q) \
-    for (int64_t i = 0; i < count; i++) sum[i] += one * x[i * (Q)]
+#define SLIDE_BY(name, Q) \
+    for (int64_t i = 0; i < count; i++) sum[i] = one_fma_##name(one, x[i * (Q)], sum[i])
 #define BAND(name, T, VT) \
 static void mix_##name(void *to, const void *from, int64_t stride, const void *weights, int64_t K, int64_t n) { \
     enum { L = V_BYTES / sizeof(T) }; \
@@ -85,10 +85,11 @@ static void mix_##name(void *to, const void *from, int64_t stride, const void *w
         for (int64_t k = 0; k < K; k++) { \
             const T *p = x + k * stride + i; \
             if (w[k] == 0) continue; \
-            s0 += w[k] * *(const VT##_at *)p; \
-            s1 += w[k] * *(const VT##_at *)(p + L); \
-            s2 += w[k] * *(const VT##_at *)(p + 2 * L); \
-            s3 += w[k] * *(const VT##_at *)(p + 3 * L); \
+            const VT by = w[k] - (VT){0}; \
+            s0 = fma_##name(by, *(const VT##_at *)p, s0); \
+            s1 = fma_##name(by, *(const VT##_at *)(p + L), s1); \
+            s2 = fma_##name(by, *(const VT##_at *)(p + 2 * L), s2); \
+            s3 = fma_##name(by, *(const VT##_at *)(p + 3 * L), s3); \
         } \
         *(VT##_at *)(y + i) = s0; \
         *(VT##_at *)(y + i + L) = s1; \
@@ -98,13 +99,13 @@ static void mix_##name(void *to, const void *from, int64_t stride, const void *w
     for (; i + L <= n; i += L) { \
         VT s = {0}; \
         for (int64_t k = 0; k < K; k++) \
-            if (w[k] != 0) s += w[k] * *(const VT##_at *)(x + k * stride + i); \
+            if (w[k] != 0) s = fma_##name(w[k] - (VT){0}, *(const VT##_at *)(x + k * stride + i), s); \
         *(VT##_at *)(y + i) = s; \
     } \
     for (; i < n; i++) { \
         T s = 0; \
         for (int64_t k = 0; k < K; k++) \
-            if (w[k] != 0) s += w[k] * x[k * stride + i]; \
+            if (w[k] != 0) s = one_fma_##name(w[k], x[k * stride + i], s); \
         y[i] = s; \
     } \
 } \
@@ -113,10 +114,10 @@ static void slide_line_##name(T *restrict sum, const T *restrict x, const T *w, 
     for (int64_t k = 0; k < K; k++, x++) { \
         const T one = w[k]; \
         if (one == 0) continue; \
-        if (Q == 1) SLIDE_BY(T, 1); \
-        else if (Q == 2) SLIDE_BY(T, 2); \
-        else if (Q == 3) SLIDE_BY(T, 3); \
-        else SLIDE_BY(T, 4); \
+        if (Q == 1) SLIDE_BY(name, 1); \
+        else if (Q == 2) SLIDE_BY(name, 2); \
+        else if (Q == 3) SLIDE_BY(name, 3); \
+        else SLIDE_BY(name, 4); \
     } \
 } \
 static void slide_##name(void *to, const void *from, const void *weights, const int64_t *offset, int64_t K, int P, \
@@ -140,43 +141,44 @@ BAND(f64, double, vecd)
 /* ---- one channel: sums are a fixed tree of four vectors of accumulators, then their lanes, then the rest in order */
 static inline vec plus_f32(vec a, vec b) { return a + b; }
 static inline vecd plus_f64(vecd a, vecd b) { return a + b; }
-#define SUMMED(T, VT, name, term, one) \
+#define SUMMED(T, VT, name, next, next_one) \
     VT s0 = {0}, s1 = s0, s2 = s0, s3 = s0; \
     T tail = 0; \
     int64_t i = 0; \
     for (; i + 4 * L <= n; i += 4 * L) { \
-        s0 += term(i); \
-        s1 += term(i + L); \
-        s2 += term(i + 2 * L); \
-        s3 += term(i + 3 * L); \
+        s0 = next(name, s0, i); \
+        s1 = next(name, s1, i + L); \
+        s2 = next(name, s2, i + 2 * L); \
+        s3 = next(name, s3, i + 3 * L); \
     } \
-    for (; i + L <= n; i += L) s0 += term(i); \
-    for (; i < n; i++) tail += one(i); \
+    for (; i + L <= n; i += L) s0 = next(name, s0, i); \
+    for (; i < n; i++) tail = next_one(name, tail, i); \
     s0 = (s0 + s1) + (s2 + s3); \
     FOLD_LANES(VT, L, s0, plus_##name); \
     return (double)(s0[0] + tail)
 #define X_AT(i) (*(const VT_ *)(x + (i)))
 #define G_AT(i) (*(const VT_ *)(g + (i)))
-#define SQUARE_AT(i) ((X_AT(i) - mean) * (X_AT(i) - mean))
-#define DOT_AT(i) (G_AT(i) * (X_AT(i) - mean))
-#define ONE_X(i) (x[i])
-#define ONE_SQUARE(i) ((x[i] - mean) * (x[i] - mean))
-#define ONE_DOT(i) (g[i] * (x[i] - mean))
+#define ADD_X(name, s, i) (s + X_AT(i))
+#define ADD_SQUARE(name, s, i) fma_##name(X_AT(i) - mean, X_AT(i) - mean, s)
+#define ADD_DOT(name, s, i) fma_##name(G_AT(i), X_AT(i) - mean, s)
+#define ONE_X(name, s, i) (s + x[i])
+#define ONE_SQUARE(name, s, i) one_fma_##name(x[i] - mean, x[i] - mean, s)
+#define ONE_DOT(name, s, i) one_fma_##name(g[i], x[i] - mean, s)
 #define CHANNEL(name, T, VT) \
 static double sum_##name(const T *x, int64_t n) { \
     enum { L = V_BYTES / sizeof(T) }; \
     typedef VT##_at VT_; \
-    SUMMED(T, VT, name, X_AT, ONE_X); \
+    SUMMED(T, VT, name, ADD_X, ONE_X); \
 } \
 static double squares_##name(const T *x, T mean, int64_t n) { \
     enum { L = V_BYTES / sizeof(T) }; \
     typedef VT##_at VT_; \
-    SUMMED(T, VT, name, SQUARE_AT, ONE_SQUARE); \
+    SUMMED(T, VT, name, ADD_SQUARE, ONE_SQUARE); \
 } \
 static double dot_##name(const T *x, const T *g, T mean, int64_t n) { \
     enum { L = V_BYTES / sizeof(T) }; \
     typedef VT##_at VT_; \
-    SUMMED(T, VT, name, DOT_AT, ONE_DOT); \
+    SUMMED(T, VT, name, ADD_DOT, ONE_DOT); \
 } \
 static void moments_##name(double sums[2], const void *from, int64_t n) { \
     const T *x = from; \
@@ -190,13 +192,13 @@ static void dots_##name(double sums[2], const void *x, const void *g, double mea
 static void scale_##name(void *to, const void *from, double mean_, double scale_, double shift_, int64_t n) { \
     T *restrict y = to; \
     const T *restrict x = from, mean = (T)mean_, scale = (T)scale_, shift = (T)shift_; \
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + shift; \
+    for (int64_t i = 0; i < n; i++) y[i] = one_fma_##name(x[i] - mean, scale, shift); \
 } \
 static void scale_two_##name(void *to, const void *from, const void *cotangent, double mean_, double a_, double b_, \
                              double c_, int64_t n) { \
     T *restrict dx = to; \
     const T *restrict x = from, *restrict g = cotangent, mean = (T)mean_, a = (T)a_, b = (T)b_, c = (T)c_; \
-    for (int64_t i = 0; i < n; i++) dx[i] = a * g[i] + (b * (x[i] - mean) + c); \
+    for (int64_t i = 0; i < n; i++) dx[i] = one_fma_##name(a, g[i], one_fma_##name(b, x[i] - mean, c)); \
 } \
 /* ---- planes of several channels */ \
 static void scale_planes_##name(void *y, const void *x, double mean, const double *scale, const double *shift, \
@@ -225,21 +227,21 @@ static void add_squares_##name(double *restrict sum, const void *from, const voi
     const T *restrict x = from, *restrict mean = means; \
     for (int64_t i = 0; i < n; i++) { \
         const double d = (double)(x[i] - mean[i]); \
-        sum[i] += d * d; \
+        sum[i] = one_fma_f64(d, d, sum[i]); \
     } \
 } \
 static void scale_lanes_##name(void *to, const void *from, const void *means, const void *scales, const void *shifts, \
                                int64_t n) { \
     T *restrict y = to; \
     const T *restrict x = from, *restrict mean = means, *restrict scale = scales, *restrict shift = shifts; \
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[i]) * scale[i] + shift[i]; \
+    for (int64_t i = 0; i < n; i++) y[i] = one_fma_##name(x[i] - mean[i], scale[i], shift[i]); \
 } \
 static void add_dots_##name(double *restrict sum, double *restrict dot, const void *from, const void *cotangent, \
                             const void *means, int64_t n) { \
     const T *restrict x = from, *restrict g = cotangent, *restrict mean = means; \
     for (int64_t i = 0; i < n; i++) { \
         sum[i] += (double)g[i]; \
-        dot[i] += (double)g[i] * (double)(x[i] - mean[i]); \
+        dot[i] = one_fma_f64((double)g[i], (double)(x[i] - mean[i]), dot[i]); \
     } \
 } \
 static void scale_two_lanes_##name(void *to, const void *from, const void *cotangent, const void *means, \
@@ -247,7 +249,8 @@ static void scale_two_lanes_##name(void *to, const void *from, const void *cotan
     T *restrict dx = to; \
     const T *restrict x = from, *restrict g = cotangent, *restrict mean = means; \
     const T *restrict a = as, *restrict b = bs, *restrict c = cs; \
-    for (int64_t i = 0; i < n; i++) dx[i] = a[i] * g[i] + (b[i] * (x[i] - mean[i]) + c[i]); \
+    for (int64_t i = 0; i < n; i++) \
+        dx[i] = one_fma_##name(a[i], g[i], one_fma_##name(b[i], x[i] - mean[i], c[i])); \
 }
 CHANNEL(f32, float, vec)
 CHANNEL(f64, double, vecd)
