@@ -16,7 +16,7 @@ list(TRANSFORM platform REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/core/os_\\1.c"
 list(APPEND sources ${platform})
 set(isa_sources ${sources})
 list(FILTER isa_sources INCLUDE REGEX "/src/dev/cpu/[^/]*_isa\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|quantized_bytes)\\.c$")
+list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|quantized_bytes|linear_packed_bytes)\\.c$")
 
 function(chainrule_objects name)
     add_library(${name} OBJECT ${ARGN})
@@ -116,9 +116,12 @@ if(isa_sources)
     else()
         set(levels 0)
     endif()
-    # its products and sums stay apart, as in loops that another compiler makes of the same instructions (compile.c)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/elementwise_isa.c
-        PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+    # their products and sums stay apart, as in loops that another compiler makes of the same instructions (compile.c),
+    # and as other readers of packed weights have them
+    foreach(file elementwise_isa linear_packed_isa linear_packed_bytes)
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/${file}.c
+            PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+    endforeach()
     foreach(level IN LISTS levels)
         chainrule_objects(chainrule_isa${level} ${isa_sources})
         target_compile_definitions(chainrule_isa${level} PRIVATE CR_ISA=${level})
@@ -127,8 +130,8 @@ if(isa_sources)
         list(APPEND objects $<TARGET_OBJECTS:chainrule_isa${level}>)
     endforeach()
     if(4 IN_LIST levels)                            # steps beyond v4, for one file each
-        set(beyond_files matmul_bf16 quantized_bytes)
-        set(beyond_flags -mavx512bf16 -mavx512vnni)
+        set(beyond_files matmul_bf16 quantized_bytes linear_packed_bytes)
+        set(beyond_flags -mavx512bf16 -mavx512vnni -mavx512vnni)
         foreach(file flag IN ZIP_LISTS beyond_files beyond_flags)
             chainrule_objects(chainrule_${file} ${PROJECT_SOURCE_DIR}/src/dev/cpu/${file}.c)
             target_compile_definitions(chainrule_${file} PRIVATE CR_ISA=4)

@@ -1,0 +1,166 @@
+"""GGUF files as they lie: the numbers of every packed format (``gguf``'s package says them), models over them, their
+memory, adapters, split files, and the families that llama.cpp writes, beside transformers."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import numpy as np
+import pytest
+from chainrule import models
+from conftest import BUILD
+
+gguf: Any = pytest.importorskip("gguf")
+PROGRAM = BUILD / "chainrule"
+
+FORMATS = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
+HALVES = {  # offsets of f16 numbers in a block
+    "Q8_0": (0,), "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "IQ4_NL": (0,), "MXFP4": (),
+    "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_XS": (0,),
+}  # fmt: skip
+SMALL = {  # about 1 / the largest |code x scale|, so that weights have a size of about 0.1
+    "Q8_0": 1e-3, "Q4_0": 1e-2, "Q4_1": 1e-2, "Q5_0": 5e-3, "Q5_1": 5e-3, "IQ4_NL": 1e-3, "MXFP4": 1.0,
+    "Q2_K": 3e-3, "Q3_K": 1e-3, "Q4_K": 2e-4, "Q5_K": 1e-4, "Q6_K": 5e-5, "IQ4_XS": 3e-5,
+}  # fmt: skip
+LLAMA = {"layers": 2, "width": 256, "heads": 4, "kv_heads": 2, "inner": 512, "vocabulary": 320, "context": 256}
+
+
+def kind(name: str) -> Any:
+    return gguf.GGMLQuantizationType[name]
+
+
+def blocks(name: str, rows: int, columns: int, seed: int, strange: bool = False) -> np.ndarray[Any, Any]:
+    """Random blocks (rows, bytes); strange: with scales that are NaN, infinite, zero and tiny."""
+    rng = np.random.default_rng(seed)
+    block, size = gguf.GGML_QUANT_SIZES[kind(name)]
+    data = rng.integers(0, 256, (rows, columns // block, size), dtype=np.uint8)
+    for at in HALVES[name]:
+        scale = rng.normal(0, SMALL[name], data.shape[:2])
+        if at:  # offsets, against codes that have no sign
+            scale = np.abs(scale) if name.endswith("K") else -np.abs(scale) * 8
+        data[..., at : at + 2] = scale.astype(np.float16)[..., None].view(np.uint8)
+    if name == "MXFP4":
+        data[..., 0] = rng.integers(118, 124, data.shape[:2])
+    if strange:
+        odd = (np.nan, np.inf, -np.inf, 0.0, -0.0, 6e-8, 65504.0)
+        for i, value in enumerate(odd):
+            for at in HALVES[name]:
+                data[i % rows, i % data.shape[1], at : at + 2] = np.frombuffer(struct.pack("<e", value), np.uint8)
+        if name == "MXFP4":
+            data[0, :, 0] = np.resize([0, 1, 2, 254, 255], data.shape[1])
+    return data.reshape(rows, -1)
+
+
+def written(path: Path, arch: str, said: dict[str, Any], tensors: dict[str, tuple[np.ndarray[Any, Any], str]]) -> Path:
+    """A file by gguf's own writer; tensors: data and type."""
+    w = gguf.GGUFWriter(path, arch)
+    for key, value in said.items():
+        full = key if key.startswith(("tokenizer.", "split.", "general.")) else f"{arch}.{key}"
+        if isinstance(value, bool):
+            w.add_bool(full, value)
+        elif isinstance(value, int):
+            w.add_uint32(full, value)
+        elif isinstance(value, float):
+            w.add_float32(full, value)
+        elif isinstance(value, str):
+            w.add_string(full, value)
+        else:
+            w.add_array(full, value)
+    for name, (data, of) in tensors.items():
+        w.add_tensor(name, data, raw_dtype=kind(of))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return path
+
+
+def llama(of: str, more: dict[str, Any] | None = None, tied: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Entries and tensors of a small Llama whose matrices are random blocks."""
+    s = LLAMA | (more or {})
+    C, D = s["width"], s["width"] // s["heads"]
+    said = {
+        "context_length": s["context"], "embedding_length": C, "block_count": s["layers"],
+        "feed_forward_length": s["inner"], "attention.head_count": s["heads"],
+        "attention.head_count_kv": s["kv_heads"], "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.freq_base": 10000.0, "rope.dimension_count": D,
+    }  # fmt: skip
+    shapes = {"token_embd": (s["vocabulary"], C)} | ({} if tied else {"output": (s["vocabulary"], C)})
+    for i in range(s["layers"]):
+        kv = s["kv_heads"] * D
+        for name, shape in (
+            ("attn_q", (C, C)), ("attn_k", (kv, C)), ("attn_v", (kv, C)), ("attn_output", (C, C)),
+            ("ffn_gate", (s["inner"], C)), ("ffn_up", (s["inner"], C)), ("ffn_down", (C, s["inner"])),
+        ):  # fmt: skip
+            shapes[f"blk.{i}.{name}"] = shape
+    tensors: dict[str, Any] = {
+        f"{name}.weight": (blocks(of, *shape, seed=i), of) for i, (name, shape) in enumerate(shapes.items())
+    }
+    rng = np.random.default_rng(99)
+    for name in ["output_norm", *(f"blk.{i}.{n}" for i in range(s["layers"]) for n in ("attn_norm", "ffn_norm"))]:
+        tensors[f"{name}.weight"] = (rng.uniform(0.5, 1.5, C).astype(np.float32), "F32")
+    return said, tensors
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_numbers_of_each_format(tmp_path: Path, name: str) -> None:
+    """cr.load gives the numbers of gguf's package, bit for bit; NaN where it has NaN."""
+    for strange in (False, True):
+        data = blocks(name, 37, 1024, 1, strange)
+        path = written(tmp_path / "x.gguf", "llama", {}, {"x.weight": (data, name)})
+        got: Any = cr.load(path)
+        with np.errstate(all="ignore"):
+            want = gguf.quants.dequantize(data, kind(name))
+        mine = np.array(got["x.weight"].tolist(), np.float32)
+        assert got["x.weight"].shape == (37, 1024) and np.isfinite(want).mean() > 0.5
+        assert np.array_equal(mine, want, equal_nan=True), (name, np.nanmax(np.abs(mine - want)))
+
+
+def test_other_types_are_refused_by_name(tmp_path: Path) -> None:
+    data = np.zeros((2, 66 * 2), np.uint8)
+    path = written(tmp_path / "x.gguf", "llama", {}, {"x.weight": (data, "IQ2_XXS")})
+    with pytest.raises(OSError, match=r"'x.weight' is of ggml's type 16: known are f32, f16, bf16, q8_0.*iq4_xs"):
+        cr.load(path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_model_as_it_lies(tmp_path: Path, name: str) -> None:
+    """Logits of the packed weights are those of the floats up to the rounding of activations; texts in a batch are
+    each alone, bit for bit; a tied head; rows of embeddings."""
+    for tied in (False, True):
+        path = written(tmp_path / f"{tied}.gguf", "llama", *llama(name, tied=tied))
+        packed, floats = models.from_pretrained(path), models.from_pretrained(path, dtype=cr.float32)
+        assert sum(t.numel() * t.element_size() for t in packed.state_dict().values()) < 1.05 * path.stat().st_size
+        ids = cr.tensor([[(7 * i) % 320 for i in range(40)], [(11 * i + 3) % 320 for i in range(40)]])
+        with cr.no_grad():
+            a, b = packed(ids), floats(ids)
+            assert float((a - b).abs().max()) < 2e-3 * float(b.abs().max()), (name, tied)
+            for i in range(2):
+                assert cr.equal(packed(ids[i : i + 1]), a[i : i + 1]), name
+        assert packed.generate([5, 9, 17], 12, temperature=0) == floats.generate([5, 9, 17], 12, temperature=0)
+
+
+def test_split_files(tmp_path: Path) -> None:
+    """The parts of a model are one; a part that is missing, or is not the first, is an error with its name."""
+    said, tensors = llama("Q4_K")
+    whole = written(tmp_path / "whole.gguf", "llama", said, tensors)
+    names = list(tensors)
+    for i in range(3):
+        part = {name: tensors[name] for name in names[i::3]}
+        more = {"split.no": i, "split.count": 3, "split.tensors.count": len(names)}
+        written(tmp_path / f"m-0000{i + 1}-of-00003.gguf", "llama", (said if i == 0 else {}) | more, part)
+    first = tmp_path / "m-00001-of-00003.gguf"
+    ids = cr.tensor([[1, 2, 3, 4]])
+    with cr.no_grad():
+        assert cr.equal(models.from_pretrained(first)(ids), models.from_pretrained(whole)(ids))
+    with pytest.raises((OSError, ValueError), match="is part 2 of 3: give the first"):
+        models.from_pretrained(tmp_path / "m-00002-of-00003.gguf")
+    (tmp_path / "m-00003-of-00003.gguf").unlink()
+    with pytest.raises((OSError, ValueError), match="m-00003-of-00003.gguf"):
+        models.from_pretrained(first)
