@@ -46,10 +46,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "qwen 3 moe": ("qwen3_moe", {**MOE, "head_dim": 16, "norm_topk_prob": True}, "qwen3moe"),
     "mixtral": ("mixtral", {"num_local_experts": 4, "sliding_window": None}, "llama"),
     "olmo 2": ("olmo2", {}, "olmo2"),
-    "olmoe": ("olmoe", {"num_experts": 4, "num_experts_per_tok": 2}, "olmoe"),
+    "olmoe": ("olmoe", {"num_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 6}, "olmoe"),
     "granite": ("granite", SHARES, "granite"),
-    "neox": ("gpt_neox", {"rotary_pct": 0.25}, "gptneox"),
-    "neox, one after the other": ("gpt_neox", {"rotary_pct": 0.25, "use_parallel_residual": False}, "gptneox"),
+    "neox": ("gpt_neox", {"rotary_pct": 0.25, "num_key_value_heads": 6}, "gptneox"),
+    "neox, one after the other": (
+        "gpt_neox", {"rotary_pct": 0.25, "use_parallel_residual": False, "num_key_value_heads": 6}, "gptneox"
+    ),
     "stablelm": ("stablelm", {"use_qkv_bias": True, "partial_rotary_factor": 0.25}, "stablelm"),
     "smollm 3": ("smollm3", {"no_rope_layer_interval": 4}, "smollm3"),
     "glm 4": ("glm4", {"head_dim": 16, "attention_bias": True, "partial_rotary_factor": 0.5}, "glm4"),

@@ -130,12 +130,20 @@ static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int block
     for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * V);
 }
 
+/* The rows behind these are fetched in the order of memory, as fast as these are read. */
+static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    return next + bytes;
+}
+
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
+    const uint8_t *next = row[V - 1] + K / f->block * f->bytes;
     for (int64_t k = 0; k < K; k += TILE) {
         const int blocks = (int)cr_imin(TILE, K - k) / 32;
         const cr_packed_x *from = x + k / 32;
+        next = fetched(next, V * (int64_t)(TILE / f->block) * f->bytes);
         tile_of[format](&t, row, k / f->block * f->bytes, blocks);
         if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, K / 32, M, y);
         else if (f->group == 16) add_tile(16, false, &t, blocks, from, K / 32, M, y);
