@@ -672,7 +672,7 @@ typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this t
 cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
                                  const cr_generate_options *o, cr_on_row on_token, void *ctx);
                             /* n prompts of any lengths, each as it would go alone */
-cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats, which train */
+cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
                             /* its matrices become cr_quantize's, the head (and an embedding that it
                                is tied to) with 8 bits; borrowed parts of m are others afterwards.

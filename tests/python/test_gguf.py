@@ -4,6 +4,7 @@ memory, adapters, split files, and the families that llama.cpp writes, beside tr
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -164,3 +165,88 @@ def test_split_files(tmp_path: Path) -> None:
     (tmp_path / "m-00003-of-00003.gguf").unlink()
     with pytest.raises((OSError, ValueError), match="m-00003-of-00003.gguf"):
         models.from_pretrained(first)
+
+
+MEASURE = """
+import sys
+import chainrule as cr
+from chainrule import models
+cr.set_num_threads(1)
+def resident():
+    said = open("/proc/self/status").read()
+    return {w: 1024 * int(next(l.split()[1] for l in said.splitlines() if l.startswith(w))) for w in ("VmRSS", "VmHWM")}
+models.from_pretrained(sys.argv[1]).generate([1, 2, 3], 2, temperature=0)  # everything that Python loads late
+before = resident()["VmRSS"]
+model = models.from_pretrained(sys.argv[2])
+loaded = resident()["VmRSS"]
+model.generate([1, 2, 3], 8, temperature=0)
+print(loaded - before, resident()["VmRSS"] - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_memory_of_a_model(tmp_path: Path) -> None:
+    """Loading touches the header; a model that has run holds 1.1 of its file, and the cache."""
+    small = written(tmp_path / "small.gguf", "llama", *llama("Q4_K"))
+    more = {"layers": 4, "width": 1024, "inner": 4096, "heads": 16, "kv_heads": 4, "vocabulary": 8192}
+    path = written(tmp_path / "m.gguf", "llama", *llama("Q4_K", more))
+    size, cache = path.stat().st_size, 4 * 2 * 256 * 256 * 4
+    command = [sys.executable, "-c", MEASURE, str(small), str(path)]
+    found = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=found)
+    loaded, ran = map(int, done.stdout.split())
+    assert size > 40e6 and loaded < 0.05 * size, f"loading took {loaded} of {size} bytes"
+    assert 0.5 * size < ran < 1.1 * size + cache + 2e6, f"running took {ran} of {size} bytes"
+
+
+def test_a_packed_model_in_half_precision_and_in_files(tmp_path: Path) -> None:
+    """A copy, a pickle and a saved folder have the same logits; the folder has floats."""
+    import copy
+    import pickle
+
+    path = written(tmp_path / "m.gguf", "llama", *llama("Q5_K"))
+    model, ids = models.from_pretrained(path), cr.tensor([[1, 2, 3, 4, 5]])
+    with cr.no_grad():
+        want = model(ids)
+        assert cr.equal(copy.deepcopy(model)(ids), want) and cr.equal(pickle.loads(pickle.dumps(model))(ids), want)
+        model.save_pretrained(tmp_path / "folder")
+        folder = models.from_pretrained(tmp_path / "folder")
+        assert float((folder(ids) - want).abs().max()) < 2e-3 * float(want.abs().max())
+        half = models.from_pretrained(path).to(cr.bfloat16)(ids)
+    assert half.dtype is cr.bfloat16 and float((half.float() - want).abs().max()) < 0.1 * float(want.abs().max())
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+def test_adapters_over_a_packed_model(tmp_path: Path) -> None:
+    """finetune --lora keeps the weights packed: the loss falls, in at most a quarter of the memory of a whole
+    training; generate and eval read the adapter; export merges it; without --lora the weights become floats."""
+    said, tensors = llama("Q4_K", {"layers": 3, "width": 768, "inner": 3072, "heads": 12, "kv_heads": 12,
+                                   "vocabulary": 512})  # fmt: skip
+    alphabet = [*(chr(c) for c in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))), "ab"]
+    said |= {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.tokens": [*alphabet, *(f"<{i}>" for i in range(512 - len(alphabet)))],
+        "tokenizer.ggml.token_type": [1] * len(alphabet) + [3] * (512 - len(alphabet)),
+        "tokenizer.ggml.eos_token_id": 511,
+    }  # fmt: skip
+    path = written(tmp_path / "m.gguf", "llama", said, tensors)
+    text = "\n".join(json.dumps({"prompt": f"say {i}", "completion": "hello " * 4}) for i in range(32))
+    (tmp_path / "data.jsonl").write_text(text)
+
+    def run(*words: str) -> tuple[str, int]:
+        script = "import os,resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); " + (
+            "sys.stderr.write('PEAK %d' % resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
+        )
+        command = [sys.executable, "-c", script, str(PROGRAM), *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr, 1024 * int(done.stderr.rsplit("PEAK ", 1)[1])
+
+    common = ("finetune", "--model", "m.gguf", "--data", "data.jsonl", "--steps", "12", "--batch", "2", "--context", "64", "--template", "chatml")
+    said_lora, lora = run(*common, "--lora", "8", "--out", "tuned", "--lr", "5e-3")
+    _, whole = run(*common, "--out", "whole", "--lr", "1e-5")
+    assert lora <= 0.25 * whole, f"{lora} of {whole} bytes; {said_lora}"
+    asked = ("--prompt", "say 3", "--tokens", "4", "--temperature", "0")
+    plain, _ = run("generate", "--model", "m.gguf", *asked)
+    tuned, _ = run("generate", "--model", "m.gguf", "--adapter", "tuned", *asked)
+    assert plain and tuned
