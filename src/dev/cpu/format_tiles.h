@@ -9,12 +9,13 @@
 #include "../../core/formats.h"
 #include "pairs.h"
 
-#ifdef CR_BYTES
-enum { BIAS = 128 };                                /* codes without a sign: code + 128 */
-#else
-enum { BIAS = 0 };
-#endif
 enum { TILE = 256 };                                /* codes of a row */
+
+/* With CR_BYTES codes have no sign: so much is added to them. */
+static const uint8_t bias_of[CR_FORMATS] = {
+    [CR_FORMAT_Q8_0] = 128, [CR_FORMAT_IQ4_NL] = 128, [CR_FORMAT_MXFP4] = 128, [CR_FORMAT_IQ4_XS] = 128,
+    [CR_FORMAT_Q4_0] = 8,   [CR_FORMAT_Q5_0] = 16,    [CR_FORMAT_Q3_K] = 4,    [CR_FORMAT_Q6_K] = 32,
+};
 
 typedef uint8_t vbyte __attribute__((vector_size(V_BYTES)));
 typedef struct tile {
@@ -118,10 +119,15 @@ static inline vbyte looked_up(const int8_t table[16], vbyte q) {
 
 /* ---- codes */
 
-/* The codes q - offset, n vectors of them. */
-static ALWAYS_INLINE void put(vbyte *to, const vbyte *q, int n, int offset) {
+/* n vectors of codes q - bias_of[format], or with bias 128 of codes q. */
+static ALWAYS_INLINE void put(cr_format format, vbyte *to, const vbyte *q, int n) {
+#ifdef CR_BYTES
+    const uint8_t add = bias_of[format] & 128;
+#else
+    const uint8_t add = (uint8_t)-(bias_of[format] & 127);
+#endif
     CR_UNROLL(8)
-    for (int i = 0; i < n; i++) to[i] = q[i] + (uint8_t)(BIAS - offset);
+    for (int i = 0; i < n; i++) to[i] = add ? q[i] + add : q[i];
 }
 
 /* 32 codes: the low halves of 16 bytes, then the high ones */
@@ -138,44 +144,71 @@ static inline vbyte fifth_bits(vuint bits, int i) {
     return (vbyte)(((bits >> (4 * i) & 15) * 0x00204081u & 0x01010101u) << 4);
 }
 
-typedef enum nibble_kind { FOUR, FIVE, VALUES_IQ4, VALUES_MXFP4 } nibble_kind;
-
-/* A block of 32 in 16 bytes from `at` on; bits: the fifth ones. */
-static ALWAYS_INLINE void put_nibbles(vbyte *to, nibble_kind kind, rows_at row, int64_t at, vuint bits, int offset) {
-    vbyte p[4], q[8];
-    piece(p, row, at);
+/* A block of 32 codes in the four words p; bits: the fifth ones, of some formats. */
+static ALWAYS_INLINE void put_nibbles(cr_format format, vbyte *to, const vbyte p[4], vuint bits) {
+    vbyte q[8];
     nibbles(q, p);
     CR_UNROLL(8)
     for (int i = 0; i < 8; i++) {
-        if (kind == FIVE) q[i] |= fifth_bits(bits, i);
-        if (kind == VALUES_IQ4) q[i] = looked_up(cr_iq4_values, q[i]);
-        if (kind == VALUES_MXFP4) q[i] = looked_up(cr_mxfp4_values, q[i]);
+        if (format == CR_FORMAT_Q5_0 || format == CR_FORMAT_Q5_1) q[i] |= fifth_bits(bits, i);
+        if (format == CR_FORMAT_IQ4_NL || format == CR_FORMAT_IQ4_XS) q[i] = looked_up(cr_iq4_values, q[i]);
+        if (format == CR_FORMAT_MXFP4) q[i] = looked_up(cr_mxfp4_values, q[i]);
     }
-    put(to, q, 8, offset);
+    put(format, to, q, 8);
+}
+
+/* the same from `at` on */
+static ALWAYS_INLINE void put_block(cr_format format, vbyte *to, rows_at row, int64_t at, vuint bits) {
+    vbyte p[4];
+    piece(p, row, at);
+    put_nibbles(format, to, p, bits);
 }
 
 /* ---- blocks of 32: n of them from `at` on */
+/* Blocks of f16 and `words` words of codes lie two by two on whole words: of a full tile all words are read, those of
+ * every other block straddle two. */
+enum { TILE_BLOCKS = TILE / 32 };
+static ALWAYS_INLINE void put_straddling(cr_format format, int words, tile *t, rows_at row, int64_t at) {
+    const int both = 2 * words + 1;
+    vuint all[(2 * 8 + 1) * TILE_BLOCKS / 2];
+    for (int i = 0; i < both * TILE_BLOCKS / 2; i += 4) piece((vbyte *)all + i, row, at + 4 * i);
+    for (int b = 0; b < TILE_BLOCKS; b++) {
+        const vuint *w = all + b / 2 * both + b % 2 * words;
+        vuint q[8];
+        CR_UNROLL(8)
+        for (int i = 0; i < words; i++) q[i] = b % 2 ? w[i + 1] : w[i] >> 16 | w[i + 1] << 16;
+        t->scale[b] = b % 2 ? high_half(w[0]) : low_half(w[0]);
+        if (words == 8) put(format, t->q + 8 * b, (const vbyte *)q, 8);
+        else put_nibbles(format, t->q + 8 * b, (const vbyte *)q, (vuint){0});
+    }
+}
+
 static void tile_q8_0(tile *t, rows_at row, int64_t at, int n) {
+    if (n == TILE_BLOCKS) { put_straddling(CR_FORMAT_Q8_0, 8, t, row, at); return; }
     for (int b = 0; b < n; b++, at += 34) {
         vbyte q[8];
         piece(q, row, at + 2);
         piece(q + 4, row, at + 18);
-        put(t->q + 8 * b, q, 8, 0);
+        put(CR_FORMAT_Q8_0, t->q + 8 * b, q, 8);
         t->scale[b] = scale_at(row, at);
     }
 }
 
-static void tile_q4_0(tile *t, rows_at row, int64_t at, int n) {
+static ALWAYS_INLINE void tile_of_4(cr_format format, tile *t, rows_at row, int64_t at, int n) {
+    if (n == TILE_BLOCKS) { put_straddling(format, 4, t, row, at); return; }
     for (int b = 0; b < n; b++, at += 18) {
-        put_nibbles(t->q + 8 * b, FOUR, row, at + 2, (vuint){0}, 8);
+        put_block(format, t->q + 8 * b, row, at + 2, (vuint){0});
         t->scale[b] = scale_at(row, at);
     }
 }
+
+static void tile_q4_0(tile *t, rows_at row, int64_t at, int n) { tile_of_4(CR_FORMAT_Q4_0, t, row, at, n); }
+static void tile_iq4_nl(tile *t, rows_at row, int64_t at, int n) { tile_of_4(CR_FORMAT_IQ4_NL, t, row, at, n); }
 
 static void tile_q4_1(tile *t, rows_at row, int64_t at, int n) {
     for (int b = 0; b < n; b++, at += 20) {
         const vuint d = words(row, at);
-        put_nibbles(t->q + 8 * b, FOUR, row, at + 4, (vuint){0}, 0);
+        put_block(CR_FORMAT_Q4_1, t->q + 8 * b, row, at + 4, (vuint){0});
         t->scale[b] = low_half(d);
         t->low[b] = high_half(d);
     }
@@ -183,7 +216,7 @@ static void tile_q4_1(tile *t, rows_at row, int64_t at, int n) {
 
 static void tile_q5_0(tile *t, rows_at row, int64_t at, int n) {
     for (int b = 0; b < n; b++, at += 22) {
-        put_nibbles(t->q + 8 * b, FIVE, row, at + 6, words(row, at + 2), 16);
+        put_block(CR_FORMAT_Q5_0, t->q + 8 * b, row, at + 6, words(row, at + 2));
         t->scale[b] = scale_at(row, at);
     }
 }
@@ -191,16 +224,9 @@ static void tile_q5_0(tile *t, rows_at row, int64_t at, int n) {
 static void tile_q5_1(tile *t, rows_at row, int64_t at, int n) {
     for (int b = 0; b < n; b++, at += 24) {
         const vuint d = words(row, at);
-        put_nibbles(t->q + 8 * b, FIVE, row, at + 8, words(row, at + 4), 0);
+        put_block(CR_FORMAT_Q5_1, t->q + 8 * b, row, at + 8, words(row, at + 4));
         t->scale[b] = low_half(d);
         t->low[b] = high_half(d);
-    }
-}
-
-static void tile_iq4_nl(tile *t, rows_at row, int64_t at, int n) {
-    for (int b = 0; b < n; b++, at += 18) {
-        put_nibbles(t->q + 8 * b, VALUES_IQ4, row, at + 2, (vuint){0}, 0);
-        t->scale[b] = scale_at(row, at);
     }
 }
 
@@ -210,7 +236,7 @@ static void tile_mxfp4(tile *t, rows_at row, int64_t at, int n) {
         vuint e;
         for (int r = 0; r < V; r++) e[r] = row[r][at];
         const vuint tiny = (vuint)(e < 2u);
-        put_nibbles(t->q + 8 * b, VALUES_MXFP4, row, at + 1, (vuint){0}, 0);
+        put_block(CR_FORMAT_MXFP4, t->q + 8 * b, row, at + 1, (vuint){0});
         t->scale[b] = (vec)((tiny & 0x00200000u << (e & 1)) | (~tiny & (e - 1) << 23));
     }
 }
@@ -238,8 +264,8 @@ static void tile_q4_k(tile *t, rows_at row, int64_t at, int n) {
         vbyte p[4], q[8];
         piece(p, row, at + 16 + 16 * i);
         nibbles(q, p);
-        put(t->q + i / 2 * 16 + i % 2 * 4, q, 4, 0);
-        put(t->q + i / 2 * 16 + i % 2 * 4 + 8, q + 4, 4, 0);
+        put(CR_FORMAT_Q4_K, t->q + i / 2 * 16 + i % 2 * 4, q, 4);
+        put(CR_FORMAT_Q4_K, t->q + i / 2 * 16 + i % 2 * 4 + 8, q + 4, 4);
     }
 }
 
@@ -259,8 +285,8 @@ static void tile_q5_k(tile *t, rows_at row, int64_t at, int n) {
             q[k] |= (bits & 1) << 4;
             q[4 + k] |= (bits & 2) << 3;
         }
-        put(t->q + i / 2 * 16 + i % 2 * 4, q, 4, 0);
-        put(t->q + i / 2 * 16 + i % 2 * 4 + 8, q + 4, 4, 0);
+        put(CR_FORMAT_Q5_K, t->q + i / 2 * 16 + i % 2 * 4, q, 4);
+        put(CR_FORMAT_Q5_K, t->q + i / 2 * 16 + i % 2 * 4 + 8, q + 4, 4);
     }
 }
 
@@ -280,7 +306,7 @@ static void tile_q6_k(tile *t, rows_at row, int64_t at, int n) {
         for (int j = 0; j < 4; j++) {
             for (int k = 0; k < 4; k++)
                 q[k] = (low[j % 2][k] >> (j / 2 * 4) & 15) | (high[k] >> (2 * j) & 3) << 4;
-            put(t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4, 32);
+            put(CR_FORMAT_Q6_K, t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4);
         }
     }
 }
@@ -301,7 +327,7 @@ static void tile_q2_k(tile *t, rows_at row, int64_t at, int n) {
         piece(p, row, at + 16 + 16 * i);
         for (int j = 0; j < 4; j++) {
             for (int k = 0; k < 4; k++) q[k] = p[k] >> (2 * j) & 3;
-            put(t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4, 0);
+            put(CR_FORMAT_Q2_K, t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4);
         }
     }
 }
@@ -325,7 +351,7 @@ static void tile_q3_k(tile *t, rows_at row, int64_t at, int n) {
         for (int j = 0; j < 4; j++) {
             for (int k = 0; k < 4; k++)
                 q[k] = (p[k] >> (2 * j) & 3) | (high[i % 2 * 4 + k] >> (i / 2 * 4 + j) & 1) << 2;
-            put(t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4, 4);
+            put(CR_FORMAT_Q3_K, t->q + i / 2 * 32 + j * 8 + i % 2 * 4, q, 4);
         }
     }
 }
@@ -338,7 +364,7 @@ static void tile_iq4_xs(tile *t, rows_at row, int64_t at, int n) {
     for (int i = 0; i < 8; i++) {
         const vuint s = (low >> (4 * i) & 15) | (first >> (16 + 2 * i) & 3) << 4;
         t->scale[i] = d * to_float((vint)s - 32);
-        put_nibbles(t->q + 8 * i, VALUES_IQ4, row, at + 8 + 16 * i, (vuint){0}, 0);
+        put_block(CR_FORMAT_IQ4_XS, t->q + 8 * i, row, at + 8 + 16 * i, (vuint){0});
     }
 }
 

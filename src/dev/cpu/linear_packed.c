@@ -32,8 +32,9 @@ static job job_of(int format, const cr_array *y, const cr_array *w, int64_t K, c
 
 /* The addresses of rows n and on; those behind the last are the last. */
 static void put_rows(const job *j, int64_t n, const uint8_t *row[CR_PACKED_LANES]) {
-    for (int r = 0; r < j->kernels->lanes; r++)
-        row[r] = (const uint8_t *)cr_array_data(j->w) + cr_imin(n + r, j->N - 1) * j->w->strides[0];
+    const uint8_t *first = cr_array_data(j->w);
+    const int64_t line = j->w->strides[0], last = j->N - 1;
+    for (int r = 0; r < j->kernels->lanes; r++) row[r] = first + cr_imin(n + r, last) * line;
 }
 
 static const char *at(const cr_array *a, int64_t i) {

@@ -2,8 +2,8 @@
  * (linear_packed.h).  For one row of x limited by the bytes of w, for many by integer products.
  *
  * linear_packed_bytes.c compiles this text too, with CR_BYTES: by AVX-512's vpdpbusd, sums of four products of bytes
- * without sign and with one.  There q is 256 high + low, both bytes with a sign, and codes are taken + 128.  The
- * integers are the same. */
+ * without sign and with one.  There q is 256 high + low, both bytes with a sign, and codes are taken with a bias
+ * (bias_of).  The integers are the same. */
 #include "linear_packed.h"
 #include "format_tiles.h"
 #include "../../core/ints.h"
@@ -34,7 +34,7 @@ static inline void put_four(cr_packed_x *to, int i, const int32_t q[4]) {
     to->q[8 + i] = (int32_t)b;
 }
 
-static void prepare_block(cr_packed_x *to, const float *x, int group) {
+static void prepare_block(cr_packed_x *to, const float *x, int group, int32_t bias) {
     uint32_t most = 0;                              /* as bits, which puts NaN above infinity */
     for (int k = 0; k < 32; k++) {
         uint32_t bits;
@@ -55,12 +55,13 @@ static void prepare_block(cr_packed_x *to, const float *x, int group) {
     for (int i = 0; i < 8; i++) put_four(to, i, q + 4 * i);
     for (int i = 0; i < 2; i++) {
         to->sum[i] = to->scale * (float)sum[i];
-        to->zero[i] = -128 * sum[i];
+        to->zero[i] = -bias * sum[i];
     }
 }
 
 static void prepare(int format, cr_packed_x *to, const float *x, int64_t K) {
-    for (int64_t k = 0; k < K; k += 32) prepare_block(to + k / 32, x + k, cr_formats[format].group);
+    for (int64_t k = 0; k < K; k += 32)
+        prepare_block(to + k / 32, x + k, cr_formats[format].group, bias_of[format]);
 }
 
 /* ---- products */
