@@ -66,6 +66,14 @@ static void prepare(int format, cr_packed_x *to, const float *x, int64_t K) {
 
 /* ---- products */
 
+#ifdef CR_BYTES
+/* lane i of sum += the bytes of w's lane i times those of *x; GCC 12 has no intrinsic that reads x in the product */
+static ALWAYS_INLINE vint add_bytes(vint sum, __m512i w, const int32_t *x) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*x));
+    return sum;
+}
+#endif
+
 /* a group of codes times R rows of x, whose blocks lie `step` apart; half: the second group of 16 of the block */
 static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, int at, int half, const cr_packed_x *x,
                                     int64_t step, vec sum[ROWS]) {
@@ -85,8 +93,8 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, i
         const __m512i w = (__m512i)q[k];
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(x[r * step].q[from]));
-            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(x[r * step].q[8 + from]));
+            a[r] = add_bytes(a[r], w, &x[r * step].q[from]);
+            b[r] = add_bytes(b[r], w, &x[r * step].q[8 + from]);
         }
 #else
         const vshort even = (vshort)((vushort)q[k] << 8) >> 8, odd = (vshort)q[k] >> 8;
@@ -133,6 +141,7 @@ static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int block
 
 /* The rows behind these are fetched in the order of memory, as fast as these are read. */
 static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
+    CR_UNROLL(4)
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
     return next + bytes;
 }
