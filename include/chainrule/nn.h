@@ -489,7 +489,7 @@ cr_status   cr_save(const char *path, const cr_params *tensors, const char *meta
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
                             /* all tensors of a safetensors file (memory-mapped on cpu), of a
-                               GGUF file (quantized ones as f32), of a Hugging Face folder, or of
+                               GGUF file (packed ones as f32), of a Hugging Face folder, or of
                                a checkpoint's weights.  The map lives as long as a tensor over it;
                                writes to a tensor do not reach the file.  Meanwhile the file may be
                                replaced or removed, but not written in place or cut short */

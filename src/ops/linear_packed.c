@@ -1,8 +1,9 @@
 /* linear_packed.c - y = x w^T + b with weights in a packed format (core/formats.h): x (..., C), w (OC, bytes of a row)
  * u8, b (OC).  w is frozen: x and b have gradients.
  *
- * A kernel multiplies w as it lies.  Doubles, devices without the kernel, and the same layer from its other side,
- * y = x w, the gradient for x: parts of w become floats in turn, and the device's product multiplies them. */
+ * A kernel multiplies w as it lies.  Doubles, and the same layer from its other side, y = x w, the gradient for x:
+ * parts of w become floats in turn, and the device's product multiplies them.  For a device without the kernels the
+ * cpu makes w whole. */
 #include "compose.h"
 
 #include "../core/formats.h"
@@ -102,7 +103,6 @@ static cr_status packed_forward(const cr_call *c, cr_tensor *y, cr_tensor *const
     const cr_array to = cr_rows_array(y), x = cr_rows_array(c->in[0]);
     if (!y->numel) return CR_OK;
     if (!c->in[0]->numel) return cr_fill_elements(y, 0);        /* from the other side: empty sums */
-    if (!c->dev->kernels->unpack) return cr_fail(CR_BAD_VALUE, "linear_packed", "not on %s", cr_device_name(c->dev));
     if (p->transposed || x.dtype == CR_F64) return by_parts(c, &to, &x);
     const cr_linear_packed_args args = {.y = to, .x = x, .w = c->in[1]->array,
                                         .bias = array_of(c->in[2] == CR_NONE ? NULL : c->in[2]), .format = p->format};
@@ -137,7 +137,9 @@ const cr_op cr_op_linear_packed = {
 
 cr_tensor *cr_linear_packed(const cr_tensor *x, const cr_tensor *w, const char *format, const cr_tensor *b) {
     const int f = format_named("linear_packed", format);
-    return f < 0 ? NULL : packed(x, w, b, f, false);
+    if (f < 0 || !cr_given("linear_packed", "w", w)) return NULL;
+    if (x && x != CR_NONE && !w->dev->kernels->linear_packed) return cr_linear(x, cr_unpack(w, format, x->dtype), b);
+    return packed(x, w, b, f, false);
 }
 
 /* ---- unpack: w (OC, C) */
@@ -156,7 +158,6 @@ static cr_status unpack_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status unpack_forward(const cr_call *c, cr_tensor *y, cr_tensor *const aux[]) {
     (void)aux;
-    if (!c->dev->kernels->unpack) return cr_fail(CR_BAD_VALUE, "unpack", "not on %s", cr_device_name(c->dev));
     const int format = ((const unpack_params *)c->params)->format;
     const cr_unpack_args args = {.y = y->array, .w = c->in[0]->array, .format = format};
     return y->numel ? c->dev->kernels->unpack(&args) : CR_OK;
@@ -175,8 +176,9 @@ const cr_op cr_op_unpack = {
 
 cr_tensor *cr_unpack(const cr_tensor *w, const char *format, cr_dtype dt) {
     const int f = format_named("unpack", format);
-    if (f < 0) return NULL;
+    if (f < 0 || !cr_given("unpack", "w", w)) return NULL;
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, "unpack", "the dtype must be a float dtype: %s", cr_dtype_name(dt)), NULL;
+    if (!w->dev->kernels->unpack) return cr_to(cr_unpack(cr_to(w, w->dtype, cr_cpu()), format, dt), dt, w->dev);
     return cr_apply(&cr_op_unpack, 1, (const cr_tensor *const[]){w}, &(unpack_params){f, dt});
 }
