@@ -229,24 +229,47 @@ def test_adapters_over_a_packed_model(tmp_path: Path) -> None:
         "tokenizer.ggml.token_type": [1] * len(alphabet) + [3] * (512 - len(alphabet)),
         "tokenizer.ggml.eos_token_id": 511,
     }  # fmt: skip
-    path = written(tmp_path / "m.gguf", "llama", said, tensors)
+    written(tmp_path / "m.gguf", "llama", said, tensors)
     text = "\n".join(json.dumps({"prompt": f"say {i}", "completion": "hello " * 4}) for i in range(32))
     (tmp_path / "data.jsonl").write_text(text)
 
     def run(*words: str) -> tuple[str, int]:
-        script = "import os,resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); " + (
-            "sys.stderr.write('PEAK %d' % resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
+        script = (
+            "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]);"
+            "sys.stderr.write('PEAK %d' % resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss);"
+            "sys.exit(done.returncode)"
         )
         command = [sys.executable, "-c", script, str(PROGRAM), *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr, 1024 * int(done.stderr.rsplit("PEAK ", 1)[1])
+        return done.stdout, 1024 * int(done.stderr.rsplit("PEAK ", 1)[1])
 
-    common = ("finetune", "--model", "m.gguf", "--data", "data.jsonl", "--steps", "12", "--batch", "2", "--context", "64", "--template", "chatml")
+    common = "finetune --model m.gguf --data data.jsonl --steps 12 --batch 2 --context 64 --template chatml".split()
     said_lora, lora = run(*common, "--lora", "8", "--out", "tuned", "--lr", "5e-3")
     _, whole = run(*common, "--out", "whole", "--lr", "1e-5")
     assert lora <= 0.25 * whole, f"{lora} of {whole} bytes; {said_lora}"
     asked = ("--prompt", "say 3", "--tokens", "4", "--temperature", "0")
     plain, _ = run("generate", "--model", "m.gguf", *asked)
     tuned, _ = run("generate", "--model", "m.gguf", "--adapter", "tuned", *asked)
-    assert plain and tuned
+    assert plain != tuned
+    run("export", "--model", "m.gguf", "--adapter", "tuned", "--out", "merged")
+    assert run("generate", "--model", "merged", *asked)[0] == tuned
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """Files that are cut, or whose header has other bytes, are an error or another model; nothing else happens."""
+    good = written(tmp_path / "m.gguf", "llama", *llama("Q4_K", {"layers": 1})).read_bytes()
+    rng, path, refused = np.random.default_rng(5), tmp_path / "bad.gguf", 0
+    for i in range(150):
+        data = bytearray(good)
+        if i % 3 == 0:
+            data = data[: int(rng.integers(0, len(data)))]
+        for _ in range(int(rng.integers(1, 4)) if i % 3 else 0):
+            data[int(rng.integers(0, 1500))] = int(rng.integers(0, 256))
+        path.write_bytes(data)
+        try:
+            with cr.no_grad():
+                models.from_pretrained(path)(cr.tensor([[1, 2, 3]]))
+        except (OSError, ValueError, RuntimeError, MemoryError, IndexError):
+            refused += 1
+    assert refused > 75

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import chainrule as cr
 import numpy as np
 import pytest
 from chainrule import models
