@@ -21,7 +21,8 @@ MODELS: dict[str, type[Decoder]] = {kind: model for model in (GPT, Llama) for ki
 def from_pretrained(folder: str | os.PathLike[str], **options: Any) -> Decoder:
     """The model in a folder of Hugging Face's layout, or a GGUF file, by "model_type" in config.json: ``GPT``,
     ``Llama``, or ``CausalLM`` for all other families and for a GGUF file with weights in blocks (Q8_0, Q4_K...), which
-    stay as they lie; with a ``dtype`` they become floats, which train.  Options and exceptions: ``Decoder.from_pretrained``."""
+    stay as they lie; with a ``dtype`` they become floats, which train.  Options and exceptions:
+    ``Decoder.from_pretrained``."""
     packed = options.get("dtype") is None and is_packed(folder, options.get("device"))
     made = CausalLM if packed else MODELS.get(kind_of(folder), CausalLM)
     return made.from_pretrained(folder, **options)

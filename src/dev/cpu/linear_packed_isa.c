@@ -10,6 +10,7 @@
 
 enum {
     MOST_Q = 32512,                                 /* of q: 127 x 256, so that its two bytes have a sign each */
+    TILES_AHEAD = 4,
     ROWS = 4                                        /* of x at a time, which share the loads of codes */
 };
 
@@ -139,22 +140,28 @@ static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int block
     for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * V);
 }
 
-/* The rows behind these are fetched in the order of memory, as fast as these are read. */
-static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
-    CR_UNROLL(4)
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
-    return next + bytes;
+/* Fetches a tile ahead of the one `at` bytes into the rows, of these rows, of `line` bytes, or of those behind, into the
+ * first cache: a whole panel of rows may be larger than that. */
+static inline void fetch(rows_at row, int64_t at, int64_t bytes, int64_t line) {
+    int64_t ahead = at + TILES_AHEAD * bytes;
+    ahead += ahead / line * (V - 1) * line;
+    for (int r = 0; r < V; r++) {
+        const uintptr_t from = (uintptr_t)row[r] + (uintptr_t)ahead;
+        for (uintptr_t p = (from + 63) & ~(uintptr_t)63; p < from + (uintptr_t)bytes; p += 64)
+            __builtin_prefetch((const void *)p);
+    }
 }
 
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
-    const uint8_t *next = row[V - 1] + K / f->block * f->bytes;
+    const int64_t line = K / f->block * f->bytes, bytes = TILE / f->block * f->bytes;
     for (int64_t k = 0; k < K; k += TILE) {
         const int blocks = (int)cr_imin(TILE, K - k) / 32;
         const cr_packed_x *from = x + k / 32;
-        next = fetched(next, V * (int64_t)(TILE / f->block) * f->bytes);
-        tile_of[format](&t, row, k / f->block * f->bytes, blocks);
+        const int64_t at = k / f->block * f->bytes;
+        fetch(row, at, bytes, line);
+        tile_of[format](&t, row, at, blocks);
         if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, K / 32, M, y);
         else if (f->group == 16) add_tile(16, false, &t, blocks, from, K / 32, M, y);
         else if (f->low) add_tile(32, true, &t, blocks, from, K / 32, M, y);
