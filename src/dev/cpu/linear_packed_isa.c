@@ -10,7 +10,6 @@
 
 enum {
     MOST_Q = 32512,                                 /* of q: 127 x 256, so that its two bytes have a sign each */
-    TILES_AHEAD = 4,
     ROWS = 4                                        /* of x at a time, which share the loads of codes */
 };
 
@@ -67,14 +66,6 @@ static void prepare(int format, cr_packed_x *to, const float *x, int64_t K) {
 
 /* ---- products */
 
-#ifdef CR_BYTES
-/* lane i of sum += the bytes of w's lane i times those of *x; GCC 12 has no intrinsic that reads x in the product */
-static ALWAYS_INLINE vint add_bytes(vint sum, __m512i w, const int32_t *x) {
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*x));
-    return sum;
-}
-#endif
-
 /* a group of codes times R rows of x, whose blocks lie `step` apart; half: the second group of 16 of the block */
 static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, int at, int half, const cr_packed_x *x,
                                     int64_t step, vec sum[ROWS]) {
@@ -94,8 +85,8 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, i
         const __m512i w = (__m512i)q[k];
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            a[r] = add_bytes(a[r], w, &x[r * step].q[from]);
-            b[r] = add_bytes(b[r], w, &x[r * step].q[8 + from]);
+            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(x[r * step].q[from]));
+            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(x[r * step].q[8 + from]));
         }
 #else
         const vshort even = (vshort)((vushort)q[k] << 8) >> 8, odd = (vshort)q[k] >> 8;
@@ -140,27 +131,22 @@ static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int block
     for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * V);
 }
 
-/* Fetches a tile ahead of the one `at` bytes into the rows, of these rows, of `line` bytes, or of those behind, into the
- * first cache: a whole panel of rows may be larger than that. */
-static inline void fetch(rows_at row, int64_t at, int64_t bytes, int64_t line) {
-    int64_t ahead = at + TILES_AHEAD * bytes;
-    ahead += ahead / line * (V - 1) * line;
-    for (int r = 0; r < V; r++) {
-        const uintptr_t from = (uintptr_t)row[r] + (uintptr_t)ahead;
-        for (uintptr_t p = (from + 63) & ~(uintptr_t)63; p < from + (uintptr_t)bytes; p += 64)
-            __builtin_prefetch((const void *)p);
-    }
+/* The rows behind these are fetched in the order of memory, as fast as these are read; unrolled, the loop was slower. */
+static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    return next + bytes;
 }
 
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
-    const int64_t line = K / f->block * f->bytes, bytes = TILE / f->block * f->bytes;
+    const uint8_t *next = row[V - 1] + K / f->block * f->bytes;
+    const int64_t bytes = TILE / f->block * f->bytes;
     for (int64_t k = 0; k < K; k += TILE) {
         const int blocks = (int)cr_imin(TILE, K - k) / 32;
         const cr_packed_x *from = x + k / 32;
         const int64_t at = k / f->block * f->bytes;
-        fetch(row, at, bytes, line);
+        next = fetched(next, V * bytes);
         tile_of[format](&t, row, at, blocks);
         if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, K / 32, M, y);
         else if (f->group == 16) add_tile(16, false, &t, blocks, from, K / 32, M, y);
