@@ -15,7 +15,7 @@
 typedef struct cr_packed_x {                        /* 32 numbers of a row of x */
     int32_t q[16];                                  /* as the kernels read them: two words for four neighbours */
     float scale, sum[2];                            /* sum: scale times the sum of q, of each group of w */
-    int32_t zero[2];                                /* linear_packed_bytes.c: minus the codes' bias times the sum of q */
+    int32_t zero[2];                                /* linear_packed_bytes.c: -bias times the sum of q */
     int32_t unused[3];
 } cr_packed_x;
 

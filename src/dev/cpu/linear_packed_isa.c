@@ -131,7 +131,7 @@ static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int block
     for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * V);
 }
 
-/* The rows behind these are fetched in the order of memory, as fast as these are read; unrolled, the loop was slower. */
+/* The rows behind these are fetched in the order of memory, as fast as these.  Unrolled, the loop was slower. */
 static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
     return next + bytes;
