@@ -289,6 +289,32 @@ static coded coded_weight(const cr_device *dev, int64_t OC, int64_t C, int bits,
     free(scale);
     return w;
 }
+/* Packed rows (OC, C): blocks of one scale, 2^-9, in Q8_0; of two halves and 12 bytes of scales in Q4_K. */
+static cr_tensor *packed_weight(const cr_device *dev, int64_t OC, int64_t C, bool four) {
+    const int64_t bytes = four ? C / 256 * 144 : C / 32 * 34, block = four ? 144 : 34, halves = four ? 2 : 1;
+    uint8_t *b = malloc((size_t)(OC * bytes));
+    for (int64_t i = 0; i < OC * bytes; i++) {
+        const int64_t at = i % bytes % block;
+        b[i] = at < 2 * halves ? (uint8_t)(at % 2 ? 0x18 : 0) : (uint8_t)((i / bytes * 37 + i % bytes * 11 + 5) % 256);
+    }
+    cr_tensor *w = cr_from(b, CR_LIST(OC, bytes), CR_U8, dev);
+    free(b);
+    return w;
+}
+static const char *packed_name(bool four) { return four ? "q4_k" : "q8_0"; }
+static cr_tensor *packed(const cr_tensor *x, int64_t OC, bool four, const cr_tensor *b) {
+    return cr_linear_packed(x, packed_weight(cr_device_of(x), OC, cr_size(x, -1), four), packed_name(four), b);
+}
+/* w + like */
+static cr_tensor *unpacked(const cr_tensor *like, bool four) {
+    const cr_tensor *w = packed_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), four);
+    return cr_add(cr_unpack(w, packed_name(four), cr_dtype_of(like)), like);
+}
+static cr_tensor *unpacked_8(inputs in) { return unpacked(in[0], false); }
+static cr_tensor *unpacked_4(inputs in) { return unpacked(in[0], true); }
+static cr_tensor *packed_8(inputs in) { return packed(in[0], 7, false, in[1]); }
+static cr_tensor *packed_4(inputs in) { return packed(in[0], 5, true, CR_NONE); }
+static cr_tensor *packed_4_long(inputs in) { return packed(in[0], 131, true, in[1]); }
 static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G, const cr_tensor *b) {
     const coded w = coded_weight(cr_device_of(x), OC, cr_size(x, -1), bits, G);
     return cr_linear_quantized(x, w.codes, w.scales, b);
@@ -943,6 +969,12 @@ static const op_case op_cases[] = {
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
     {"dequantize", "8 bits", dequantized_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
     {"dequantize", "4 bits", dequantized_4, FLOATS, false, 1, {{SHAPE(5, 192)}}},
+    {"unpack", "q8_0", unpacked_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
+    {"unpack", "q4_k", unpacked_4, FLOATS, false, 1, {{SHAPE(5, 512)}}},
+    {"linear_packed", "q8_0", packed_8, FLOATS, true, 64, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
+    {"linear_packed", "q4_k, one row", packed_4, FLOATS, true, 256, {{SHAPE(256)}}},
+    {"linear_packed", "no rows", packed_8, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
+    {"linear_packed", "q4_k, longer", packed_4_long, FLOATS, false, 512, {{SHAPE(61, 512)}, {SHAPE(131)}}},
     {"linear_quantized", "8 bits", quantized_8, FLOATS, true, 64, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
     {"linear_quantized", "8 bits, one group, tanh", quantized_8_bare, FLOATS, true, 96, {{SHAPE(96)}}},
     {"linear_quantized", "4 bits", quantized_4, FLOATS, true, 96, {{SHAPE(3, 96)}, {SHAPE(7)}}},
@@ -1690,15 +1722,26 @@ static int case_inputs(const op_case *c) {
 /* The cpu rounds x to 16 bits of the largest of its group, by half a step: an error of max |x| / 65024 a term, and of
  * max |x| / 65024 times the sum of |w| in y.  The slope of an activation is at most 1.13, that of GELU.  The rest to
  * 1.2 is for the sums in f32. */
-static double quantized_slack(const cr_tensor *x, int64_t rows, int bits, int64_t group) {
-    const coded w = coded_weight(cr_device_of(x), rows, cr_size(x, -1), bits, group);
-    const cr_tensor *sizes = cr_sum(cr_abs(cr_dequantize(w.codes, w.scales, CR_F64)), CR_LIST(1), false);
+static double slack_over(const cr_tensor *x, const cr_tensor *w) {
+    const cr_tensor *sizes = cr_sum(cr_abs(w), CR_LIST(1), false);
     const cr_tensor *most = cr_mul(cr_max(cr_abs(x), CR_LIST(-1), true), sizes);
     return cr_numel(x) ? cr_item(cr_max(most, CR_ALL, false)) * 1.2 / 65024 : 0;
 }
 
+static double quantized_slack(const cr_tensor *x, int64_t rows, int bits, int64_t group) {
+    const coded w = coded_weight(cr_device_of(x), rows, cr_size(x, -1), bits, group);
+    return slack_over(x, cr_dequantize(w.codes, w.scales, CR_F64));
+}
+
 /* The largest error that a format of numbers inside of the op may add. */
 static double slack_of(const op_case *c, const data *in) {
+    const bool four = c->run == packed_4 || c->run == packed_4_long;
+    if (four || c->run == packed_8) {
+        const cr_tensor *x = data_put(&in[0], DENSE, test_ref());
+        const int64_t rows = c->run == packed_4_long ? 131 : four ? 5 : 7;
+        const cr_tensor *w = packed_weight(cr_device_of(x), rows, cr_size(x, -1), four);
+        return slack_over(x, cr_unpack(w, packed_name(four), CR_F64));
+    }
     static const struct { cr_tensor *(*run)(inputs in); int64_t rows; int bits; int64_t group; } quantized_cases[] = {
         {quantized_8, 7, 8, 32},
         {quantized_8_bare, 5, 8, 96},

@@ -23,6 +23,15 @@ cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes,
                                const cr_tensor *scales, const cr_tensor *b);
                             /* x w^T + b : (..., C), cr_quantize's, (OC)|CR_NONE -> (..., OC);
                                gradients for x and b */
+cr_tensor *cr_unpack(const cr_tensor *w, const char *format, cr_dtype dt);
+                            /* the numbers of packed rows as floats: (OC, bytes of a row) u8 ->
+                               (OC, C).  format: of GGUF files, "q8_0", "q4_0", "q4_1", "q5_0",
+                               "q5_1", "q2_k" to "q6_k", "iq4_nl", "iq4_xs", "mxfp4" */
+cr_tensor *cr_linear_packed(const cr_tensor *x, const cr_tensor *w, const char *format,
+                            const cr_tensor *b);
+                            /* x w^T + b : (..., C), rows as of cr_unpack, (OC)|CR_NONE ->
+                               (..., OC); gradients for x and b.  A row of y does not depend on the
+                               other rows of x */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);        /* exp(x) / sum(exp(x)) */
 cr_tensor *cr_log_softmax(const cr_tensor *x, int axis);    /* x - logsumexp(x) */
 cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps);
@@ -480,7 +489,7 @@ cr_status   cr_save(const char *path, const cr_params *tensors, const char *meta
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
                             /* all tensors of a safetensors file (memory-mapped on cpu), of a
-                               GGUF file (quantized ones as f32), of a Hugging Face folder, or of
+                               GGUF file (packed ones as f32), of a Hugging Face folder, or of
                                a checkpoint's weights.  The map lives as long as a tensor over it;
                                writes to a tensor do not reach the file.  Meanwhile the file may be
                                replaced or removed, but not written in place or cut short */
@@ -663,6 +672,7 @@ typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this t
 cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
                                  const cr_generate_options *o, cr_on_row on_token, void *ctx);
                             /* n prompts of any lengths, each as it would go alone */
+cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
                             /* its matrices become cr_quantize's, the head (and an embedding that it
                                is tied to) with 8 bits; borrowed parts of m are others afterwards.

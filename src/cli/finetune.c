@@ -151,6 +151,7 @@ static bool open_all(tune *t) {
     const settings *s = r->s;
     if (!open_model(s->model, s->device, &t->o) || !open_chat(&t->o, NULL, s->form, false)) return false;
     r->data.tokenizer = t->o.tokenizer;
+    if (!s->lora && cr_lm_unpack(t->o.model)) return cli_fail_library(), false;
     if (!s->lora && has_codes(cr_lm_params(t->o.model)))
         return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
                false;

@@ -3,13 +3,14 @@
  *   u32 axes, u64 sizes (the contiguous one first), u32 type, u64 offset | padding | data
  * Strings are u64 bytes and the bytes.  The reader trusts nothing: every length is checked against
  * the bytes that are left before anything is allocated for it, and tensors together have at most the
- * bytes of the data.  f32, f16 and bf16 lie over the mapping; quantized blocks become f32. */
+ * bytes of the data.  Tensors lie over the mapping; packed blocks stay as they are, or become f32. */
 #include "gguf.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/formats.h"
 #include "../core/status.h"
 #include "json.h"
 #include "../core/utf8.h"
@@ -18,70 +19,16 @@ enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, KIND
 static const size_t kind_size[KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 enum { ALIGN = 32, HEADER = 24 };
 
-/* ---- blocks of quantized numbers ---- */
-static float half(const unsigned char *b) {
-    const uint32_t h = (uint32_t)b[0] | (uint32_t)b[1] << 8, exponent = h >> 10 & 31, fraction = h & 1023;
-    const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
-                       : exponent     ? ldexpf((float)(fraction | 1024), (int)exponent - 25)
-                                      : ldexpf((float)fraction, -24);
-    return h >> 15 ? -size : size;
-}
-
-/* 32 numbers: f16 d, 32 x i8 q : d q */
-static void unpack_q8_0(const unsigned char *b, float *out) {
-    const float d = half(b);
-    for (int i = 0; i < 32; i++) out[i] = d * (float)(int8_t)b[2 + i];
-}
-
-/* 32 numbers: f16 d, 16 bytes : d (q - 8); byte i has the numbers i (low bits) and i + 16 */
-static void unpack_q4_0(const unsigned char *b, float *out) {
-    const float d = half(b);
-    for (int i = 0; i < 16; i++) {
-        out[i] = d * (float)((b[2 + i] & 15) - 8);
-        out[i + 16] = d * (float)((b[2 + i] >> 4) - 8);
-    }
-}
-
-/* 256 numbers: f16 d, f16 m, 12 bytes of 8 scales and 8 minima of 6 bits, 128 bytes : d scale q - m minimum,
- * 32 numbers a scale; a run of 32 bytes has two of them, in its low and high bits */
-static void unpack_q4_k(const unsigned char *b, float *out) {
-    const float d = half(b), m = half(b + 2);
-    const unsigned char *s = b + 4, *q = b + 16;
-    for (int i = 0; i < 8; i++) {
-        const int scale = i < 4 ? s[i] & 63 : (s[i + 4] & 15) | s[i - 4] >> 6 << 4,
-                  low = i < 4 ? s[i + 4] & 63 : s[i + 4] >> 4 | s[i] >> 6 << 4;
-        for (int k = 0; k < 32; k++) {
-            const int byte = q[i / 2 * 32 + k];
-            out[i * 32 + k] = d * (float)scale * (float)(i & 1 ? byte >> 4 : byte & 15) - m * (float)low;
-        }
-    }
-}
-
-/* 256 numbers: 128 bytes of low bits, 64 of high bits, 16 x i8 scale, f16 d : d scale (q - 32), 16 numbers a
- * scale; llama.cpp keeps a few matrices of its Q4_K files so */
-static void unpack_q6_k(const unsigned char *b, float *out) {
-    const float d = half(b + 208);
-    for (int i = 0; i < 256; i++) {
-        const int part = i / 128, at = i % 128, k = at % 32, row = at / 32;
-        const int low = b[part * 64 + k + (row & 1) * 32] >> (row / 2 * 4) & 15,
-                  high = b[128 + part * 32 + k] >> (row * 2) & 3;
-        out[i] = d * (float)(int8_t)b[192 + i / 16] * (float)((low | high << 4) - 32);
-    }
-}
-
-static const struct ggml { uint32_t id; const char *name; int block; size_t bytes; cr_dtype dtype;
-    void (*unpack)(const unsigned char *b, float *out);
-} types[] = {
-    {0, "f32", 1, 4, CR_F32, NULL},           {1, "f16", 1, 2, CR_F16, NULL},
-    {30, "bf16", 1, 2, CR_BF16, NULL},        {8, "q8_0", 32, 34, CR_F32, unpack_q8_0},
-    {2, "q4_0", 32, 18, CR_F32, unpack_q4_0}, {12, "q4_k", 256, 144, CR_F32, unpack_q4_k},
-    {14, "q6_k", 256, 210, CR_F32, unpack_q6_k},
-};
-enum { TYPES = sizeof types / sizeof *types, Q8_0 = 8 };
-
-static const struct ggml *type_of(uint32_t id) {
-    for (int i = 0; i < TYPES; i++) if (types[i].id == id) return &types[i];
+static const cr_format_traits *type_of(uint32_t id) {
+    for (int i = 0; i < CR_FORMATS; i++) if (cr_formats[i].ggml == id) return &cr_formats[i];
     return NULL;
+}
+
+static bool is_packed(const cr_format_traits *type) { return type->block > 1; }
+
+/* of numbers in memory */
+static cr_dtype dtype_of(const cr_format_traits *type) {
+    return type == &cr_formats[CR_FORMAT_F16] ? CR_F16 : type == &cr_formats[CR_FORMAT_BF16] ? CR_BF16 : CR_F32;
 }
 
 /* ---- reading bytes ---- */
@@ -242,11 +189,14 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
     t->type = (uint32_t)number(r, 4);
     *offset = number(r, 8);
     if (r->failed) return cr_error_status();
-    const struct ggml *type = type_of(t->type);
-    if (!type)
-        return cr_fail(CR_IO, r->op,
-                       "'%s': '%s' is of ggml's type %u: known are f32, f16, bf16, q8_0, q4_0, q4_k, q6_k", r->path,
-                       t->name, t->type);
+    const cr_format_traits *type = type_of(t->type);
+    if (!type) {
+        char known[160];
+        size_t n = 0;
+        for (int i = 0; i < CR_FORMATS; i++)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", cr_formats[i].name);
+        return cr_fail(CR_IO, r->op, "'%s': '%s' is of ggml's type %u: known are %s", r->path, t->name, t->type, known);
+    }
     const int64_t row = t->ndim ? t->shape[t->ndim - 1] : 1;
     if (row % type->block)
         return cr_fail(CR_IO, r->op, "'%s': the rows of '%s' have %lld elements, not a multiple of the block size %d",
@@ -259,7 +209,7 @@ static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *offset) {
     }
     if (!fits || blocks > INT64_MAX / 256)
         return cr_fail(CR_IO, r->op, "'%s': '%s' has more elements than memory can address", r->path, t->name);
-    t->bytes = empty ? 0 : (size_t)(blocks / type->block) * type->bytes;
+    t->bytes = empty ? 0 : (size_t)(blocks / type->block) * (size_t)type->bytes;
     return CR_OK;
 }
 
@@ -359,40 +309,98 @@ char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, co
 }
 
 /* ---- loading ---- */
-/* Over the mapping, or f32 numbers of quantized blocks. */
-static cr_tensor *tensor_of(cr_shared_mapping *s, const cr_gguf_tensor *t) {
-    const struct ggml *type = type_of(t->type);
-    if (!type->unpack) return cr_mapping_tensor(s, t->data, t->ndim, t->shape, type->dtype);
-    cr_tensor *whole = cr_empty(t->ndim, t->shape, type->dtype, cr_cpu());
-    float *out = whole && t->bytes ? cr_data(whole) : NULL;
-    for (size_t at = 0; out && at < t->bytes; at += type->bytes, out += type->block) type->unpack(t->data + at, out);
-    return whole;
+/* Over the mapping: numbers, or with `packed` the bytes of blocks; else blocks become f32. */
+static cr_tensor *tensor_of(cr_shared_mapping *s, const cr_gguf_tensor *t, bool packed) {
+    const cr_format_traits *type = type_of(t->type);
+    if (!is_packed(type) || !t->bytes) return cr_mapping_tensor(s, t->data, t->ndim, t->shape, dtype_of(type));
+    int64_t shape[4];
+    memcpy(shape, t->shape, sizeof shape);
+    int64_t *line = &shape[t->ndim - 1];
+    *line = *line / type->block * type->bytes;
+    cr_tensor *bytes = cr_mapping_tensor(s, t->data, t->ndim, shape, CR_U8);
+    if (packed) return bytes;
+    return cr_reshape(cr_unpack(cr_reshape(bytes, CR_LIST(-1, *line)), type->name, CR_F32), t->ndim, t->shape);
 }
 
-cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata) {
+/* "x.weight" in blocks is "x.q4_0": bytes do not say their format. */
+static bool packed_name(const cr_gguf_tensor *t, char *out, size_t room) {
+    const size_t n = strlen(t->name), end = strlen(".weight");
+    if (!is_packed(type_of(t->type)) || n < end || n + 8 > room || strcmp(t->name + n - end, ".weight")) return false;
+    snprintf(out, room, "%.*s.%s", (int)(n - end), t->name, type_of(t->type)->name);
+    return true;
+}
+
+static cr_status add_tensor(cr_shared_mapping *s, const cr_gguf_tensor *t, const cr_device *dev, bool packed,
+                            cr_params *into) {
+    char name[300];
+    cr_scope_begin();
+    packed = packed && t->bytes && packed_name(t, name, sizeof name);
+    cr_tensor *here = tensor_of(s, t, packed);
+    here = here ? cr_to(here, cr_dtype_of(here), dev) : NULL;
+    const cr_status status = here ? cr_params_add(into, packed ? name : t->name, here) : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+/* Takes the mapping; its tensors go into p.  *metadata: as of cr_gguf_load; *parts: of how many files it is the
+ * first. */
+static cr_status load_one(const char *op, const char *path, cr_mapping *m, const cr_device *dev, bool packed,
+                          cr_params *p, char **metadata, int64_t *parts) {
     cr_gguf g = {0};
-    cr_params *p = NULL;
     cr_shared_mapping *s = cr_mapping_share(op, path, m);
-    if (!s) return NULL;
+    if (!s) return CR_NO_MEMORY;
     cr_status status = *(const unsigned char *)&(const uint16_t){1} == 1
                            ? parse(op, path, s->m.data, s->m.bytes, &(wish){.most = MOST_FOR_MODELS}, &g)
                            : cr_fail(CR_RUNTIME, op, "GGUF files are little-endian, this machine is not");
-    if (status == CR_OK && !(p = cr_params_new())) status = cr_error_status();
-    const bool recording = cr_set_grad_enabled(false);
-    for (int64_t i = 0; i < g.count && status == CR_OK; i++) {
-        cr_scope_begin();
-        cr_tensor *here = tensor_of(s, &g.tensors[i]);
-        here = here ? cr_to(here, cr_dtype_of(here), dev) : NULL;
-        status = here ? cr_params_add(p, g.tensors[i].name, here) : cr_error_status();
-        cr_scope_end();
-    }
-    cr_set_grad_enabled(recording);
+    for (int64_t i = 0; i < g.count && status == CR_OK; i++) status = add_tensor(s, &g.tensors[i], dev, packed, p);
+    cr_json *root = status == CR_OK && parts ? cr_json_parse(op, path, g.metadata.text, g.metadata.bytes) : NULL;
+    const cr_json *count = root ? cr_json_get(root, "split.count") : NULL;
+    const cr_json *no = root ? cr_json_get(root, "split.no") : NULL;
+    if (count && count->integral && count->integer > 1) *parts = count->integer;
+    if (count && no && no->integral && no->integer)
+        status = cr_fail(CR_IO, op, "'%s' is part %lld of %lld: give the first", path, (long long)no->integer + 1,
+                         (long long)count->integer);
+    cr_json_free(root);
     if (status == CR_OK && metadata) {
         *metadata = g.metadata.text;
         g.metadata = (cr_out){0};
     }
     cr_gguf_free(&g);
     cr_mapping_release(s);
+    return status;
+}
+
+/* The other parts of a model whose first file ends with "-00001-of-0000N.gguf". */
+static cr_status load_others(const char *op, const char *path, int64_t parts, const cr_device *dev, bool packed,
+                             cr_params *p) {
+    char end[40], name[4096];
+    const int n = snprintf(end, sizeof end, "-00001-of-%05lld.gguf", (long long)parts);
+    const size_t length = strlen(path), stem = length - (size_t)n;
+    if (length < (size_t)n || length >= sizeof name || strcmp(path + stem, end))
+        return cr_fail(CR_IO, op, "'%s' is the first of %lld parts: its name must end with %s", path, (long long)parts,
+                       end);
+    cr_status status = CR_OK;
+    for (int64_t i = 2; i <= parts && status == CR_OK; i++) {
+        cr_mapping m;
+        snprintf(name, sizeof name, "%.*s-%05lld-of-%05lld.gguf", (int)stem, path, (long long)i, (long long)parts);
+        status = cr_file_map(op, name, true, &m);
+        if (status == CR_OK) status = load_one(op, name, &m, dev, packed, p, NULL, NULL);
+    }
+    return status;
+}
+
+cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, bool packed,
+                        char **metadata) {
+    cr_params *p = cr_params_new();
+    if (!p) return cr_os_unmap(m), NULL;
+    int64_t parts = 1;
+    const bool recording = cr_set_grad_enabled(false);
+    char *all = NULL;
+    cr_status status = load_one(op, path, m, dev, packed, p, &all, &parts);
+    if (status == CR_OK && parts > 1) status = load_others(op, path, parts, dev, packed, p);
+    cr_set_grad_enabled(recording);
+    if (status == CR_OK && metadata) *metadata = all;
+    else free(all);
     if (status == CR_OK) return p;
     cr_params_free(p);
     return NULL;
@@ -457,22 +465,22 @@ static cr_status put_entry(const char *op, const char *path, cr_out *o, const cr
     return CR_OK;
 }
 
-static bool four_bits(const struct ggml *type) { return type->unpack == unpack_q4_0; }
+static bool four_bits(const cr_format_traits *type) { return type == &cr_formats[CR_FORMAT_Q4_0]; }
 
-static const struct ggml *type_for(const char *name, const cr_tensor *t, const struct ggml *wanted) {
-    if (cr_ndim(t) != 2 || !strncmp(name, "position_embd", 13)) return &types[0];
+static const cr_format_traits *type_for(const char *name, const cr_tensor *t, const cr_format_traits *wanted) {
+    if (cr_ndim(t) != 2 || !strncmp(name, "position_embd", 13)) return &cr_formats[CR_FORMAT_F32];
     const bool table = !strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight");
-    if (four_bits(wanted) && table) wanted = type_of(Q8_0);
-    return cr_shape(t)[1] % wanted->block ? &types[1] : wanted;
+    if (four_bits(wanted) && table) wanted = &cr_formats[CR_FORMAT_Q8_0];
+    return cr_shape(t)[1] % wanted->block ? &cr_formats[CR_FORMAT_F16] : wanted;
 }
 
 static size_t padded(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
-static size_t bytes_as(const cr_tensor *t, const struct ggml *type) {
-    return (size_t)(cr_numel(t) / type->block) * type->bytes;
+static size_t bytes_as(const cr_tensor *t, const cr_format_traits *type) {
+    return (size_t)(cr_numel(t) / type->block) * (size_t)type->bytes;
 }
 
 /* 32 numbers with the scale d: q = round(x / d) */
-static void put_codes(const struct ggml *type, const float *x, float d, unsigned char *out) {
+static void put_codes(const cr_format_traits *type, const float *x, float d, unsigned char *out) {
     const float by = d != 0 ? 1 / d : 0;
     for (int i = 0; i < 32; i++) {
         const int q = (int)roundf(x[i] * by);
@@ -483,7 +491,7 @@ static void put_codes(const struct ggml *type, const float *x, float d, unsigned
 }
 
 /* n numbers as blocks of 32.  q8_0: d = max |x| / 127; q4_0: d = x / -8, where |x| is largest */
-static cr_status pack(const struct ggml *type, const float *x, int64_t n, unsigned char *out) {
+static cr_status pack(const cr_format_traits *type, const float *x, int64_t n, unsigned char *out) {
     const int64_t blocks = n / 32;
     float *d = malloc((size_t)blocks * sizeof *d);
     uint16_t *halves = malloc((size_t)blocks * sizeof *halves);
@@ -510,14 +518,14 @@ static cr_status pack(const struct ggml *type, const float *x, int64_t n, unsign
     return status;
 }
 
-static cr_status write_tensor(cr_file *f, const cr_tensor *t, const struct ggml *type) {
+static cr_status write_tensor(cr_file *f, const cr_tensor *t, const cr_format_traits *type) {
     static const unsigned char zeros[ALIGN];
-    const size_t bytes = bytes_as(t, type), plain = (size_t)cr_numel(t) * cr_dtype_size(type->dtype);
+    const size_t bytes = bytes_as(t, type), plain = (size_t)cr_numel(t) * cr_dtype_size(dtype_of(type));
     void *whole = malloc(plain ? plain : 1);
-    unsigned char *packed = type->unpack ? malloc(bytes ? bytes : 1) : whole;
+    unsigned char *packed = is_packed(type) ? malloc(bytes ? bytes : 1) : whole;
     cr_status status = whole && packed ? CR_OK : cr_fail(CR_NO_MEMORY, f->op, "no memory for %zu bytes", plain);
-    if (status == CR_OK && bytes) status = cr_read(t, type->dtype, whole, plain);
-    if (status == CR_OK && bytes && type->unpack) status = pack(type, whole, cr_numel(t), packed);
+    if (status == CR_OK && bytes) status = cr_read(t, dtype_of(type), whole, plain);
+    if (status == CR_OK && bytes && is_packed(type)) status = pack(type, whole, cr_numel(t), packed);
     if (status == CR_OK && bytes) status = cr_file_write(f, packed, bytes);
     if (status == CR_OK && padded(bytes) > bytes) status = cr_file_write(f, zeros, padded(bytes) - bytes);
     if (packed != whole) free(packed);
@@ -526,7 +534,7 @@ static cr_status write_tensor(cr_file *f, const cr_tensor *t, const struct ggml 
 }
 
 static cr_status put_header(const char *op, const char *path, const cr_params *p, const cr_json *entries,
-                            const struct ggml *type, cr_out *o) {
+                            const cr_format_traits *type, cr_out *o) {
     size_t at = 0;
     cr_out_put(o, "GGUF", 4);
     put_number(o, 3, 4);
@@ -537,13 +545,13 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         const cr_tensor *t = cr_params_at(p, i);
         const char *name = cr_params_name(p, i);
-        const struct ggml *as = type_for(name, t, type);
+        const cr_format_traits *as = type_for(name, t, type);
         if (cr_ndim(t) > 4)
             return cr_fail(CR_BAD_VALUE, op, "'%s' has %d axes, the most of GGUF are 4", name, cr_ndim(t));
         put_string(o, name, strlen(name));
         put_number(o, (uint64_t)cr_ndim(t), 4);
         for (int d = cr_ndim(t) - 1; d >= 0; d--) put_number(o, (uint64_t)cr_shape(t)[d], 8);
-        put_number(o, as->id, 4);
+        put_number(o, as->ggml, 4);
         put_number(o, at, 8);
         at += padded(bytes_as(t, as));
     }
@@ -552,9 +560,8 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
 }
 
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *p, const char *metadata, const char *name) {
-    const struct ggml *type = NULL;
-    for (int i = 0; i < TYPES; i++)
-        if (!strcmp(types[i].name, name) && types[i].block <= 32) type = &types[i];
+    const cr_format_traits *type = NULL;
+    for (int i = 0; i <= CR_FORMAT_Q4_0; i++) if (!strcmp(cr_formats[i].name, name)) type = &cr_formats[i];
     if (!type) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16, bf16, q8_0 or q4_0, not '%.20s'", name);
     cr_json *entries = cr_json_parse(op, "metadata", metadata, strlen(metadata));
     if (!entries) return cr_error_status();

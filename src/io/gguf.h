@@ -22,9 +22,11 @@ typedef struct cr_gguf {
 bool      cr_gguf_is(const unsigned char *file, size_t bytes);             /* by its first bytes */
 cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_gguf *g);
 void      cr_gguf_free(cr_gguf *g);
-/* takes the mapping, private and writable; path: for messages; metadata: NULL, or the JSON object without long
- * arrays, owned */
-cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata);
+/* takes the mapping, private and writable; path: for messages, and to find the other files of a split model.  packed:
+ * "x.weight" in blocks becomes "x.FORMAT", the bytes of its rows, u8; else f32.  metadata: NULL, or the JSON object
+ * without long arrays, owned */
+cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, bool packed,
+                        char **metadata);
 /* an entry: the text of a string, else JSON; key NULL: all, a JSON object; owned; NULL without an error: no such key */
 char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key);
 /* the entries whose keys begin so, a JSON object without arrays of millions; owned */

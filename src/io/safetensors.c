@@ -231,7 +231,7 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     if (cr_os_is_directory(path))
         return cr_folder_is(path) ? cr_folder_load(op, path, dev) : cr_saved_load_weights(op, path, dev);
     if (cr_file_map(op, path, true, &m)) return NULL;
-    return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, NULL) : cr_st_load(op, path, &m, dev);
+    return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, false, NULL) : cr_st_load(op, path, &m, dev);
 }
 
 /* An object of strings; NULL: {}. */

@@ -1,6 +1,7 @@
-/* affine.c - the linear layers of the language models: weights as floats, or quantized, with the adapter that a
+/* affine.c - the linear layers of the language models: weights as floats, quantized, or packed, with the adapter that a
  * layer may have. */
 #include "lm.h"
+#include "../core/formats.h"
 #include "../ops/linear.h"
 
 /* In the dtype of an adapter, which is f32 over weights in half precision; autocast has its own rules. */
@@ -25,14 +26,45 @@ static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE);
 }
 
+static const cr_tensor *rows_of(const cr_affine *p) { return p->packed ? p->packed : p->codes ? p->codes : p->weight; }
+
+bool cr_affine_exists(const cr_affine *p) { return rows_of(p) != NULL; }
+
 int64_t cr_affine_inputs(const cr_affine *p) {
-    if (!p->codes) return cr_size(p->weight, 1);
-    return cr_size(p->codes, 1) * (cr_dtype_of(p->codes) == CR_I8 ? 1 : 2);
+    const int64_t line = cr_size(rows_of(p), 1);
+    if (p->codes) return line * (cr_dtype_of(p->codes) == CR_I8 ? 1 : 2);
+    if (!p->packed) return line;
+    const cr_format_traits *f = &cr_formats[cr_format_named(p->format)];
+    return line / f->bytes * f->block;
 }
 
-int64_t cr_affine_outputs(const cr_affine *p) { return cr_size(p->codes ? p->codes : p->weight, 0); }
+int64_t cr_affine_outputs(const cr_affine *p) { return cr_size(rows_of(p), 0); }
 
-bool cr_affine_is_plain(const cr_affine *p) { return !p->codes && !p->moments && !p->lora_a; }
+bool cr_affine_is_plain(const cr_affine *p) { return p->weight && !p->moments && !p->lora_a; }
+
+/* ---- packed rows.  Where heads are paired, axis `axis` has the rows (head, i, half) in the place of
+ * (head, half, i). */
+static cr_tensor *unpaired(const cr_affine *p, cr_tensor *y, int axis) {
+    int64_t shape[CR_MAX_DIMS], split[CR_MAX_DIMS];
+    const int n = y && p->paired ? cr_ndim(y) : 0;
+    if (!n) return y;
+    for (int i = 0; i < n; i++) shape[i] = cr_size(y, i);
+    for (int i = 0; i < n; i++) split[i < axis ? i : i + 2] = shape[i];
+    split[axis] = shape[axis] / p->paired;
+    split[axis + 1] = p->paired / 2;
+    split[axis + 2] = 2;
+    return cr_reshape(cr_transpose(cr_reshape(y, n + 2, split), axis + 1, axis + 2), n, shape);
+}
+
+static cr_tensor *apply_packed(const cr_affine *p, const cr_tensor *x, const cr_tensor *bias) {
+    if (!p->paired) return cr_linear_packed(x, p->packed, p->format, bias);
+    cr_tensor *y = unpaired(p, cr_linear_packed(x, p->packed, p->format, CR_NONE), cr_ndim(x) - 1);
+    return y && bias != CR_NONE ? cr_add(y, bias) : y;
+}
+
+cr_tensor *cr_affine_floats(const cr_affine *p, cr_dtype dt) {
+    return unpaired(p, cr_unpack(p->packed, p->format, dt), 0);
+}
 
 /* moments += x^T x, over all rows of x */
 static bool add_moments(const cr_affine *p, const cr_tensor *x) {
@@ -48,6 +80,7 @@ static bool add_moments(const cr_affine *p, const cr_tensor *x) {
 static const cr_tensor *bias_of(const cr_affine *p) { return p->bias ? p->bias : CR_NONE; }
 
 static cr_tensor *base(const cr_affine *p, const cr_tensor *x) {
+    if (p->packed) return apply_packed(p, x, bias_of(p));
     return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias_of(p)) : cr_linear(x, p->weight, bias_of(p));
 }
 
@@ -77,7 +110,7 @@ cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
 }
 
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {
-    if (!p->codes) return cr_embedding(cr_linear_weight(p->weight), tokens);
+    if (p->weight) return cr_embedding(cr_linear_weight(p->weight), tokens);
     if (!tokens) return NULL;
     int64_t shape[CR_MAX_DIMS];
     const int n = cr_ndim(tokens);
@@ -85,8 +118,10 @@ cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype 
     shape[n] = cr_affine_inputs(p);
     cr_scope_begin();
     const cr_tensor *flat = cr_reshape(tokens, CR_LIST(-1));
-    const cr_tensor *codes = cr_index_select(p->codes, 0, flat), *scales = cr_index_select(p->scales, 0, flat);
-    cr_tensor *y = cr_reshape(cr_dequantize(codes, scales, dt), n + 1, shape);
+    const cr_tensor *found = cr_index_select(p->packed ? p->packed : p->codes, 0, flat);
+    cr_tensor *y = p->packed ? cr_unpack(found, p->format, dt)
+                             : cr_dequantize(found, cr_index_select(p->scales, 0, flat), dt);
+    y = cr_reshape(y, n + 1, shape);
     if (y) cr_keep(y);
     cr_scope_end();
     return y;

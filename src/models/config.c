@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../core/formats.h"
 #include "../core/status.h"
 
 /* ---- entries ---- */
@@ -140,6 +141,54 @@ static bool are_quantized(const cr_tensor *codes, const cr_tensor *scales, int64
            cr_size(codes, 1) == (eight ? C : C / 2) && groups > 0 && C % groups == 0 && C / groups % 32 == 0;
 }
 
+/* ---- packed weights: "x.q4_0" ---- */
+static const char paired_end[] = "_paired";
+
+int cr_packed_format(const char *name, bool *paired) {
+    const char *end = strrchr(name, '.');
+    char format[16];
+    if (!end) return -1;
+    const size_t n = strlen(end + 1), k = strlen(paired_end);
+    const bool is_paired = n > k && !strcmp(end + 1 + n - k, paired_end);
+    const int length = (int)(is_paired ? n - k : n);
+    if (length >= (int)sizeof format) return -1;
+    snprintf(format, sizeof format, "%.*s", length, end + 1);
+    if (paired) *paired = is_paired;
+    return cr_format_named(format);
+}
+
+uint32_t cr_packed_formats(const cr_params *p) {
+    uint32_t all = 0;
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const int format = cr_packed_format(cr_params_name(p, i), NULL);
+        if (format >= 0) all |= 1u << format;
+    }
+    return all;
+}
+
+/* The weight (OC, C) in one of the formats that there are; false: there is none, or a problem is noted. */
+static bool bind_packed(cr_binder *b, const char *name, int64_t OC, int64_t C, cr_affine *p) {
+    char full[160], have[80];
+    for (int i = 0; i < 2 * CR_FORMATS; i++) {
+        const cr_format_traits *f = &cr_formats[i / 2];
+        if (!(b->formats >> (i / 2) & 1)) continue;
+        snprintf(full, sizeof full, "%s.%s%s", name, f->name, i % 2 ? paired_end : "");
+        cr_tensor *t = cr_params_if(b->from, full);
+        if (!t) continue;
+        if (cr_dtype_of(t) != CR_U8 || cr_ndim(t) != 2 || cr_size(t, 0) != OC || C % f->block ||
+            cr_size(t, 1) != C / f->block * f->bytes || (i % 2 && (b->head_dim % 2 || OC % b->head_dim))) {
+            cr_binder_problem(b, "'%s', %s, is no weight (%lld, %lld) as the configuration says", full,
+                              shape_text(cr_ndim(t), cr_shape(t), have, sizeof have), (long long)OC, (long long)C);
+            return false;
+        }
+        p->packed = added(b, full, t);
+        p->format = f->name;
+        p->paired = i % 2 ? b->head_dim : 0;
+        return true;
+    }
+    return false;
+}
+
 cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias) {
     char full[3][128];
     static const char *const parts[] = {"codes", "scales", "bias"};
@@ -157,7 +206,7 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
                           shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have),
                           scales ? parts[1] : "no scales",
                           (long long)OC, (long long)C);
-    } else {
+    } else if (!b->formats || !bind_packed(b, name, OC, C, &p)) {
         char weight[128];
         snprintf(weight, sizeof weight, "%s.weight", name);
         p.weight = cr_bind(b, weight, CR_LIST(OC, C));

@@ -76,22 +76,23 @@ static const char rotary_masks[] = "rotary_emb.inv_freq";
             [CR_ROLE_POST_2] = "layers.%.post_feedforward_layernorm"}
 
 static const cr_family families[] = {
-    {.kind = "gpt2", .class = "GPT2LMHeadModel", .gguf = "gpt2", .prefix = "transformer.", .names = gpt2_names,
-     .keys = "layer_norm_epsilon|activation_function|n_inner|resid_pdrop", .gpt_keys = true,
+    {.kind = "gpt2", .class = "GPT2LMHeadModel", .gguf = "gpt2", .gguf_written = true,
+     .prefix = "transformer.", .names = gpt2_names, .gpt_keys = true,
+     .keys = "layer_norm_epsilon|activation_function|n_inner|resid_pdrop",
      .only = "scale_attn_weights=1|scale_attn_by_inverse_layer_idx=0|add_cross_attention=0|tie_word_embeddings=1",
      .masks = ".attn.bias|.attn.masked_bias", .turned = ".c_attn.weight|.c_proj.weight|.c_fc.weight", .lora = "c_attn",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
                   .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .dropout = 0.1}},
-    {.kind = "llama", .class = "LlamaForCausalLM", .gguf = "llama", LLAMA_LIKE,
-     .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-6}},
-    {.kind = "mistral", .class = "MistralForCausalLM", .gguf = "llama", LLAMA_LIKE,
-     .keys = "attention_bias|mlp_bias|sliding_window",
+    {.kind = "llama", .class = "LlamaForCausalLM", .gguf = "llama", .gguf_written = true,
+     .gguf_paired = true, LLAMA_LIKE, .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-6}},
+    {.kind = "mistral", .class = "MistralForCausalLM", .gguf = "llama", .gguf_written = true,
+     .gguf_paired = true, LLAMA_LIKE, .keys = "attention_bias|mlp_bias|sliding_window",
      .features = {.eps = 1e-6, .windows = CR_WINDOW_ALL, .window = 4096}},
-    {.kind = "qwen2", .class = "Qwen2ForCausalLM", .gguf = "qwen2", LLAMA_LIKE,
+    {.kind = "qwen2", .class = "Qwen2ForCausalLM", .gguf = "qwen2", .gguf_written = true, LLAMA_LIKE,
      .keys = "sliding_window|use_sliding_window|max_window_layers",
      .features = {.eps = 1e-6, .qkv_bias = true, .windows = CR_WINDOW_FROM, .window = 4096,
                   .window_from = 28}},
-    {.kind = "qwen3", .class = "Qwen3ForCausalLM", .gguf = "qwen3", LLAMA_LIKE,
+    {.kind = "qwen3", .class = "Qwen3ForCausalLM", .gguf = "qwen3", .gguf_written = true, LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|max_window_layers",
      .features = {.eps = 1e-6, .head_dim = 128, .qk_norm = true, .windows = CR_WINDOW_FROM, .window = 4096,
                   .window_from = 28}},
@@ -101,18 +102,18 @@ static const cr_family families[] = {
      .features = {.eps = 1e-5, .head_dim = 128, .windows = CR_WINDOW_ALL, .position_scale = 0.1,
                   .rope = {{.base = 1e6, .scaling = CR_ROPE_YARN, .factor = 16, .original = 16384, .beta_fast = 32,
                             .beta_slow = 1, .mscale = 1, .mscale_all_dim = 1}}}},
-    {.kind = "gemma", .class = "GemmaForCausalLM", LLAMA_LIKE, .keys = "attention_bias",
+    {.kind = "gemma", .class = "GemmaForCausalLM", .gguf = "gemma", LLAMA_LIKE, .keys = "attention_bias",
      .only = "use_bidirectional_attention=0",
      .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
                   .gelu_is_tanh = true, .embed_root = true}},
-    {.kind = "gemma2", .class = "Gemma2ForCausalLM", LLAMA_LIKE, GEMMA_NORMS,
+    {.kind = "gemma2", .class = "Gemma2ForCausalLM", .gguf = "gemma2", LLAMA_LIKE, GEMMA_NORMS,
      .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|attn_logit_softcapping|final_logit_softcapping|"
              "sliding_window",
      .only = "use_bidirectional_attention=0",
      .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
                   .embed_root = true, .query_scalar = 256, .attention_cap = 50, .logit_cap = 30,
                   .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 2}},
-    {.kind = "gemma3_text", .class = "Gemma3ForCausalLM", LLAMA_LIKE, GEMMA_NORMS,
+    {.kind = "gemma3_text", .class = "Gemma3ForCausalLM", .gguf = "gemma3", LLAMA_LIKE, GEMMA_NORMS,
      .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"
              "sliding_window_pattern|_sliding_window_pattern",
      .only = "use_bidirectional_attention=0",
@@ -120,24 +121,25 @@ static const cr_family families[] = {
                   .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,
                   .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096,
                   .window_every = 6}},
-    {.kind = "phi3", .class = "Phi3ForCausalLM", .prefix = "model.", .names = llama_names, .masks = rotary_masks,
+    {.kind = "phi3", .class = "Phi3ForCausalLM", .gguf = "phi3", .prefix = "model.", .names = llama_names,
+     .masks = rotary_masks,
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",
              [CR_ROLE_QKV] = "layers.%.self_attn.qkv_proj", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "sliding_window", .lora = "qkv_proj",
      .features = {.eps = 1e-5, .rotary_share = 1, .windows = CR_WINDOW_ALL, .types_ignored = true}},
-    {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", LLAMA_LIKE,
+    {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", .gguf = "qwen3moe", LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|num_experts|num_local_experts|num_experts_per_tok|"
              "moe_intermediate_size|norm_topk_prob|decoder_sparse_step",
      .features = {.eps = 1e-6, .qk_norm = true, .windows = CR_WINDOW_ALL, .window = 4096, .experts = 128,
                   .experts_used = 8, .expert_inner = 768, .expert_step = 1}},
-    {.kind = "qwen2_moe", .class = "Qwen2MoeForCausalLM", LLAMA_LIKE,
+    {.kind = "qwen2_moe", .class = "Qwen2MoeForCausalLM", .gguf = "qwen2moe", LLAMA_LIKE,
      .keys = "qkv_bias|sliding_window|use_sliding_window|max_window_layers|num_experts|num_local_experts|"
              "num_experts_per_tok|moe_intermediate_size|shared_expert_intermediate_size|norm_topk_prob|"
              "decoder_sparse_step",
      .features = {.eps = 1e-6, .qkv_bias = true, .windows = CR_WINDOW_FROM, .window = 4096,
                   .window_from = 28, .experts = 60,
                   .experts_used = 4, .expert_inner = 1408, .shared_inner = 5632, .expert_step = 1}},
-    {.kind = "mixtral", .class = "MixtralForCausalLM", LLAMA_LIKE,
+    {.kind = "mixtral", .class = "MixtralForCausalLM", .gguf = "llama", .gguf_paired = true, LLAMA_LIKE,
      .own = {[CR_ROLE_ROUTER] = "layers.%.block_sparse_moe.gate",
              [CR_ROLE_EXPERT_GATE] = "layers.%.block_sparse_moe.experts.#.w1",
              [CR_ROLE_EXPERT_UP] = "layers.%.block_sparse_moe.experts.#.w3",
@@ -145,29 +147,30 @@ static const cr_family families[] = {
      .keys = "sliding_window|num_local_experts|num_experts_per_tok",
      .features = {.eps = 1e-5, .windows = CR_WINDOW_ALL, .experts = 8, .experts_used = 2, .normalize_experts = true,
                   .expert_step = 1, .rope = {{.base = 1e6}}}},
-    {.kind = "olmo2", .class = "Olmo2ForCausalLM", LLAMA_LIKE, POST_NORMS, .keys = "attention_bias",
+    {.kind = "olmo2", .class = "Olmo2ForCausalLM", .gguf = "olmo2", LLAMA_LIKE, POST_NORMS, .keys = "attention_bias",
      .features = {.eps = 1e-5, .qk_norm = true, .qk_norm_whole = true}},
-    {.kind = "olmo3", .class = "Olmo3ForCausalLM", LLAMA_LIKE, POST_NORMS, .keys = "attention_bias|sliding_window",
+    {.kind = "olmo3", .class = "Olmo3ForCausalLM", .gguf = "olmo2", LLAMA_LIKE, POST_NORMS,
+     .keys = "attention_bias|sliding_window",
      .features = {.eps = 1e-5, .qk_norm = true, .qk_norm_whole = true, .two_ropes = true,
                   .rope = {{.base = 5e5}, {.base = 5e5}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096,
                   .window_every = 4}},
-    {.kind = "olmoe", .class = "OlmoeForCausalLM", LLAMA_LIKE,
+    {.kind = "olmoe", .class = "OlmoeForCausalLM", .gguf = "olmoe", LLAMA_LIKE,
      .keys = "attention_bias|clip_qkv|num_experts|num_local_experts|num_experts_per_tok|norm_topk_prob",
      .features = {.eps = 1e-5, .qk_norm = true, .qk_norm_whole = true, .experts = 64, .experts_used = 8,
                   .expert_step = 1}},
-    {.kind = "granite", .class = "GraniteForCausalLM", LLAMA_LIKE,
+    {.kind = "granite", .class = "GraniteForCausalLM", .gguf = "granite", .gguf_paired = true, LLAMA_LIKE,
      .keys = "attention_bias|mlp_bias|embedding_multiplier|residual_multiplier|attention_multiplier|logits_scaling",
      .features = {.eps = 1e-6, .embed_scale = 1, .residual_scale = 1, .attention_scale = 1, .logit_divisor = 1}},
-    {.kind = "gpt_neox", .class = "GPTNeoXForCausalLM", .prefix = "gpt_neox.", .names = neox_names,
+    {.kind = "gpt_neox", .class = "GPTNeoXForCausalLM", .gguf = "gptneox", .prefix = "gpt_neox.", .names = neox_names,
      .keys = "attention_bias|layer_norm_eps|use_parallel_residual", .lora = "query_key_value",
      .masks = ".attention.bias|.attention.masked_bias|rotary_emb.inv_freq",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
                   .mlp_bias = true, .activation = CR_ACT_GELU, .qkv_by_head = true, .rotary_share = 0.25,
                   .parallel = true}},
-    {.kind = "stablelm", .class = "StableLmForCausalLM", LLAMA_LIKE,
+    {.kind = "stablelm", .class = "StableLmForCausalLM", .gguf = "stablelm", LLAMA_LIKE,
      .keys = "use_qkv_bias|layer_norm_eps|use_parallel_residual", .only = "qk_layernorm=0",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .one_norm = true, .rotary_share = 0.25}},
-    {.kind = "phi", .class = "PhiForCausalLM", LLAMA_LIKE,
+    {.kind = "phi", .class = "PhiForCausalLM", .gguf = "phi2", LLAMA_LIKE,
      .own = {[CR_ROLE_NORM_2] = "", [CR_ROLE_O] = "layers.%.self_attn.dense", [CR_ROLE_GATE] = "",
              [CR_ROLE_UP] = "layers.%.mlp.fc1", [CR_ROLE_DOWN] = "layers.%.mlp.fc2",
              [CR_ROLE_LAST_NORM] = "final_layernorm"},
@@ -175,7 +178,7 @@ static const cr_family families[] = {
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
                   .mlp_bias = true, .head_bias = true, .activation = CR_ACT_GELU_TANH, .rotary_share = 0.5,
                   .parallel = true}},
-    {.kind = "smollm3", .class = "SmolLM3ForCausalLM", LLAMA_LIKE,
+    {.kind = "smollm3", .class = "SmolLM3ForCausalLM", .gguf = "smollm3", .gguf_paired = true, LLAMA_LIKE,
      .keys = "attention_bias|mlp_bias|sliding_window|use_sliding_window|no_rope_layer_interval",
      .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED,
                   .rope = {{.base = 2e6}}}},
@@ -184,15 +187,14 @@ static const cr_family families[] = {
      .keys = "attention_bias",
      .features = {.eps = 1.5625e-7, .head_dim = 128, .qkv_bias = true, .out_unbiased = true,
                   .rotary_share = 0.5, .interleaved = true}},
-    {.kind = "glm4", .class = "Glm4ForCausalLM", LLAMA_LIKE,
+    {.kind = "glm4", .class = "Glm4ForCausalLM", .gguf = "glm4", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj",
              [CR_ROLE_POST_1] = "layers.%.post_self_attn_layernorm", [CR_ROLE_POST_2] = "layers.%.post_mlp_layernorm"},
      .keys = "attention_bias",
      .features = {.eps = 1.5625e-7, .head_dim = 128, .qkv_bias = true, .out_unbiased = true,
                   .rotary_share = 0.5, .interleaved = true}},
-    {.kind = "gpt_oss", .class = "GptOssForCausalLM", LLAMA_LIKE,
+    {.kind = "gpt_oss", .class = "GptOssForCausalLM", .gguf = "gpt-oss", LLAMA_LIKE,
      .own = {[CR_ROLE_SINKS] = "layers.%.self_attn.sinks", [CR_ROLE_ROUTER] = "layers.%.mlp.router",
-             [CR_ROLE_EXPERT_GATE] = "", [CR_ROLE_EXPERT_UP] = "", [CR_ROLE_EXPERT_DOWN] = "",
              [CR_ROLE_EXPERTS_GATE_UP] = "layers.%.mlp.experts.gate_up_proj",
              [CR_ROLE_EXPERTS_DOWN] = "layers.%.mlp.experts.down_proj"},
      .keys = "attention_bias|sliding_window|num_local_experts|num_experts_per_tok|swiglu_alpha|swiglu_limit",
@@ -201,18 +203,19 @@ static const cr_family families[] = {
                   .softmax_used = true, .router_bias = true, .glu_alpha = 1.702, .glu_limit = 7,
                   .rope = {{.base = 150000, .scaling = CR_ROPE_YARN, .factor = 32, .original = 4096, .beta_fast = 32,
                             .beta_slow = 1, .untruncated = true}}}},
-    {.kind = "cohere", .class = "CohereForCausalLM", LLAMA_LIKE, .own = {[CR_ROLE_NORM_2] = ""},
+    {.kind = "cohere", .class = "CohereForCausalLM", .gguf = "command-r", LLAMA_LIKE, .own = {[CR_ROLE_NORM_2] = ""},
      .keys = "attention_bias|layer_norm_eps|logit_scale", .only = "use_qk_norm=0",
      .features = {.eps = 1e-5, .layer_norm = true, .interleaved = true, .parallel = true, .tied = true,
                   .logit_scale = 0.0625, .rope = {{.base = 5e5}}}},
-    {.kind = "starcoder2", .class = "Starcoder2ForCausalLM", LLAMA_LIKE,
+    {.kind = "starcoder2", .class = "Starcoder2ForCausalLM", .gguf = "starcoder2", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "layers.%.mlp.c_fc", [CR_ROLE_DOWN] = "layers.%.mlp.c_proj"},
      .keys = "norm_epsilon|sliding_window|use_bias",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
                   .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .windows = CR_WINDOW_ALL}},
-    {.kind = "arcee", .class = "ArceeForCausalLM", LLAMA_LIKE, .own = {[CR_ROLE_GATE] = ""},
-     .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
-    {.kind = "seed_oss", .class = "SeedOssForCausalLM", LLAMA_LIKE,
+    {.kind = "arcee", .class = "ArceeForCausalLM", .gguf = "arcee", .gguf_paired = true, LLAMA_LIKE,
+     .own = {[CR_ROLE_GATE] = ""}, .keys = "attention_bias|mlp_bias",
+     .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
+    {.kind = "seed_oss", .class = "SeedOssForCausalLM", .gguf = "seed_oss", LLAMA_LIKE,
      .keys = "attention_bias|attention_out_bias|mlp_bias",
      .features = {.eps = 1e-6, .head_dim = 128, .qkv_bias = true}},
 };
@@ -222,6 +225,11 @@ const cr_family *cr_family_at(int i) { return i < FAMILIES ? &families[i] : NULL
 
 const cr_family *cr_family_named(const char *kind) {
     for (int i = 0; i < FAMILIES; i++) if (!strcmp(families[i].kind, kind)) return &families[i];
+    return NULL;
+}
+
+const cr_family *cr_family_of_gguf(const char *kind) {
+    for (int i = 0; i < FAMILIES; i++) if (families[i].gguf && !strcmp(families[i].gguf, kind)) return &families[i];
     return NULL;
 }
 
@@ -249,6 +257,19 @@ const char *cr_family_name(const cr_family *f, cr_role r) {
     const char *name = f->own[r] ? f->own[r] : f->names[r];
     return name && *name ? name : NULL;
 }
+
+/* The key of this name in a row's list "a|b". */
+static bool lists(const char *words, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *w = words; w && *w;) {
+        const size_t k = strcspn(w, "|");
+        if (k == n && !memcmp(w, name, n)) return true;
+        w += k + (w[k] == '|');
+    }
+    return false;
+}
+
+bool cr_family_reads(const cr_family *f, const char *key) { return lists(f->keys, key); }
 
 /* Is one of the words "a|b" what a name ends with? */
 static bool ends_with_one(const char *name, const char *words) {
@@ -367,17 +388,6 @@ static void read_key(cr_entries *e, const entry *k, cr_features *f) {
         break;
     }
     }
-}
-
-/* The key of this name in a row's list "a|b". */
-static bool lists(const char *words, const char *name) {
-    const size_t n = strlen(name);
-    for (const char *w = words; w && *w;) {
-        const size_t k = strcspn(w, "|");
-        if (k == n && !memcmp(w, name, n)) return true;
-        w += k + (w[k] == '|');
-    }
-    return false;
 }
 
 static void check_only(cr_entries *e, const char *only) {

@@ -74,6 +74,7 @@ typedef struct cr_features {
 typedef struct cr_family {
     const char *kind, *class;                       /* "model_type"; the class in transformers */
     const char *gguf;                               /* llama.cpp's architecture; NULL: no GGUF files */
+    bool gguf_written, gguf_paired;                 /* files are written too; rows of q and k are paired there */
     const char *prefix;                             /* of all names but the head's */
     const char *const *names;                       /* of roles; "%": the layer, "#": the expert */
     const char *own[CR_ROLES];                      /* names that differ; "": it has none */
@@ -88,8 +89,10 @@ typedef struct cr_family {
 
 const cr_family *cr_family_of(cr_entries *e);       /* by "model_type"; NULL: an error, or not known, which is one */
 const cr_family *cr_family_named(const char *kind); /* NULL: not known */
+const cr_family *cr_family_of_gguf(const char *kind);      /* the first of an architecture; NULL: not known */
 const cr_family *cr_family_at(int i);               /* NULL: no more */
 const char      *cr_family_name(const cr_family *f, cr_role r);    /* NULL: it has none */
+bool             cr_family_reads(const cr_family *f, const char *key);     /* is it one of its keys? */
 bool             cr_family_masks(const cr_family *f, const char *name);
 bool             cr_family_turns(const cr_family *f, const char *name, const cr_tensor *t);
 int64_t          cr_family_depth(const cr_family *f, const cr_params *p);  /* how many layers the weights are of */

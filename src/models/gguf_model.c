@@ -1,8 +1,9 @@
 /* gguf_model.c - models in GGUF files: llama.cpp's names of tensors and of entries, and those of config.json,
  * for the families that name an architecture of llama.cpp.
  *
- * llama.cpp turns neighbouring elements of a head in a "llama", not the pairs (i, i + D / 2): the rows of
- * its query and key weights are in another order. */
+ * llama.cpp turns neighbouring elements of a head in a "llama" and some others, not the pairs (i, i + D / 2): the rows
+ * of their query and key weights are in another order.  Packed rows stay as they lie: their names end with "_paired".
+ */
 #include "lm.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "../core/status.h"
 #include "../io/gguf.h"
 
-/* by role; "%": the number of a layer; without .weight or .bias */
+/* by role; "%": the number of a layer, "|": another name that files have; without .weight or .bias */
 static const char *const names[CR_ROLES] = {
     [CR_ROLE_EMBED] = "token_embd",
     [CR_ROLE_POSITION] = "position_embd",
@@ -24,19 +25,31 @@ static const char *const names[CR_ROLES] = {
     [CR_ROLE_O] = "blk.%.attn_output",
     [CR_ROLE_Q_NORM] = "blk.%.attn_q_norm",
     [CR_ROLE_K_NORM] = "blk.%.attn_k_norm",
-    [CR_ROLE_NORM_2] = "blk.%.ffn_norm",
+    [CR_ROLE_SINKS] = "blk.%.attn_sinks",
+    [CR_ROLE_POST_1] = "blk.%.post_attention_norm",
+    [CR_ROLE_NORM_2] = "blk.%.ffn_norm|blk.%.post_attention_norm",
+    [CR_ROLE_GATE_UP] = "blk.%.ffn_up",
     [CR_ROLE_GATE] = "blk.%.ffn_gate",
     [CR_ROLE_UP] = "blk.%.ffn_up",
     [CR_ROLE_DOWN] = "blk.%.ffn_down",
+    [CR_ROLE_ROUTER] = "blk.%.ffn_gate_inp",
+    [CR_ROLE_EXPERT_GATE] = "blk.%.ffn_gate_exps",
+    [CR_ROLE_EXPERT_UP] = "blk.%.ffn_up_exps",
+    [CR_ROLE_EXPERT_DOWN] = "blk.%.ffn_down_exps",
+    [CR_ROLE_SHARED_GATE] = "blk.%.ffn_gate_shexp",
+    [CR_ROLE_SHARED_UP] = "blk.%.ffn_up_shexp",
+    [CR_ROLE_SHARED_DOWN] = "blk.%.ffn_down_shexp",
+    [CR_ROLE_SHARED_ROUTER] = "blk.%.ffn_gate_inp_shexp",
+    [CR_ROLE_POST_2] = "blk.%.post_ffw_norm",
     [CR_ROLE_LAST_NORM] = "output_norm",
     [CR_ROLE_HEAD] = "output",
 };
 
-/* Does the pattern fit all n bytes of name?  *number: the digits at its "%". */
-static bool fits(const char *pattern, const char *name, size_t n, const char **digits, int *count) {
+/* Does a pattern fit all n bytes of name?  *digits: those at its "%". */
+static bool fits_one(const char *pattern, const char *name, size_t n, const char **digits, int *count) {
     const char *end = name + n;
     *count = 0;
-    for (; *pattern; pattern++) {
+    for (; *pattern && *pattern != '|'; pattern++) {
         if (*pattern != '%') {
             if (name == end || *name++ != *pattern) return false;
             continue;
@@ -48,8 +61,25 @@ static bool fits(const char *pattern, const char *name, size_t n, const char **d
     return name == end;
 }
 
-/* llama.cpp's name of a tensor as Hugging Face's, or back; the same if no role has it. */
-static void translate(const char *name, const cr_family *f, bool to_gguf, char *out, size_t room) {
+static bool fits(const char *patterns, const char *name, size_t n, const char **digits, int *count) {
+    for (const char *p = patterns; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (fits_one(p, name, n, digits, count)) return true;
+    return false;
+}
+
+/* The first of the patterns with digits at its "%", and the number of an expert at "#". */
+static void fill(const char *pattern, const char *digits, int count, int64_t expert, const char *end, cr_out *o) {
+    for (; *pattern && *pattern != '|'; pattern++) {
+        if (*pattern == '%') cr_out_put(o, digits, (size_t)count);
+        else if (*pattern == '#') cr_out_format(o, "%lld", (long long)expert);
+        else cr_out_put(o, pattern, 1);
+    }
+    cr_out_put(o, end, strlen(end) + 1);
+}
+
+/* llama.cpp's name of a tensor as Hugging Face's, or back; the same if no role has it.  Returns the role, or
+ * CR_ROLES. */
+static cr_role translate(const char *name, const cr_family *f, bool to_gguf, int64_t expert, char *out, size_t room) {
     const char *dot = strrchr(name, '.'), *digits = "";
     int count = 0;
     snprintf(out, room, "%s", name);
@@ -57,11 +87,13 @@ static void translate(const char *name, const cr_family *f, bool to_gguf, char *
         const char *theirs = cr_family_name(f, r);
         const char *from = to_gguf ? theirs : names[r], *to = to_gguf ? names[r] : theirs;
         if (!from || !to || !fits(from, name, (size_t)(dot - name), &digits, &count)) continue;
-        const char *hole = strchr(to, '%');
-        if (hole) snprintf(out, room, "%.*s%.*s%s%s", (int)(hole - to), to, count, digits, hole + 1, dot);
-        else snprintf(out, room, "%s%s", to, dot);
-        return;
+        cr_out o = {0};
+        fill(to, digits, count, expert, dot, &o);
+        if (o.text && !o.failed) snprintf(out, room, "%s", o.text);
+        cr_out_free(&o);
+        return r;
     }
+    return CR_ROLES;
 }
 
 /* Rows of a head: halves one after the other <-> neighbours; weight (H D, C) or bias (H D). */
@@ -72,10 +104,6 @@ static cr_tensor *reorder(cr_tensor *t, int64_t H, bool to_halves) {
     cr_tensor *y = cr_reshape(t, CR_LIST(H, to_halves ? D / 2 : 2, to_halves ? 2 : D / 2, C));
     y = cr_transpose(y, 1, 2);
     return cr_ndim(t) == 2 ? cr_reshape(y, CR_LIST(rows, C)) : cr_reshape(y, CR_LIST(rows));
-}
-
-static bool is_turned(const char *name) {           /* a query's or key's weight of a "llama" */
-    return strstr(name, "self_attn.q_proj.") || strstr(name, "self_attn.k_proj.");
 }
 
 /* ---- reading ---- */
@@ -110,8 +138,15 @@ static double number_of(const source *s, const char *key, double absent) {
     return v && v->kind == CR_JSON_NUMBER ? v->number : absent;
 }
 
+/* The tensor of this name, without the part behind its last dot if that is "*": a weight of any format. */
 static cr_tensor *find(const cr_params *p, const char *name) {
-    for (int64_t i = 0; i < cr_params_count(p); i++) if (!strcmp(cr_params_name(p, i), name)) return cr_params_at(p, i);
+    const char *star = strchr(name, '*');
+    const size_t n = star ? (size_t)(star - name) : strlen(name) + 1;
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const char *have = cr_params_name(p, i);
+        if (!strncmp(have, name, n) && (!star || (!strchr(have + n, '.') && strcmp(have + n, "bias"))))
+            return cr_params_at(p, i);
+    }
     return NULL;
 }
 
@@ -157,6 +192,7 @@ static void put_scaling(source *s) {
     cr_out_format(s->o, ", \"factor\": %.7g", number_of(s, "rope.scaling.factor", 1));
     if (said(s, "rope.scaling.original_context_length"))
         copy_entry(s, "rope.scaling.original_context_length", "original_max_position_embeddings", true);
+    if (s->family->features.rope[0].untruncated) cr_out_format(s->o, ", \"truncate\": false");
     cr_out_format(s->o, "}");
 }
 
@@ -171,78 +207,198 @@ static void put_special(const source *s) {
     }
 }
 
+/* entries as config.json has them; those of some families, which list the key, may have several names */
+typedef enum entry_of { NEEDED, USUAL, SOME } entry_of;
+static const struct { const char *key, *as; entry_of of; } sizes[] = {
+    {"context_length", "max_position_embeddings", NEEDED},
+    {"embedding_length", "hidden_size", NEEDED},
+    {"block_count", "num_hidden_layers", NEEDED},
+    {"attention.head_count", "num_attention_heads", NEEDED},
+    {"feed_forward_length", "intermediate_size", NEEDED},
+    {"attention.head_count_kv", "num_key_value_heads", USUAL},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", USUAL},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", SOME},
+    {"attention.layer_norm_epsilon", "norm_epsilon", SOME},
+    {"attention.clamp_kqv", "clip_qkv", SOME},
+    {"attention.scale", "attention_multiplier", SOME},
+    {"attention.sliding_window", "sliding_window", SOME},
+    {"attn_logit_softcapping", "attn_logit_softcapping", SOME},
+    {"final_logit_softcapping", "final_logit_softcapping", SOME},
+    {"rope.freq_base_swa", "rope_local_base_freq", USUAL},
+    {"use_parallel_residual", "use_parallel_residual", SOME},
+    {"embedding_scale", "embedding_multiplier", SOME},
+    {"residual_scale", "residual_multiplier", SOME},
+    {"logit_scale", "logit_scale", SOME},
+    {"logit_scale", "logits_scaling", SOME},
+    {"expert_count", "num_experts", SOME},
+    {"expert_count", "num_local_experts", SOME},
+    {"expert_used_count", "num_experts_per_tok", SOME},
+    {"expert_feed_forward_length", "moe_intermediate_size", SOME},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", SOME},
+};
+
+static void put_gpt_sizes(source *s) {
+    copy_entry(s, "context_length", "n_positions", true);
+    copy_entry(s, "embedding_length", "n_embd", true);
+    copy_entry(s, "block_count", "n_layer", true);
+    copy_entry(s, "attention.head_count", "n_head", true);
+    copy_entry(s, "feed_forward_length", "n_inner", false);
+    copy_entry(s, "attention.layer_norm_epsilon", "layer_norm_epsilon", false);
+    cr_out_format(s->o, ", \"resid_pdrop\": 0.0, \"embd_pdrop\": 0.0, \"attn_pdrop\": 0.0}");
+}
+
+static void put_flag(source *s, const char *key, bool on) {
+    if (!cr_family_reads(s->family, key)) return;
+    cr_out_format(s->o, ", \"%s\": %s", key, on ? "true" : "false");
+}
+
+/* Biases by the tensors that there are. */
+static void put_biases(source *s, const cr_params *p) {
+    const bool out = find(p, "blk.0.attn_output.bias"), in = find(p, "blk.0.attn_q.bias") ||
+                                                              find(p, "blk.0.attn_qkv.bias");
+    const bool free_out = s->family->features.out_unbiased || !strcmp(s->family->kind, "seed_oss");
+    put_flag(s, "attention_bias", free_out ? in : out);
+    put_flag(s, "attention_out_bias", out);
+    put_flag(s, "use_qkv_bias", in);
+    put_flag(s, "qkv_bias", in);
+    put_flag(s, "use_bias", in);
+    put_flag(s, "mlp_bias", find(p, "blk.0.ffn_up.bias"));
+}
+
+/* What the file does not say, but llama.cpp does by the architecture. */
+static void put_implied(source *s) {
+    const double layers = number_of(s, "block_count", 0), width = number_of(s, "embedding_length", 0),
+                 heads = number_of(s, "attention.head_count", 1);
+    const double D = number_of(s, "attention.key_length", heads > 0 ? floor(width / heads) : 0);
+    const double rotary = number_of(s, "rope.dimension_count", D);
+    cr_out_format(s->o, ", \"head_dim\": %.0f", D);
+    if (D > 0 && (s->family->features.rotary_share > 0 || rotary != D))
+        cr_out_format(s->o, ", \"partial_rotary_factor\": %.17g", rotary < D ? (rotary + 1e-6) / D : rotary / D);
+    cr_out_format(s->o, ", \"rope_theta\": %.7g", number_of(s, "rope.freq_base", 1e4));
+    const bool largest = (!strcmp(s->kind, "gemma2") && layers == 46) || (!strcmp(s->kind, "gemma3") && layers == 62);
+    if (cr_family_reads(s->family, "query_pre_attn_scalar"))
+        cr_out_format(s->o, ", \"query_pre_attn_scalar\": %.7g", largest ? width / heads : D);
+    const cr_json *norm = said(s, "expert_weights_norm");
+    put_flag(s, "norm_topk_prob", norm ? norm->truth : !strcmp(s->kind, "qwen3moe"));
+}
+
 static void put_config(source *s, const cr_params *p) {
-    const cr_tensor *table = find(p, "token_embd.weight"), *divisors = find(p, "rope_freqs.weight");
-    const bool gpt = s->family->gpt_keys, window = said(s, "attention.sliding_window") != NULL;
-    cr_out_format(s->o, "{\"model_type\": \"%s\"", !strcmp(s->kind, "llama") && window ? "mistral" : s->kind);
+    const cr_tensor *table = find(p, "token_embd.*"), *divisors = find(p, "rope_freqs.weight");
+    const bool gpt = s->family->gpt_keys;
+    cr_out_format(s->o, "{\"model_type\": \"%s\"", s->family->kind);
     if (!table || cr_ndim(table) != 2) {
         s->status = cr_fail(CR_BAD_VALUE, s->op, "'%s' has no matrix 'token_embd.weight'", s->path);
         return;
     }
     cr_out_format(s->o, ", \"vocab_size\": %lld, \"tie_word_embeddings\": %s", (long long)cr_size(table, 0),
-                  find(p, "output.weight") && !gpt ? "false" : "true");
+                  find(p, "output.*") && !gpt ? "false" : "true");
     put_special(s);
-    copy_entry(s, "context_length", gpt ? "n_positions" : "max_position_embeddings", true);
-    copy_entry(s, "embedding_length", gpt ? "n_embd" : "hidden_size", true);
-    copy_entry(s, "block_count", gpt ? "n_layer" : "num_hidden_layers", true);
-    copy_entry(s, "attention.head_count", gpt ? "n_head" : "num_attention_heads", true);
-    if (gpt) {
-        copy_entry(s, "feed_forward_length", "n_inner", false);
-        copy_entry(s, "attention.layer_norm_epsilon", "layer_norm_epsilon", false);
-        cr_out_format(s->o, ", \"resid_pdrop\": 0.0, \"embd_pdrop\": 0.0, \"attn_pdrop\": 0.0}");
-        return;
-    }
-    copy_entry(s, "feed_forward_length", "intermediate_size", true);
-    copy_entry(s, "attention.head_count_kv", "num_key_value_heads", false);
-    copy_entry(s, "attention.key_length", "head_dim", false);
-    copy_entry(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", true);
-    copy_entry(s, "rope.freq_base", "rope_theta", false);
-    if (window) copy_entry(s, "attention.sliding_window", "sliding_window", true);
-    const bool llama = !strcmp(s->kind, "llama");
-    cr_out_format(s->o, ", \"attention_bias\": %s, \"mlp_bias\": %s",
-                  llama && find(p, "blk.0.attn_output.bias") ? "true" : "false",
-                  find(p, "blk.0.ffn_up.bias") ? "true" : "false");
+    if (gpt) { put_gpt_sizes(s); return; }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].of != SOME || cr_family_reads(s->family, sizes[i].as))
+            copy_entry(s, sizes[i].key, sizes[i].as, sizes[i].of == NEEDED);
+    put_biases(s, p);
+    put_implied(s);
     if (divisors) put_llama3(s, divisors);
     else put_scaling(s);
     cr_out_format(s->o, "}");
 }
 
-/* All tensors by Hugging Face's names, those of queries and keys with halves. */
-static cr_status rename_all(source *s, const cr_params *p, cr_params *into) {
+/* The family of an architecture, which some share. */
+static const cr_family *family_of(const source *s, const char *kind) {
+    const bool window = said(s, "attention.sliding_window"), experts = number_of(s, "expert_count", 0) > 0;
+    const char *name = strcmp(kind, "llama") ? !strcmp(kind, "olmo2") && window ? "olmo3" : NULL
+                       : experts             ? "mixtral"
+                       : window              ? "mistral"
+                                             : NULL;
+    if (name) return cr_family_named(name);
+    return cr_family_of_gguf(kind);
+}
+
+/* Rows q, k, v of all heads -> those of each head in turn; weight (3 H D, C) of any kind of rows, or bias */
+static cr_tensor *by_head(cr_tensor *t, int64_t H) {
+    const int64_t rows = cr_size(t, 0);
+    if (!H || rows % (3 * H)) return t;             /* of a shape that is refused later */
+    cr_tensor *y = cr_transpose(cr_reshape(t, CR_LIST(3, H, rows / (3 * H), -1)), 0, 1);
+    return cr_ndim(t) == 2 ? cr_reshape(y, CR_LIST(rows, -1)) : cr_reshape(y, CR_LIST(rows));
+}
+
+/* The tensor as the model has it; name: Hugging Face's, which may get another end. */
+static cr_tensor *as_model(const source *s, cr_role role, cr_tensor *t, char *name, size_t room) {
     const int64_t H = (int64_t)number_of(s, "attention.head_count", 0),
                   KV = (int64_t)number_of(s, "attention.head_count_kv", (double)H);
-    for (int64_t i = 0; i < cr_params_count(p) && s->status == CR_OK; i++) {
-        char name[256];
-        if (!strcmp(cr_params_name(p, i), "rope_freqs.weight")) continue;
-        translate(cr_params_name(p, i), s->family, false, name, sizeof name);
+    const cr_features *f = &s->family->features;
+    const bool packed = cr_packed_format(name, NULL) >= 0;
+    if (s->family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K)) {
+        if (!packed) return reorder(t, role == CR_ROLE_Q ? H : KV, true);
+        const size_t n = strlen(name);
+        snprintf(name + n, room - n, "_paired");
+    }
+    if (role == CR_ROLE_SINKS) *strrchr(name, '.') = 0;        /* no layer's weight */
+    if (role == CR_ROLE_QKV && f->qkv_by_head) return by_head(t, H);
+    if (role == CR_ROLE_SHARED_ROUTER && cr_ndim(t) == 1) return cr_reshape(t, CR_LIST(1, -1));
+    /* files have 1 + weight */
+    if (f->unit_offset && cr_ndim(t) == 1 && strstr(name, "norm.weight")) return cr_add_scalar(t, -1);
+    return t;
+}
+
+static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
+
+/* Adds one tensor, or of all experts each. */
+static cr_status add_renamed(const source *s, const char *from, cr_tensor *t, cr_params *into) {
+    char name[256];
+    const cr_role role = translate(from, s->family, false, 0, name, sizeof name);
+    const bool each = is_expert(role) && cr_ndim(t) >= 2;      /* biases too */
+    cr_status status = CR_OK;
+    for (int64_t e = 0; e < (each ? cr_size(t, 0) : 1) && status == CR_OK; e++) {
         cr_scope_begin();
-        cr_tensor *t = cr_params_at(p, i);
-        if (!strcmp(s->kind, "llama") && is_turned(name)) t = reorder(t, strstr(name, "q_proj") ? H : KV, true);
-        s->status = t ? cr_params_add(into, name, t) : cr_error_status();
+        if (each) translate(from, s->family, false, e, name, sizeof name);
+        cr_tensor *one = each ? cr_select(t, 0, e) : as_model(s, role, t, name, sizeof name);
+        status = one ? cr_params_add(into, name, one) : cr_error_status();
         cr_scope_end();
     }
+    return status;
+}
+
+/* All tensors by Hugging Face's names, as the model has them. */
+static cr_status rename_all(source *s, const cr_params *p, cr_params *into) {
+    for (int64_t i = 0; i < cr_params_count(p) && s->status == CR_OK; i++)
+        if (strcmp(cr_params_name(p, i), "rope_freqs.weight"))
+            s->status = add_renamed(s, cr_params_name(p, i), cr_params_at(p, i), into);
     return s->status;
 }
 
-cr_params *cr_load_gguf(const char *path, const cr_device *dev, char **config) {
+static cr_status find_family(source *s) {
+    const cr_json *kind = cr_json_get(s->said, "general.architecture");
+    const bool named = kind && kind->kind == CR_JSON_STRING;
+    if (named) s->kind = kind->text;
+    s->family = named ? family_of(s, kind->text) : NULL;
+    if (s->family) return CR_OK;
+    cr_out known = {0};
+    const cr_family *f;
+    for (int i = 0; (f = cr_family_at(i)); i++) {
+        const bool first = f->gguf && cr_family_of_gguf(f->gguf) == f;
+        if (first) cr_out_format(&known, "%s%s", known.bytes ? ", " : "", f->gguf);
+    }
+    cr_out_put(&known, "", 1);
+    const cr_status status = cr_fail(CR_BAD_VALUE, s->op, "'%s' is of the architecture %.40s: known are %s", s->path,
+                                     named ? kind->text : "that it does not say", known.text ? known.text : "");
+    cr_out_free(&known);
+    return status;
+}
+
+cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, char **config) {
     static const char op[] = "load_gguf";
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
     cr_mapping m;
     char *metadata = NULL;
     if (cr_file_map(op, path, true, &m)) return NULL;
-    cr_params *p = cr_gguf_load(op, path, &m, dev, &metadata), *into = p ? cr_params_new() : NULL;
+    cr_params *p = cr_gguf_load(op, path, &m, dev, packed, &metadata), *into = p ? cr_params_new() : NULL;
     cr_json *root = into ? cr_json_parse(op, path, metadata, strlen(metadata)) : NULL;
     cr_out o = {0};
     source s = {op, path, "", NULL, root, &o, root ? CR_OK : CR_IO};
-    const cr_json *kind = root ? cr_json_get(root, "general.architecture") : NULL;
-    for (int i = 0; kind && kind->kind == CR_JSON_STRING && !s.family && cr_family_at(i); i++)
-        if (cr_family_at(i)->gguf && !strcmp(cr_family_at(i)->gguf, kind->text)) s.family = cr_family_at(i);
-    if (s.family) s.kind = s.family->gguf;
-    if (s.status == CR_OK && !*s.kind)
-        s.status = cr_fail(CR_BAD_VALUE, op,
-                           "'%s' is of the architecture %.40s: gpt2, llama, qwen2 and qwen3 are known", path,
-                           kind && kind->kind == CR_JSON_STRING ? kind->text : "that it does not say");
+    if (s.status == CR_OK) s.status = find_family(&s);
     const bool recording = cr_set_grad_enabled(false);
     if (s.status == CR_OK) put_config(&s, p);
     if (s.status == CR_OK) s.status = rename_all(&s, p, into);
@@ -256,6 +412,10 @@ cr_params *cr_load_gguf(const char *path, const cr_device *dev, char **config) {
     if (s.status == CR_OK) return into;
     cr_params_free(into);
     return NULL;
+}
+
+cr_params *cr_load_gguf(const char *path, const cr_device *dev, char **config) {
+    return cr_gguf_weights(path, dev, false, config);
 }
 
 char *cr_gguf_entries(const char *path, const char *prefix) {
@@ -382,7 +542,7 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
     cr_out o = {0};
     cr_features f = {0};
     const cr_family *family = e.status == CR_OK ? cr_family_of(&e) : NULL;
-    if (family && !family->gguf)
+    if (family && !family->gguf_written)
         e.status = cr_fail(CR_BAD_VALUE, op, "no GGUF file is written of the family '%s'", family->kind);
     if (e.status == CR_OK) e.status = cr_features_read(family, &e, cr_family_depth(family, tensors), &f);
     const char *kind = family && family->gguf ? family->gguf : "";
@@ -399,11 +559,11 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
     const bool recording = cr_set_grad_enabled(false);
     for (int64_t i = 0; i < cr_params_count(tensors) && e.status == CR_OK; i++) {
         char name[256];
-        translate(cr_params_name(tensors, i), family, true, name, sizeof name);
+        const cr_role role = translate(cr_params_name(tensors, i), family, true, 0, name, sizeof name);
         cr_scope_begin();
         cr_tensor *t = cr_params_at(tensors, i);
-        if (!strcmp(kind, "llama") && is_turned(cr_params_name(tensors, i)))
-            t = reorder(t, strstr(name, "attn_q") ? f.heads : f.kv_heads, false);
+        if (family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K))
+            t = reorder(t, role == CR_ROLE_Q ? f.heads : f.kv_heads, false);
         e.status = t ? cr_params_add(into, name, t) : cr_error_status();
         cr_scope_end();
     }

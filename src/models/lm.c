@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/formats.h"
 #include "../core/os.h"
 #include "../core/status.h"
 #include "../io/folder.h"
@@ -73,9 +74,9 @@ static void check_rest(cr_binder *b, const cr_family *f) {
 
 static bool is_quantized(const char *name) { return ends(name, ".codes") || ends(name, ".scales"); }
 
-/* That of the first matrix, or where all are quantized of the first vector. */
+/* That of the first matrix, or where all are quantized, or some are packed, of the first vector. */
 static cr_dtype weights_dtype(const cr_params *p) {
-    for (int axes = 2; axes > 0; axes--)
+    for (int axes = cr_packed_formats(p) ? 1 : 2; axes > 0; axes--)
         for (int64_t i = 0; i < cr_params_count(p); i++) {
             const cr_tensor *t = cr_params_at(p, i);
             if (cr_ndim(t) == axes && cr_dtype_is_float(cr_dtype_of(t)) && !is_quantized(cr_params_name(p, i)))
@@ -102,7 +103,7 @@ static cr_lm *lm_over(const char *op, const char *path, char *config, const cr_p
     m->config = config;
     cr_json *root = cr_json_parse(op, path, config, strlen(config));
     cr_binder b = {.from = weights, .into = root ? cr_params_new() : NULL, .dtype = weights_dtype(weights),
-                   .shared = shared};
+                   .shared = shared, .formats = cr_packed_formats(weights)};
     cr_entries e = {op, path, root, b.into ? CR_OK : CR_BAD_VALUE};
     cr_features f;
     m->params = b.into;
@@ -196,7 +197,7 @@ static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
     if (folder && check_checkpoint(op, path)) return NULL;
     char *config = NULL;
     cr_params *weights = NULL;
-    if (file_is_gguf(path)) weights = cr_load_gguf(path, dev, &config);
+    if (file_is_gguf(path)) weights = cr_gguf_weights(path, dev, dev == cr_cpu() || dev == cr_ref(), &config);
     else if ((config = checkpoint_config(op, path)) != NULL) weights = cr_load(path, dev);
     if (!weights) { free(config); return NULL; }
     cr_lm *m = cr_lm_over(op, path, config, weights, dev);
@@ -223,6 +224,49 @@ void cr_lm_free(cr_lm *m) {
     free(m->config);
     free(m->path);
     cr_retire(m);
+}
+
+/* ---- packed weights as floats ---- */
+typedef struct unpacking { cr_params *into; cr_dtype dt; } unpacking;
+
+static cr_status add_floats(void *ctx, const char *name, cr_affine *p) {
+    const unpacking *u = ctx;
+    char full[160];
+    if (!p->packed) return CR_OK;
+    snprintf(full, sizeof full, "%s.weight", name);
+    cr_scope_begin();
+    cr_tensor *w = cr_affine_floats(p, u->dt);
+    const cr_status status = w ? cr_params_add(u->into, full, cr_requires_grad_(w, true)) : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+static cr_status take_floats(void *ctx, const char *name, cr_affine *p) {
+    const unpacking *u = ctx;
+    char full[160];
+    snprintf(full, sizeof full, "%s.weight", name);
+    if (p->packed) p->weight = cr_params_if(u->into, full);
+    p->packed = NULL;
+    return CR_OK;
+}
+
+cr_status cr_lm_unpack(cr_lm *m) {
+    if (cr_lacks("lm_unpack", "model", m)) return cr_error_status();
+    if (!cr_packed_formats(m->params)) return CR_OK;
+    unpacking u = {cr_params_new(), m->d.dtype};
+    cr_status status = u.into ? CR_OK : cr_error_status();
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++)
+        if (cr_packed_format(cr_params_name(m->params, i), NULL) < 0)
+            status = cr_params_add(u.into, cr_params_name(m->params, i), cr_params_at(m->params, i));
+    if (status == CR_OK) status = cr_transformer_all(m->net, add_floats, &u);
+    if (status == CR_OK) status = cr_transformer_all(m->net, take_floats, &u);
+    cr_set_grad_enabled(recording);
+    cr_params_free(status == CR_OK ? m->params : u.into);
+    if (status != CR_OK) return status;
+    m->params = u.into;
+    m->d = cr_transformer_decoder(m->net);
+    return CR_OK;
 }
 
 /* ---- use ---- */
@@ -369,11 +413,19 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
     return NULL;
 }
 
-/* What the tensor number i is saved as, and its name: quantized weights as they are, in a GGUF file as floats. */
+/* What the tensor number i is saved as, and its name: quantized weights as they are, in a GGUF file as floats; packed
+ * ones as floats. */
 static cr_tensor *saved(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char *name, size_t room) {
     cr_tensor *t = cr_detach(cr_params_at(m->params, i));
     snprintf(name, room, "%s", cr_params_name(m->params, i));
     char *end = strrchr(name, '.');
+    bool paired = false;
+    const int format = cr_packed_format(name, &paired);
+    if (t && format >= 0) {
+        snprintf(end, room - (size_t)(end - name), ".weight");
+        const cr_affine p = {.packed = t, .format = cr_formats[format].name, .paired = paired ? m->d.head_dim : 0};
+        return cr_affine_floats(&p, dt);
+    }
     if (!t || !end || !is_quantized(name)) return cr_to(t, dt, m->d.dev);
     if (!gguf) return t;
     snprintf(end, room - (size_t)(end - name), ".scales");

@@ -13,6 +13,10 @@ bool cr_lora_train(bool on);                        /* this thread: adapters dro
 typedef struct cr_affine {
     cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
     cr_tensor *codes, *scales;                      /* instead of weight: cr_quantize's */
+    cr_tensor *packed;                              /* instead of weight: the rows of a file as they lie, */
+    const char *format;                             /* in this format (cr_linear_packed) */
+    int64_t paired;                                 /* not 0: each so many rows are a head, whose rows (i, i + half)
+                                                     * are neighbours in the file */
     cr_tensor *moments;                             /* while calibrating: (C, C), every apply adds x^T x; NULL: not */
     cr_tensor *lora_a, *lora_b;                     /* (r, C) and (OC, r); NULL: no adapter */
     double scale;                                   /* of the adapter */
@@ -27,6 +31,8 @@ cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_te
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
 /* weight[tokens], the rows of an embedding, of dtype dt where they are quantized : (...) -> (..., C) */
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt);
+bool       cr_affine_exists(const cr_affine *p);
+cr_tensor *cr_affine_floats(const cr_affine *p, cr_dtype dt);               /* of packed rows: weight */
 int64_t    cr_affine_inputs(const cr_affine *p);    /* C */
 int64_t    cr_affine_outputs(const cr_affine *p);   /* OC */
 /* visits the linear layers of a model's blocks by name */
@@ -171,6 +177,8 @@ typedef struct cr_binder {
     const cr_device *dev;                           /* NULL, or: all tensors are new ones, not initialised */
     cr_status status;                               /* of making them */
     bool shared;                                    /* the very tensors of `from`, in their dtypes */
+    uint32_t formats;                               /* bit i: `from` has weights in this packed format */
+    int64_t head_dim;                               /* of packed rows whose heads are paired */
     cr_out problems;
     int64_t listed, unlisted;
 } cr_binder;
@@ -178,8 +186,12 @@ cr_tensor *cr_params_if(const cr_params *p, const char *name);             /* NU
 void cr_binder_problem(cr_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Borrowed from `into`; NULL: missing or of another shape, which is a problem. */
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
-/* name.weight, or name.codes and name.scales; with bias name.bias */
+/* name.weight, name.codes and name.scales, or name.FORMAT (packed), name.FORMAT_paired; with bias name.bias */
 cr_affine  cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias);
+
+/* the format of packed weights of this name, -1: they are none; paired: NULL, or whether they are */
+int cr_packed_format(const char *name, bool *paired);
+uint32_t cr_packed_formats(const cr_params *p);     /* bit i: some have it */
 
 /* ---- transformer.c: the decoder of every family */
 typedef struct cr_transformer cr_transformer;
@@ -194,6 +206,7 @@ const cr_features *cr_transformer_features(const cr_transformer *m);       /* bo
 cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop);
 /* the linear layers of all blocks by name, but no routers */
 cr_status  cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx);
+cr_status  cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx);       /* routers and tables too */
 cr_affine *cr_transformer_head(cr_transformer *m);  /* the matrix of the logits, which may be the embedding too */
 
 /* ---- lm.c */
@@ -208,6 +221,8 @@ struct cr_lm {
     char *lora_targets;                             /* lora.targets, as a JSON array */
     cr_lora_mode lora_mode;
 };
+/* gguf_model.c: cr_load_gguf; packed: weights in blocks stay as they lie, as cr_bind_affine reads them */
+cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, char **config);
 /* of Hugging Face's names */
 const char *cr_lm_prefix(const cr_lm *m);
 /* The model over weights that have its names; takes config, the text. */

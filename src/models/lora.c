@@ -256,7 +256,8 @@ cr_status cr_lm_merge(cr_lm *m) {
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = each(m, check_floats, (void *)(uintptr_t)op);
+    cr_status status = cr_lm_unpack(m);
+    if (status == CR_OK) status = each(m, check_floats, (void *)(uintptr_t)op);
     if (status == CR_OK) status = each(m, merge_layer, NULL);
     cr_set_grad_enabled(recording);
     if (status != CR_OK) return status;

@@ -167,6 +167,7 @@ static cr_status quantize_model(job *j) {
 cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n) {
     if (cr_lacks("lm_quantize", "model", m)) return cr_error_status();
     job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
+    if (cr_lm_unpack(m)) return cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
     if (collect(&j, "", cr_transformer_head(m->net)) == CR_OK) (void)cr_transformer_each(m->net, collect, &j);
     j.into = j.failed ? NULL : cr_params_new();

@@ -22,6 +22,7 @@ struct cr_transformer {
     cr_dtype dtype;
     const cr_device *dev;
     bool recomputes;                                /* gradient checkpointing */
+    bool joint;                                     /* all experts of a layer are one tensor */
     double embed_scale;                             /* as the dtype rounds it; 1: none */
     cr_affine p[CR_ROLES];                          /* of no block; tensors are borrowed */
     block h[];                                      /* L of them */
@@ -110,7 +111,7 @@ static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
     const cr_attend_options o = {{.causal = true, .window = layer->window ? f->window : 0, .scale = f->attention_scale},
                                  f->attention_cap, p[CR_ROLE_SINKS].weight};
-    const bool qkv = p[CR_ROLE_QKV].weight || p[CR_ROLE_QKV].codes;
+    const bool qkv = cr_affine_exists(&p[CR_ROLE_QKV]);
     cr_tensor *part[3], *y;
     if (qkv) {
         cr_tensor *all = linear(&p[CR_ROLE_QKV], x);
@@ -138,19 +139,17 @@ static cr_tensor *mlp(const cr_transformer *m, const cr_affine *p, const cr_tens
     const cr_activation act = m->f.activation;
     const cr_affine *both = &p[CR_ROLE_GATE_UP], *gate = &p[CR_ROLE_GATE], *up = &p[CR_ROLE_UP];
     cr_tensor *y;
-    if (both->weight || both->codes) {
+    if (cr_affine_exists(both)) {
         cr_tensor *all = linear(both, x);
         const int64_t N = m->f.inner;
         y = gated(act, cr_slice(all, 2, 0, N, 1), cr_slice(all, 2, N, 2 * N, 1));
-    } else if (gate->weight || gate->codes) y = gated(act, linear(gate, x), linear(up, x));
+    } else if (cr_affine_exists(gate)) y = gated(act, linear(gate, x), linear(up, x));
     else y = act == CR_ACT_GELU_TANH ? cr_affine_gelu(up, x) : activated(act, linear(up, x));
     return linear(&p[CR_ROLE_DOWN], y);
 }
 
-/* (x + 1) gate sigmoid(alpha gate), gate at most, x within +-limit; columns of gate and x take turns : (K, 2 N) */
-static cr_tensor *oss_glu(const cr_features *f, const cr_tensor *both) {
-    const int64_t n = cr_size(both, 1);
-    cr_tensor *gate = cr_slice(both, 1, 0, n, 2), *up = cr_slice(both, 1, 1, n, 2);
+/* (up + 1) gate sigmoid(alpha gate), gate at most, up within +-limit */
+static cr_tensor *oss_glu(const cr_features *f, cr_tensor *gate, cr_tensor *up) {
     if (f->glu_limit > 0) {
         gate = cr_clamp(gate, -INFINITY, f->glu_limit);
         up = cr_clamp(up, -f->glu_limit, f->glu_limit);
@@ -162,9 +161,13 @@ static cr_tensor *expert(const cr_transformer *m, const block *b, int64_t e, con
     const cr_affine *in = &b->p[CR_ROLE_EXPERTS_GATE_UP], *out = &b->p[CR_ROLE_EXPERTS_DOWN];
     if (!in->weight) {
         const cr_affine *p = b->expert[e];
-        return linear(&p[2], gated(m->f.activation, linear(&p[0], x), linear(&p[1], x)));
+        cr_tensor *gate = linear(&p[0], x), *up = linear(&p[1], x);
+        return linear(&p[2], m->f.glu_alpha > 0 ? oss_glu(&m->f, gate, up) : gated(m->f.activation, gate, up));
     }
-    cr_tensor *y = oss_glu(&m->f, cr_add(cr_matmul(x, cr_select(in->weight, 0, e)), cr_select(in->bias, 0, e)));
+    /* columns of gate and up take turns */
+    cr_tensor *both = cr_add(cr_matmul(x, cr_select(in->weight, 0, e)), cr_select(in->bias, 0, e));
+    const int64_t n = cr_size(both, 1);
+    cr_tensor *y = oss_glu(&m->f, cr_slice(both, 1, 0, n, 2), cr_slice(both, 1, 1, n, 2));
     return cr_add(cr_matmul(y, cr_select(out->weight, 0, e)), cr_select(out->bias, 0, e));
 }
 
@@ -397,8 +400,8 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias};
     case CR_ROLE_ROUTER: return (shape){experts, f->experts, C, f->router_bias};
     case CR_ROLE_EXPERT_GATE:
-    case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, false};
-    case CR_ROLE_EXPERT_DOWN: return (shape){experts, C, M, false};
+    case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, f->glu_alpha > 0};
+    case CR_ROLE_EXPERT_DOWN: return (shape){experts, C, M, f->glu_alpha > 0};
     case CR_ROLE_SHARED_GATE:
     case CR_ROLE_SHARED_UP: return (shape){shared, S, C, false};
     case CR_ROLE_SHARED_DOWN: return (shape){shared, C, S, false};
@@ -444,6 +447,15 @@ static void bind_vector(cr_binder *b, const char *name, int64_t rows, bool bias,
     if (bias) p->bias = cr_bind(b, full, CR_LIST(rows));
 }
 
+/* All experts in one tensor?  Some files have them one by one. */
+static bool is_joint(const cr_transformer *m, const cr_binder *b) {
+    const char *pattern = cr_family_name(m->family, CR_ROLE_EXPERTS_GATE_UP);
+    char name[128];
+    for (int64_t l = 0; pattern && !b->dev && l < m->f.layers; l++)
+        if (m->f.layer[l].experts) return cr_params_if(b->from, name_of(pattern, l, 0, name, sizeof name)) != NULL;
+    return pattern != NULL;
+}
+
 static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
 
 static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
@@ -454,8 +466,9 @@ static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
     cr_affine *p = cr_role_of_block(r) ? &m->h[l].p[r] : &m->p[r];
     name_of(pattern, l, 0, name, sizeof name);
     snprintf(full, sizeof full, "%s.weight", name);
-    if (r == CR_ROLE_SINKS || r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN) bind_raw(m, b, r, l, name, p);
-    else if (!is.there) return;
+    const bool joint = r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN;
+    if (r == CR_ROLE_SINKS || (joint && m->joint)) bind_raw(m, b, r, l, name, p);
+    else if (!is.there || (is_expert(r) && m->joint)) return;
     else if (is_expert(r))
         for (int64_t e = 0; e < m->f.experts; e++)
             m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE] =
@@ -486,10 +499,12 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
     m->dtype = b->dtype;
     m->dev = dev;
     m->embed_scale = embed_scale(f, b->dtype);
-    bool ok = !b->from || !cr_family_name(family, CR_ROLE_EXPERT_UP) || f->experts <= cr_params_count(b->from);
+    b->head_dim = f->head_dim;
+    m->joint = f->experts && is_joint(m, b);
+    bool ok = !b->from || m->joint || f->experts <= cr_params_count(b->from);
     for (cr_role r = CR_ROLE_EMBED; !cr_role_of_block(r); r++) bind_role(m, b, r, 0);
     for (int64_t l = 0; l < f->layers && ok; l++) {
-        const bool each = f->layer[l].experts && cr_family_name(family, CR_ROLE_EXPERT_UP);
+        const bool each = f->layer[l].experts && !m->joint;
         if (each) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
         for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && ok; r++) bind_role(m, b, r, l);
     }
@@ -514,21 +529,31 @@ static bool is_router(cr_role r) { return r == CR_ROLE_ROUTER || r == CR_ROLE_SH
 static cr_status visit(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn,
                        void *ctx) {
     char name[128];
-    if ((!p->weight || cr_ndim(p->weight) != 2) && !p->codes) return CR_OK;
+    if (!cr_affine_exists(p) || (p->weight && cr_ndim(p->weight) != 2)) return CR_OK;
     return fn(ctx, name_of(cr_family_name(m->family, r), l, e, name, sizeof name), p);
 }
 
-cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) {
+static cr_status visit_blocks(cr_transformer *m, bool routers, cr_named_affine fn, void *ctx) {
     cr_status status = CR_OK;
     for (int64_t l = 0; l < m->f.layers; l++)
         for (cr_role r = CR_ROLE_QKV; cr_role_of_block(r) && status == CR_OK; r++) {
             const bool each = is_expert(r);
-            if (is_router(r)) continue;
+            if (is_router(r) && !routers) continue;
             if (!each) status = visit(m, l, r, 0, &m->h[l].p[r], fn, ctx);
             for (int64_t e = 0; each && m->h[l].expert && e < m->f.experts && status == CR_OK; e++)
                 status = visit(m, l, r, e, &m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE], fn, ctx);
         }
     return status;
+}
+
+cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) {
+    return visit_blocks(m, false, fn, ctx);
+}
+
+cr_status cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx) {
+    cr_status status = visit(m, 0, CR_ROLE_EMBED, 0, &m->p[CR_ROLE_EMBED], fn, ctx);
+    if (status == CR_OK) status = visit_blocks(m, true, fn, ctx);
+    return status == CR_OK ? visit(m, 0, CR_ROLE_HEAD, 0, &m->p[CR_ROLE_HEAD], fn, ctx) : status;
 }
 
 cr_affine *cr_transformer_head(cr_transformer *m) { return &m->p[m->f.tied ? CR_ROLE_EMBED : CR_ROLE_HEAD]; }

@@ -44,6 +44,7 @@ static const struct { const char *name; cr_cast_policy policy; } table[] = {
     {"layer_norm", CR_CAST_FIRST},
     {"linear", CR_CAST_LOW},
     {"linear_gelu", CR_CAST_LOW},
+    {"linear_packed", CR_CAST_LOW},
     {"linear_quantized", CR_CAST_LOW},
     {"margin_ranking_loss", CR_CAST_F32},
     {"matmul", CR_CAST_LOW},

@@ -32,6 +32,8 @@
     X(group_norm) \
     X(linear) \
     X(linear_gelu) \
+    X(linear_packed) \
+    X(unpack) \
     X(linear_quantized) \
     X(dequantize) \
     X(logsumexp) \

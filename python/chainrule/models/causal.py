@@ -14,6 +14,7 @@ from ..data.chat import Chat
 from ..nn import Parameter
 from .cache import Int8
 from .decoder import Cache, Decoder, Past, Spans
+from .pretrained import is_gguf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +163,9 @@ class CausalLM(Decoder):
     ) -> Self:
         """The model in a folder of Hugging Face's layout, a GGUF file, or a checkpoint.  ValueError: an entry of
         config.json, or weights, that do not fit; they are named.  OSError: there is no model, or it is damaged."""
-        config, weights = _core._lm_load(os.fspath(folder), device or "cpu")
+        floats = dtype is not None and is_gguf(folder)  # not in blocks, as they lie
+        load = _core._load_gguf if floats else _core._lm_load
+        config, weights = load(os.fspath(folder), device or "cpu")
         model = cls(config, weights, generator)
         if dtype is not None:
             model.to(dtype)

@@ -2,10 +2,8 @@
  * Limited by the bytes of the codes: bench/memory, bench/products. */
 #include "../../core/dtype.h"
 #include "quantized.h"
-#include "vec.h"
+#include "pairs.h"
 
-typedef int16_t vshort __attribute__((vector_size(V_BYTES)));
-typedef uint16_t vushort __attribute__((vector_size(V_BYTES)));
 typedef uint16_t vushort_at __attribute__((vector_size(V_BYTES), aligned(1), may_alias));
 typedef int16_t vshort_at __attribute__((vector_size(V_BYTES), aligned(2), may_alias));
 enum {
@@ -16,28 +14,19 @@ enum {
 };
 _Static_assert(CR_QUANTIZED_UNIT % (4 * V_BYTES / 2) == 0, "a unit holds whole vectors");
 
-/* lane i = a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1] */
 #if CR_ISA == 4
-static inline vint pairs(vshort a, vshort b) { return (vint)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
 static inline vshort widened(const uint8_t *p) {
     return (vshort)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i_u *)(const void *)p));
 }
 #elif CR_ISA == 3
-static inline vint pairs(vshort a, vshort b) { return (vint)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
 static inline vshort widened(const uint8_t *p) {
     return (vshort)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i_u *)(const void *)p));
 }
 #elif CR_ISA == 2
-static inline vint pairs(vshort a, vshort b) { return (vint)_mm_madd_epi16((__m128i)a, (__m128i)b); }
 static inline vshort widened(const uint8_t *p) {
     return (vshort)_mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
 }
 #else
-static inline vint pairs(vshort a, vshort b) {
-    vint y;
-    for (int i = 0; i < V; i++) y[i] = (int32_t)a[2 * i] * b[2 * i] + (int32_t)a[2 * i + 1] * b[2 * i + 1];
-    return y;
-}
 static inline vshort widened(const uint8_t *p) {
     vshort y;
     for (int i = 0; i < S; i++) y[i] = (int16_t)(int8_t)p[i];
@@ -46,7 +35,6 @@ static inline vshort widened(const uint8_t *p) {
 #endif
 
 static inline vshort q_at(const int16_t *q) { return (vshort)*(const vshort_at *)q; }
-static inline vec to_float(vint x) { return __builtin_convertvector(x, vec); }
 
 /* V scales as floats; there are n, the others become 0.  Parts of a vector go into it by moves of a fixed size: one
  * through memory would wait for the store. */

@@ -1,0 +1,219 @@
+/* test_packed.c - weights in the packed formats of GGUF files: every device and instruction set against `ref`, rows
+ * and threads that must not matter, gradients, refused calls.  tests/python/test_gguf.py compares the numbers with
+ * those of llama.cpp's package. */
+#pragma GCC diagnostic ignored "-Wunused-function"  /* of check.h, for other tests */
+#include "check.h"
+
+#include "use_isa.h"
+#include "core/formats.h"
+
+/* N rows of K numbers; the scales, which are f16, are small numbers of any sign. */
+static cr_tensor *packed_rows(int format, int64_t N, int64_t K, const cr_device *dev) {
+    static const struct { int format; int at[3]; } halves[] = {
+        {CR_FORMAT_Q8_0, {0, -1}},      {CR_FORMAT_Q4_0, {0, -1}},       {CR_FORMAT_Q4_1, {0, 2, -1}},
+        {CR_FORMAT_Q5_0, {0, -1}},      {CR_FORMAT_Q5_1, {0, 2, -1}},    {CR_FORMAT_IQ4_NL, {0, -1}},
+        {CR_FORMAT_Q2_K, {80, 82, -1}}, {CR_FORMAT_Q3_K, {108, -1}},     {CR_FORMAT_Q4_K, {0, 2, -1}},
+        {CR_FORMAT_Q5_K, {0, 2, -1}},   {CR_FORMAT_Q6_K, {208, -1}},     {CR_FORMAT_IQ4_XS, {0, -1}}};
+    const cr_format_traits *f = &cr_formats[format];
+    const int64_t blocks = N * (K / f->block);
+    uint8_t *b = malloc((size_t)(blocks * f->bytes) + 1);
+    uint64_t state = (uint64_t)format * 7919 + 1;
+    for (int64_t i = 0; i < blocks * f->bytes; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        b[i] = (uint8_t)(state >> 56);
+    }
+    for (int64_t i = 0; i < blocks; i++) {
+        uint8_t *at = b + i * f->bytes;
+        if (format == CR_FORMAT_MXFP4) at[0] = (uint8_t)(116 + at[0] % 8);
+        for (size_t h = 0; h < sizeof halves / sizeof *halves; h++)
+            for (int k = 0; halves[h].format == format && k < 3 && halves[h].at[k] >= 0; k++)
+                at[halves[h].at[k] + 1] = (uint8_t)((at[halves[h].at[k] + 1] & 0x83) | 0x18);    /* about 2^-9 */
+    }
+    cr_tensor *t = cr_from(b, CR_LIST(N, K / f->block * f->bytes), CR_U8, dev);
+    free(b);
+    return t;
+}
+
+static double number(int64_t i) { return (double)((i * 7919 + 13) % 1009) / 1009 - 0.5; }
+static cr_tensor *numbers(int64_t rows, int64_t columns, cr_dtype dt, const cr_device *dev) {
+    double *v = malloc((size_t)(rows * columns + 1) * sizeof *v);
+    for (int64_t i = 0; i < rows * columns; i++) v[i] = number(i);
+    cr_tensor *t = cr_to(cr_from(v, CR_LIST(rows, columns), CR_F64, cr_cpu()), dt, dev);
+    free(v);
+    return t;
+}
+static double most(const cr_tensor *t) {
+    return cr_numel(t) ? cr_item(cr_max(cr_abs(cr_to(t, CR_F64, cr_cpu())), CR_ALL, false)) : 0;
+}
+static double distance(const cr_tensor *a, const cr_tensor *b) {
+    return most(cr_sub(cr_to(a, CR_F64, cr_cpu()), cr_to(b, CR_F64, cr_cpu())));
+}
+static cr_tensor *same_on(const cr_tensor *t, const cr_device *dev) { return cr_to(t, cr_dtype_of(t), dev); }
+static bool equal(const cr_tensor *a, const cr_tensor *b) {
+    return cr_item(cr_all(cr_equal(same_on(a, cr_cpu()), same_on(b, cr_cpu())), CR_ALL, false)) == 1;
+}
+
+static const int64_t widths[] = {32, 96, 256, 288, 1024, 2080};
+static bool divides(int format, int64_t K) { return K % cr_formats[format].block == 0; }
+
+/* Floats are ref's, bit for bit. */
+static void check_unpack(const cr_device *dev) {
+    for (int format = CR_FORMAT_PACKED; format < CR_FORMATS; format++)
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            if (!divides(format, widths[i])) continue;
+            for (int64_t N = 1; N <= 37; N += 18) {
+                cr_scope_begin();
+                const char *name = cr_formats[format].name;
+                const cr_tensor *w = packed_rows(format, N, widths[i], dev);
+                const cr_tensor *y = cr_unpack(w, name, CR_F32);
+                const cr_tensor *want = cr_unpack(same_on(w, test_ref()), name, CR_F32);
+                REQUIRE(y && want, "%s", cr_error());
+                CHECK(most(want) > 1e-4 && most(want) < 100, "%s: numbers up to %g", name, most(want));
+                CHECK(equal(y, want), "%s: %s (%lld, %lld): error %g", cr_device_name(dev), name, (long long)N,
+                      (long long)widths[i], distance(y, want));
+                for (int dt = CR_F16; dt <= CR_F64; dt++)
+                    CHECK(equal(cr_unpack(w, name, (cr_dtype)dt), cr_to(want, (cr_dtype)dt, test_ref())), "%s: as %s",
+                          name, cr_dtype_name((cr_dtype)dt));
+                test_ran_on(dev);
+                cr_scope_end();
+            }
+        }
+}
+
+/* 16 bits of x: an error of half a step of each block's largest, times |w|. */
+static void check_layer(const cr_device *dev, int format, int64_t M, int64_t N, int64_t K, cr_dtype dt) {
+    cr_scope_begin();
+    const char *name = cr_formats[format].name;
+    const cr_tensor *w = packed_rows(format, N, K, cr_cpu()), *x = numbers(M, K, dt, cr_cpu()),
+                    *b = cr_reshape(numbers(1, N, dt, cr_cpu()), CR_LIST(N));
+    const cr_tensor *floats = cr_unpack(w, name, CR_F64);
+    const cr_tensor *want = cr_linear(cr_to(x, CR_F64, cr_cpu()), floats, cr_to(b, CR_F64, cr_cpu()));
+    const cr_tensor *y = cr_linear_packed(same_on(x, dev), same_on(w, dev), name, same_on(b, dev));
+    REQUIRE(y && want, "%s", cr_error());
+    const double unit = dt == CR_F64 ? 1e-14 : dt == CR_F32 ? 1e-6 : dt == CR_F16 ? 0x1p-11 : 0x1p-8;
+    const double sizes = cr_item(cr_max(cr_sum(cr_abs(floats), CR_LIST(1), false), CR_ALL, false));
+    const double allowed = (dt == CR_F64 ? 1e-14 : 0.5 * 1.2 / 65024) * sizes + unit * (most(want) + sizes);
+    CHECK(distance(y, want) <= allowed, "%s: %s (%lld, %lld) x %lld, %s: error %g of %g, allowed %g",
+          cr_device_name(dev), name, (long long)M, (long long)K, (long long)N, cr_dtype_name(dt), distance(y, want),
+          most(want), allowed);
+    test_ran_on(dev);
+    cr_scope_end();
+}
+
+static void check_layers(const cr_device *dev) {
+    static const int64_t sizes[][2] = {{1, 7}, {1, 300}, {2, 17}, {4, 16}, {5, 67}, {9, 1}};
+    for (int format = CR_FORMAT_PACKED; format < CR_FORMATS; format++)
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+            for (size_t k = 0; k < sizeof sizes / sizeof *sizes && divides(format, widths[i]); k++)
+                check_layer(dev, format, sizes[k][0], sizes[k][1], widths[i],
+                            k == 2 ? CR_F16 : k == 3 ? CR_BF16 : k == 4 && i == 2 ? CR_F64 : CR_F32);
+}
+
+TEST(cpu_and_ref) {
+    check_unpack(cr_cpu());
+    check_layers(cr_cpu());
+    check_layer(test_ref(), CR_FORMAT_Q4_K, 2, 5, 256, CR_F32);
+}
+
+TEST(instruction_sets) {
+    for (int isa = 0; isa <= 4; isa++) {
+        if (!test_use_isa(isa)) continue;
+        check_unpack(cr_cpu());
+        check_layers(cr_cpu());
+    }
+    test_use_isa(-1);
+}
+
+/* A row of y has the same bits alone and among others, with any number of threads. */
+TEST(rows_and_threads) {
+    enum { K = 512, N = 211, M = 261 };
+    const int before = cr_num_threads();
+    for (int format = CR_FORMAT_PACKED; format < CR_FORMATS; format++) {
+        cr_scope_begin();
+        const char *name = cr_formats[format].name;
+        const cr_tensor *w = packed_rows(format, N, K, cr_cpu()), *x = numbers(M, K, CR_F32, cr_cpu());
+        cr_set_num_threads(1);
+        const cr_tensor *all = cr_linear_packed(x, w, name, CR_NONE);
+        for (int threads = 1; threads <= 3; threads++) {
+            cr_set_num_threads(threads);
+            CHECK(equal(cr_linear_packed(x, w, name, CR_NONE), all), "%s: %d threads", name, threads);
+            for (int64_t m = 0; m < M; m += 65) {
+                const cr_tensor *one = cr_linear_packed(cr_slice(x, 0, m, m + 1, 1), w, name, CR_NONE);
+                CHECK(equal(one, cr_slice(all, 0, m, m + 1, 1)), "%s: row %lld alone", name, (long long)m);
+            }
+        }
+        cr_scope_end();
+    }
+    cr_set_num_threads(before);
+}
+
+/* NaN and infinite scales and inputs give what the product of floats gives: numbers that are none. */
+TEST(awkward_numbers) {
+    enum { K = 256, N = 3 };
+    static const uint16_t scales[] = {0x7e00, 0x7c00, 0xfc00, 0x0001, 0x8000};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        cr_scope_begin();
+        uint8_t b[N][8][34];
+        for (int n = 0; n < N * 8 * 34; n++) (&b[0][0][0])[n] = (uint8_t)(n % 34 > 1 ? n % 13 + 1 : 0x18);
+        memcpy(b[1][5], &scales[i], 2);
+        const cr_tensor *w = cr_from(b, CR_LIST(N, 8 * 34), CR_U8, cr_cpu()), *x = numbers(1, K, CR_F32, cr_cpu());
+        const cr_tensor *y = cr_linear_packed(x, w, "q8_0", CR_NONE), *floats = cr_unpack(w, "q8_0", CR_F32);
+        float got[N], number_of_w[N][K];
+        OK(cr_read(y, CR_F32, got, sizeof got));
+        OK(cr_read(floats, CR_F32, number_of_w, sizeof number_of_w));
+        const float bad = number_of_w[1][5 * 32];
+        CHECK(isfinite(got[0]) && isfinite(got[2]), "other rows: %g, %g", (double)got[0], (double)got[2]);
+        CHECK(isfinite(got[1]) == (i > 2), "a scale %04x gives %g", scales[i], (double)got[1]);
+        CHECK(i ? i > 2 || isinf(bad) : isnan(bad), "a scale %04x gives the weight %g", scales[i], (double)bad);
+        cr_scope_end();
+    }
+    static const float values[] = {NAN, INFINITY, -INFINITY, 1e-40f, 3e38f, 0};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        cr_scope_begin();
+        float x[K] = {0}, y[N];
+        x[40] = values[i];
+        const cr_tensor *w = packed_rows(CR_FORMAT_Q4_K, N, K, cr_cpu());
+        OK(cr_read(cr_linear_packed(cr_from(x, CR_LIST(1, K), CR_F32, cr_cpu()), w, "q4_k", CR_NONE), CR_F32, y,
+                   sizeof y));
+        CHECK(isfinite(y[0]) == (i > 2), "x with %g gives %g", (double)values[i], (double)y[0]);
+        cr_scope_end();
+    }
+}
+
+static cr_tensor *layer(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    return cr_linear_packed(in[0], ctx, "q4_k", in[1]);
+}
+
+TEST(gradients) {
+    for (int d = 0; d < 2; d++) {
+        const cr_device *dev = d ? test_ref() : cr_cpu();
+        cr_scope_begin();
+        cr_tensor *x = cr_requires_grad_(numbers(3, 256, CR_F64, dev), true),
+                  *b = cr_requires_grad_(cr_reshape(numbers(1, 5, CR_F64, dev), CR_LIST(5)), true);
+        const cr_tensor *inputs[] = {x, b};
+        cr_tensor *w = packed_rows(CR_FORMAT_Q4_K, 5, 256, dev);
+        OK(cr_gradcheck(layer, w, 2, inputs, NULL));
+        OK(cr_gradgradcheck(layer, w, 2, inputs, NULL));
+        test_ran_on(dev);
+        cr_scope_end();
+    }
+}
+
+TEST(refused) {
+    cr_scope_begin();
+    const cr_tensor *w = packed_rows(CR_FORMAT_Q8_0, 3, 64, cr_cpu()), *x = numbers(2, 64, CR_F32, cr_cpu());
+    FAILS(CR_BAD_VALUE, "[unpack] the format must be one of q8_0, q4_0", cr_unpack(w, "q9_0", CR_F32));
+    FAILS(CR_BAD_VALUE, "[unpack] the format", cr_unpack(w, NULL, CR_F32));
+    FAILS(CR_BAD_VALUE, "[unpack] the format", cr_unpack(w, "f16", CR_F32));
+    FAILS(CR_BAD_TYPE, "[unpack] the dtype", cr_unpack(w, "q8_0", CR_I32));
+    FAILS(CR_BAD_TYPE, "[unpack] packed rows must be uint8", cr_unpack(x, "q8_0", CR_F32));
+    FAILS(CR_BAD_VALUE, "a multiple of the 144 bytes of a block of q4_k", cr_unpack(w, "q4_k", CR_F32));
+    FAILS(CR_BAD_VALUE, "[linear_packed] the last axis of (2, 64)", cr_linear_packed(x,
+          packed_rows(CR_FORMAT_Q8_0, 3, 96, cr_cpu()), "q8_0", CR_NONE));
+    FAILS(CR_BAD_VALUE, "[linear_packed] the bias must be (3,)", cr_linear_packed(x, w, "q8_0",
+          cr_reshape(numbers(1, 4, CR_F32, cr_cpu()), CR_LIST(4))));
+    FAILS(CR_BAD_TYPE, "[linear_packed]", cr_linear_packed(w, w, "q8_0", CR_NONE));
+    CHECK(cr_numel(cr_linear_packed(cr_slice(x, 0, 0, 0, 1), w, "q8_0", CR_NONE)) == 0, "no rows");
+    cr_scope_end();
+}
