@@ -1,5 +1,6 @@
 /* cat.c - tensors one after the other along an axis (cat), or along a new one (stack). */
 #include "compose.h"
+#include "transform.h"
 
 #include <stdlib.h>
 
@@ -50,6 +51,8 @@ const cr_op cr_op_cat = {
     .infer = cat_infer,
     .forward = cat_forward,
     .grad = cat_grad,
+    .batch = cr_batch_axis,
+    .tangent = cr_tangent_linear,
 };
 
 static cr_status check_list(const char *op, int n, const cr_tensor *const *in) {
