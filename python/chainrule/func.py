@@ -16,9 +16,19 @@ from .autograd import enable_grad
 from .nn.utils.stateless import functional_call as functional_call
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-    "stack_module_state", "value_and_grad", "vjp", "vmap",
-]  # fmt: skip
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -34,25 +44,34 @@ def _said(in_dims: Any) -> str:
 def _size_of(dim: Any, x: Any, in_dims: Any) -> int:
     """How many samples an argument has along its mapped axis."""
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{_said(in_dims)}: Got in_dim={dim} for an input but in_dim must be either an integer"
-                         " dimension or None.")  # fmt: skip
+        raise ValueError(
+            f"{_said(in_dims)}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
     if not isinstance(x, Tensor):
-        raise ValueError(f"{_said(in_dims)}: Got in_dim={dim} for an input but the input is of type {type(x)}. We"
-                         " cannot vmap over non-Tensor arguments, please use None as the respective in_dim")  # fmt: skip
+        raise ValueError(
+            f"{_said(in_dims)}: Got in_dim={dim} for an input but the input is of type {type(x)}. We"
+            " cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
     if not -x.ndim <= dim < x.ndim:
-        raise ValueError(f"{_said(in_dims)}: Got in_dim={dim} for some input, but that input is a Tensor of"
-                         f" dimensionality {x.ndim} so expected in_dim to satisfy -{x.ndim} <= in_dim < {x.ndim}.")  # fmt: skip
+        raise ValueError(
+            f"{_said(in_dims)}: Got in_dim={dim} for some input, but that input is a Tensor of"
+            f" dimensionality {x.ndim} so expected in_dim to satisfy -{x.ndim} <= in_dim < {x.ndim}."
+        )
     return x.shape[dim]
 
 
 def _mapped(in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any], TreeSpec, int]:
     """The leaves of the arguments, the mapped axis of each or None, their spec, the number of samples."""
     if not isinstance(in_dims, int | tuple | list):
-        raise ValueError(f"{_said(in_dims)}: expected `in_dims` to be int or a (potentially nested) tuple matching the"
-                         f" structure of inputs, got: {type(in_dims)}.")  # fmt: skip
+        raise ValueError(
+            f"{_said(in_dims)}: expected `in_dims` to be int or a (potentially nested) tuple matching the"
+            f" structure of inputs, got: {type(in_dims)}."
+        )
     if not args:
-        raise ValueError(f"{_said(in_dims)}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap"
-                         " over a function with no inputs. The latter is unsupported.")  # fmt: skip
+        raise ValueError(
+            f"{_said(in_dims)}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap"
+            " over a function with no inputs. The latter is unsupported."
+        )
     leaves, spec = tree_flatten(args)
     dims = _broadcast_to_and_flatten(tuple(in_dims) if isinstance(in_dims, list) else in_dims, spec)
     if dims is None:
@@ -61,8 +80,10 @@ def _mapped(in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any], 
     if not sizes:
         raise ValueError(f"{_said(in_dims)}: at least one input must be mapped: all in_dims are None")
     if len(set(sizes)) > 1:
-        raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got sizes"
-                         f" {sizes} for the mapped dimension")  # fmt: skip
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes"
+            f" {sizes} for the mapped dimension"
+        )
     return leaves, dims, spec, sizes[0]
 
 
@@ -73,8 +94,9 @@ def _left(y: Any, dim: Any, level: int) -> Any:
     if dim is not None:
         return _core._vmap_leave(y, dim, level)
     if _core._vmap_has(y, level):
-        raise ValueError("vmap(f, ...): Got out_dims=None for a result that differs from sample to sample: out_dims"
-                         " must be its axis")  # fmt: skip
+        raise ValueError(
+            "vmap(f, ...): Got out_dims=None for a result that differs from sample to sample: out_dims must be its axis"
+        )
     return y
 
 
@@ -83,13 +105,23 @@ def _out_dims(out_dims: Any, outputs: Any, spec: TreeSpec) -> list[Any]:
         out_dims = out_dims[0]
     dims = _broadcast_to_and_flatten(tuple(out_dims) if isinstance(out_dims, list) else out_dims, spec)
     if dims is None or not all(d is None or (isinstance(d, int) and not isinstance(d, bool)) for d in dims):
-        raise ValueError(f"vmap(f, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs:"
-                         f" an axis or None for each of {spec!r}")  # fmt: skip
+        raise ValueError(
+            f"vmap(f, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs:"
+            f" an axis or None for each of {spec!r}"
+        )
     return dims
 
 
-def _run(func: Function, leaves: Sequence[Any], dims: Sequence[Any], spec: TreeSpec, size: int, out_dims: Any,
-         randomness: str, kwargs: dict[str, Any]) -> tuple[list[Any], list[Any], TreeSpec]:  # fmt: skip
+def _run(
+    func: Function,
+    leaves: Sequence[Any],
+    dims: Sequence[Any],
+    spec: TreeSpec,
+    size: int,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+) -> tuple[list[Any], list[Any], TreeSpec]:
     level = _core._vmap_begin(size, randomness)
     try:
         inner = [x if d is None else _core._vmap_enter(x, d, level) for x, d in zip(leaves, dims, strict=True)]
@@ -126,7 +158,9 @@ def vmap(
             part = [x if d is None else x.narrow(d, start, n) for x, d in zip(leaves, dims, strict=True)]
             flat, outs, out_spec = _run(func, part, dims, spec, n, out_dims, randomness, kwargs)
             parts.append(flat)
-        joined = [ys[0] if d is None else _core.cat(ys, d) for d, ys in zip(outs, zip(*parts, strict=True), strict=True)]
+        joined = [
+            ys[0] if d is None else _core.cat(ys, d) for d, ys in zip(outs, zip(*parts, strict=True), strict=True)
+        ]
         return tree_unflatten(joined, out_spec)
 
     return mapped
@@ -211,8 +245,10 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"Expected f(*args) to return a Tensor, got {type(value).__name__}")
             if value.ndim:
-                raise RuntimeError(f"Expected f(*args) to return a scalar tensor, got tensor with {value.ndim} dims."
-                                   " Maybe you wanted to use the vjp or jacrev APIs instead?")  # fmt: skip
+                raise RuntimeError(
+                    f"Expected f(*args) to return a scalar tensor, got tensor with {value.ndim} dims."
+                    " Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
             nested = outer and leaves.nested([value, *tree_flatten(aux)[0]])
             grads = leaves.gradients([value], [], False, nested)
         if not nested:
@@ -260,8 +296,10 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         found, of = tree_flatten(given)
         if of != spec and not (isinstance(output, Tensor) and len(found) == 1):
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs"
-                               f" to the function. cotangents: {of!r}, primal output: {spec!r}")  # fmt: skip
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs"
+                f" to the function. cotangents: {of!r}, primal output: {spec!r}"
+            )
         record = nested or any(v.requires_grad for v in found) if create_graph is None else create_graph
         return leaves.nest(leaves.gradients(flat, found, retain_graph, record and _core.is_grad_enabled()))
 
@@ -284,9 +322,11 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     xs, spec = tree_flatten(primals)
     ts, of = tree_flatten(tangents)
     if spec != of:
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same python structure."
-                           f" For example, if primals is a tuple of 3 tensors, tangents also must be. Got {spec!r} and"
-                           f" {of!r}")  # fmt: skip
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure."
+            f" For example, if primals is a tuple of 3 tensors, tangents also must be. Got {spec!r} and"
+            f" {of!r}"
+        )
     if not xs or not all(isinstance(x, Tensor) for x in (*xs, *ts)):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be nests of Tensors")
     level = _core._jvp_begin()
@@ -295,11 +335,14 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         output, aux = _pair(func(*tree_unflatten(duals, spec)), has_aux, "jvp")
         flat, out_spec = tree_flatten(output)
         if not flat or not all(isinstance(y, Tensor) for y in flat):
-            raise RuntimeError("jvp(f, primals, tangents): Expected f to be a function that has non-empty output of"
-                               " Tensors")  # fmt: skip
+            raise RuntimeError(
+                "jvp(f, primals, tangents): Expected f to be a function that has non-empty output of Tensors"
+            )
         if strict and not all(_core._level_of(y) == level for y in flat):
-            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs."
-                               " This is not allowed with strict=True.")  # fmt: skip
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs."
+                " This is not allowed with strict=True."
+            )
         pairs = [_core._jvp_leave(y, level) for y in flat]
         aux = tree_map(lambda y: _value(y, level), aux)
     finally:
@@ -347,9 +390,13 @@ def _select(func: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: Any
 
 
 def jacrev(
-    func: Function, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    func: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
-) -> Function:  # fmt: skip
+) -> Function:
     """A function that gives the Jacobian of ``func`` by reverse mode, all rows of it at once: for each result a nest as
     the arguments, of the shape of the result and then of the argument."""
 
@@ -365,10 +412,11 @@ def jacrev(
         for y in ys:
             n = y.numel()
             parts = [
-                _core.zeros(*y.shape, *x.shape, dtype=x.dtype) if rows is None
+                _core.zeros(*y.shape, *x.shape, dtype=x.dtype)
+                if rows is None
                 else rows[k].narrow(0, at, n).reshape(*y.shape, *x.shape)
                 for k, x in enumerate(xs)
-            ]  # fmt: skip
+            ]
             nest = tree_unflatten(parts, in_spec)
             found.append(nest if isinstance(argnums, tuple) else nest[0])
             at += n
@@ -392,11 +440,11 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
         def push(*units: Any) -> Any:
             found = jvp(of, chosen, tree_unflatten(list(units), in_spec), has_aux=has_aux)
             flat, spec = tree_flatten(found[1])
-            specs.append(spec)
-            values = [found[2]] if has_aux else []
-            return tuple(flat), tree_flatten(values)[0]
+            rest, of_rest = tree_flatten(found[2] if has_aux else ())
+            specs.extend((spec, of_rest))
+            return tuple(flat), tuple(rest)
 
-        columns, rest = vmap(push, randomness=randomness, out_dims=(-1, None if has_aux else 0))(*_basis(xs))
+        columns, rest = vmap(push, randomness=randomness, out_dims=(-1, None))(*_basis(xs))
         found = []
         for column in columns:
             at, parts = 0, []
@@ -407,7 +455,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
             nest = tree_unflatten(parts, in_spec)
             found.append(nest if isinstance(argnums, tuple) else nest[0])
         result = tree_unflatten(found, specs[0])
-        return (result, rest[0]) if has_aux else result
+        return (result, tree_unflatten(rest, specs[1])) if has_aux else result
 
     return run
 
@@ -421,7 +469,7 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters, buffers) of modules of one class, each tensor a stack of theirs, for ``vmap`` over ``functional_call``.
+    """(parameters, buffers) of modules of one class, each a stack of theirs, for ``vmap`` over ``functional_call``.
     Parameters are leaves that want a gradient where all of theirs do."""
     modules = list(models)
     if not modules:

@@ -85,7 +85,7 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
 
 bool cr_requires_grad(const cr_tensor *t) { return check_tensor("requires_grad", t) == CR_OK && cr_in_graph(t); }
 bool cr_is_leaf(const cr_tensor *t) {
-    return check_tensor("is_leaf", t) == CR_OK && (!has_node(t) || t->node->head.leaf);
+    return check_tensor("is_leaf", t) == CR_OK && (!cr_in_graph(t) || (t->node && t->node->head.leaf));
 }
 
 const char *cr_op_name(const cr_tensor *t) {

@@ -511,12 +511,16 @@ static cr_tensor *ew_batch(const cr_batched *b) {
     const cr_call *c = b->call;
     const int condition = ew(c)->program->rule == CR_RULE_WHERE;
     const cr_dtype dt = cr_result_type(c->n - condition, c->in + condition);
-    const bool same_type = dt == cr_result_type(c->n - condition, b->in + condition);
+    cr_dtype compute[2], result;
+    if (cr_rule_dtypes(ew(c)->program, c->in, &compute[0], &result) != CR_OK ||
+        cr_rule_dtypes(ew(c)->program, b->in, &compute[1], &result) != CR_OK)
+        return NULL;
+    const bool same_type = compute[0] == compute[1];
     for (int i = 0; i < c->n; i++) {
         b->in[i] = cr_batch_aligned(b, i, b->out->ndim);
         if (b->has[i] && !same_type && i >= condition) b->in[i] = cast_to(b->in[i], dt);
     }
-    return cr_batch_same(b);
+    return cast_to(cr_batch_same(b), b->out->dtype);
 }
 
 /* forward mode: the gradient of input i, whose cotangent is its tangent */
@@ -715,12 +719,28 @@ static bool short_into(const cr_call *c, const cr_tensor *x, const cr_tensor *le
     return true;
 }
 
+/* The same inside vmap and forward mode.  The gradient may read what x was before. */
+static cr_tensor *write_wrapped(const cr_call *c, cr_tensor *x) {
+    cr_call apart = *c;
+    inputs given;
+    if (!inputs_copy(&given, &apart)) return NULL;
+    bool there = true;
+    for (int i = 0; i < c->n && there; i++) {
+        if (cr_modes.no_grad || c->in[i] == CR_NONE || c->in[i]->storage != x->storage) continue;
+        inputs_scope(&given);
+        there = (given.list[i] = cr_clone(c->in[i]));
+    }
+    cr_tensor *done = there ? write_by_copy(&apart, x) : NULL;
+    inputs_end(&given);
+    return done;
+}
+
 static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr_tensor *const *in,
                                      const double *params) {
     cr_ew_params q = ew_params(p, params);
     cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
     if (check_inputs(&c) != CR_OK) return NULL;
-    if (cr_wrapped(x) || cr_any_wrapped(c.n, in)) return write_by_copy(&c, x);
+    if (cr_wrapped(x) || cr_any_wrapped(c.n, in)) return write_wrapped(&c, x);
     const bool recorded = records(&c);
     if (cr_check_writable(p->name, x, recorded) != CR_OK) return NULL;
     if (!recorded && !cr_modes.no_grad && cr_in_graph(x)) return write_by_copy(&c, x);
@@ -746,7 +766,7 @@ cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor 
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     if (check_inputs(&c) != CR_OK) return NULL;
-    if (cr_wrapped(x) || cr_any_wrapped(n, in)) return write_by_copy(&c, x);
+    if (cr_wrapped(x) || cr_any_wrapped(n, in)) return write_wrapped(&c, x);
     const bool recorded = cr_dtype_is_float(x->dtype) && records(&c);
     if (cr_check_writable(cr_call_name(&c), x, recorded) != CR_OK) return NULL;
     return recorded ? write_by_copy(&c, x) : write_directly(&c, x);

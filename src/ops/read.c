@@ -25,7 +25,7 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (bytes != needed)
         return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s,
                        cr_dtype_name(dt), needed, bytes);
-    if (cr_want_elements("read", t) != CR_OK) return cr_error_status();
+    if (cr_want_values("read", t) != CR_OK) return cr_error_status();
     if (!bytes) return CR_OK;
     if (!dst) return cr_fail_null("read", "dst");
     if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
@@ -41,7 +41,7 @@ static cr_status only_element(const char *op, const cr_tensor *t, void *element)
     if (!cr_given(op, "the tensor", t)) return cr_error_status();
     if (t->numel != 1)
         return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
-    if (cr_want_elements(op, t) != CR_OK) return cr_error_status();
+    if (cr_want_values(op, t) != CR_OK) return cr_error_status();
     size_t size = cr_dtype_size(t->dtype);
     return cr_download(op, t->dev, element, t->storage, (size_t)t->offset * size, size);
 }

@@ -46,7 +46,7 @@ cr_status cr_element(const char *op, double v, cr_dtype dt, void *element) {
 }
 
 cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
-    if (cr_want_elements("copy", x) != CR_OK) return NULL;
+    if (cr_want_values("copy", x) != CR_OK) return NULL;
     if (x->contiguous && x->dtype == dt) return cr_tensor_alias(x, NULL);
     cr_meta m = cr_meta_of(x);
     m.dtype = dt;

@@ -449,6 +449,7 @@ cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis
     shape[n - 2] = shape[n - 1] = size;
     cr_scope_begin();
     cr_tensor *y = cr_zeros(n, shape, x->dtype, x->dev);
+    if (y && cr_wrapped(x)) y = cr_wrapped_as(x, y);
     if (!cr_copy_(cr_diagonal(y, offset, -2, -1), x)) y = NULL;
     return cr_leave(cr_movedim(y, 2, (int64_t[]){-2, -1}, (int64_t[]){a, b}));
 }

@@ -199,9 +199,13 @@ static cr_tensor *put_batch(const cr_batched *b) {
     int64_t shape[CR_MAX_DIMS] = {b->size};
     memcpy(shape + 1, b->out->shape, sizeof *shape * (size_t)b->out->ndim);
     if (x == CR_NONE && src) x = cr_zeros(b->out->ndim + 1, shape, src->dtype, src->dev);
+    if (x && !b->call->in[1]->numel) return same(x);
     cr_tensor *to = in_four(b, x, p.axis, p.count), *at = index_of_each(b, to),
               *from = in_four(b, src, p.axis, b->call->in[1]->ndim);
+    const bool truths = p.sum && from && from->dtype == CR_BOOL;            /* their sum is or */
+    if (truths) to = cast_to(to, CR_I32), from = cast_to(from, CR_I32);
     cr_tensor *y = !at || !from ? NULL : p.sum ? cr_scatter_add(to, 2, at, from) : cr_scatter(to, 2, at, from);
+    if (truths) y = cast_to(y, CR_BOOL);
     return cr_batch_shaped(b, y, b->out);
 }
 

@@ -64,6 +64,11 @@ bool cr_any_wrapped(int n, const cr_tensor *const *in) {
     return false;
 }
 
+cr_status cr_want_values(const char *op, const cr_tensor *t) {
+    while (t && cr_wrapped(t) && !is_batch(t)) t = t->wrapper->value;
+    return cr_want_elements(op, t);
+}
+
 cr_status cr_want_elements(const char *op, const cr_tensor *t) {
     if (!t || !cr_wrapped(t)) return CR_OK;
     if (is_batch(t))
@@ -378,6 +383,7 @@ cr_tensor *cr_wrapped_as(const cr_tensor *x, const cr_tensor *y) {
     if (!cr_given("like", "x", x) || !cr_given("like", "y", y)) return NULL;
     if (!cr_wrapped(x)) return cr_clone(y);
     const cr_wrapper *w = x->wrapper;
+    if (cr_vmap_has(y, w->level)) return cr_wrapped_as(w->value, y);
     cr_scope_begin();
     cr_tensor *value = cr_wrapped_as(w->value, y);
     if (w->tangent && value && !cr_dtype_is_float(y->dtype)) return cr_leave(value);

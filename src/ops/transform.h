@@ -28,6 +28,7 @@ cr_tensor *cr_run_wrapped(cr_call *c, cr_tensor *kept[]);
 cr_status  cr_write_wrapped(cr_tensor *x, const cr_tensor *y);
 /* A message if t is a wrapper: `op` needs its elements. */
 cr_status  cr_want_elements(const char *op, const cr_tensor *t);
+cr_status  cr_want_values(const char *op, const cr_tensor *t);  /* the same where those of a primal will do */
 /* f of what t stands for: of a batch with the number of axes before its own */
 cr_tensor *cr_map_wrapped(const cr_tensor *t, cr_tensor *(*f)(const cr_tensor *value, void *ctx), void *ctx);
 

@@ -25,8 +25,10 @@ TOLERANCE = {cr.float64: 1e-9, cr.float32: 3e-5, cr.float16: 1e-2, cr.bfloat16: 
 # What needs values: its shape, or the number itself, differs from sample to sample.
 VALUES = set(
     """
-    allclose argwhere bincount bool equal float histc histogram histogramdd index int is_nonzero item long masked_select
-    nonzero nonzero_static numpy repeat_interleave tensor_split tolist unique unique_consecutive
+    allclose arange argwhere bincount bool equal float full histc histogram histogramdd index_put index_put_ int item
+    linspace long masked_scatter masked_scatter_ masked_select nanquantile nonzero one_hot ones quantile
+    repeat_interleave tensor tensor_split tolist unique unique_consecutive where zeros as_strided
+    embedding_bag gaussian_nll_loss multilabel_margin_loss
     """.split()
 )
 
@@ -62,8 +64,8 @@ def tensors_of(y: Any) -> list[cr.Tensor]:
 class Function:
     """A call as a function of its tensors."""
 
-    def __init__(self, f: Any, call: Call) -> None:
-        self.f, self.call = f, call
+    def __init__(self, f: Any, call: Call, name: str) -> None:
+        self.f, self.call, self.name = f, call, name
         self.xs = places(call)
 
     def __call__(self, *tensors: cr.Tensor) -> Any:
@@ -75,6 +77,14 @@ class Function:
 
     def samples(self, k: int) -> list[cr.Tensor]:
         return [replace(x, seed=x.seed + 100 * k).make(cr) for x in self.xs]
+
+
+def allowed(name: str, e: Exception) -> bool:
+    """May this call refuse vmap?  What needs values, and views of a batch whose samples lie across each other."""
+    text = str(e)
+    if name in VALUES:
+        return "inside vmap" in text or "must be contiguous" in text
+    return name in ("view", "view_as") and "without a copy" in text
 
 
 def in_place(name: str) -> bool:
@@ -107,13 +117,13 @@ def against_loop(f: Function, dims: list[int | None]) -> str | None:
     stacked = [every[0][i].clone() if d is None else cr.stack([s[i] for s in every], d) for i, d in enumerate(dims)]
     for s in every:
         try:
-            loop.append(f.flat(*[x.clone() if d is not None or in_place(f.f.__name__) else x for x, d in zip(s, dims)]))
+            loop.append(f.flat(*[x.clone() if d is not None or in_place(f.name) else x for x, d in zip(s, dims)]))
         except Exception as e:
             refused = e
     try:
         found = func.vmap(f.flat, in_dims=tuple(dims))(*stacked)
     except Exception as e:
-        return None if refused else f"{type(e).__name__}: {e}"
+        return None if refused or allowed(f.name, e) else f"{type(e).__name__}: {e}"
     if refused:
         return f"a loop raises {type(refused).__name__}: {refused}"
     if len(found) != len(loop[0]):
@@ -142,7 +152,7 @@ def against_reverse(f: Function) -> str | None:
     def of(*chosen: cr.Tensor) -> tuple[cr.Tensor, ...]:
         full = list(at)
         for i, x in zip(which, chosen, strict=True):
-            full[i] = x.clone() if in_place(f.f.__name__) else x
+            full[i] = x.clone() if in_place(f.name) else x
         return f.flat(*full)
 
     leaves = [at[i].clone().requires_grad_() for i in which]
@@ -157,6 +167,8 @@ def against_reverse(f: Function) -> str | None:
     try:
         values, pushed = func.jvp(of, tuple(chosen), tuple(tangents))
     except Exception as e:
+        if allowed(f.name, e):
+            return None
         return f"jvp: {type(e).__name__}: {e}"
     used = [k for k, y in enumerate(ys) if y.requires_grad]
     for y, v in zip(ys, values, strict=True):
@@ -165,12 +177,13 @@ def against_reverse(f: Function) -> str | None:
     cotangents = [cr.randn(*ys[k].shape, dtype=ys[k].dtype) for k in used]
     grads = cr.autograd.grad([ys[k] for k in used], leaves, cotangents, materialize_grads=True)
     forward, reverse = dot([pushed[k] for k in used], cotangents), dot(tangents, grads)
-    if not abs(forward - reverse) <= 1e-7 * (1 + abs(reverse)) and forward == forward and reverse == reverse:
+    rough = 1e-7 if all(ys[k].dtype == cr.float64 for k in used) else 1e-5
+    if not abs(forward - reverse) <= rough * (1 + abs(reverse)) and forward == forward and reverse == reverse:
         return f"jvp: {forward} for {reverse}"
     for k, t in enumerate(pushed):
         if k not in used and float(t.double().abs().sum()):
             return f"jvp: result {k} is constant and has a tangent"
-    return through_vmap(of, chosen, ys, used)
+    return None if f.name in VALUES else through_vmap(of, chosen, ys, used)
 
 
 def through_vmap(of: Any, chosen: list[cr.Tensor], ys: tuple[cr.Tensor, ...], used: list[int]) -> str | None:
@@ -203,7 +216,7 @@ def checked(name: str, f: Any, calls: list[Call]) -> list[str]:
     if len(calls) > PART:
         calls = calls[:2] + r.sample(calls[2:], PART - 2)
     for call in calls:
-        of = Function(f, call)
+        of = Function(f, call, name)
         cr.manual_seed(1)
         for dims in patterns(of, r):
             if in_place(name) and dims[0] is None:
@@ -224,7 +237,7 @@ def calls_of(name: str) -> list[Call]:
 
 CONSTANT = {"grad_fn", "requires_grad", "requires_grad_", "share_memory_", "retain_grad", "register_hook", "backward"}
 ONCE = {label(form): form for form in FORMS if not form[1] or in_place(form[0]) or not hasattr(cr, form[0])}
-NAMES = [n for n, form in ONCE.items() if form[0] not in RANDOM | VALUES | CONSTANT and calls_of(n)]
+NAMES = [n for n, form in ONCE.items() if form[0] not in RANDOM | CONSTANT and calls_of(n)]
 
 
 @pytest.mark.parametrize("name", NAMES)

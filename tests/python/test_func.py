@@ -1,0 +1,336 @@
+"""chainrule.func: transforms in each other against PyTorch's, aux and nests, random numbers, wrong use, compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+import chainrule as cr
+import chainrule.nn.functional as F
+from chainrule import func, nn
+
+torch = pytest.importorskip("torch")
+theirs = torch.func
+
+
+def T(x: Any) -> Any:  # noqa: N802, as torch.T
+    """The same numbers in PyTorch."""
+    if isinstance(x, cr.Tensor):
+        return torch.tensor(x.detach().tolist(), dtype=getattr(torch, str(x.dtype).rpartition(".")[2]))
+    if isinstance(x, dict):
+        return {k: T(v) for k, v in x.items()}
+    return type(x)(map(T, x)) if isinstance(x, (list, tuple)) else x
+
+
+def same(a: Any, b: Any, tolerance: float = 1e-9) -> None:
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        a, b = [a[k] for k in a], [b[k] for k in a]
+    if isinstance(a, (list, tuple)):
+        assert len(a) == len(b) and type(a) is type(b)
+        for x, y in zip(a, b, strict=True):
+            same(x, y, tolerance)
+        return
+    assert tuple(a.shape) == tuple(b.shape), (a.shape, b.shape)
+    assert str(a.dtype).rpartition(".")[2] == str(b.dtype).rpartition(".")[2]
+    assert torch.allclose(T(a), b.detach(), tolerance, tolerance), (a, b)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    cr.manual_seed(0)
+
+
+def of(lib: Any) -> Callable[[Any], Any]:
+    """A function of a vector, in one of the libraries, that is not linear and not diagonal."""
+    return lambda x: (lib.sin(x) * x.sum()).sum() + (x**3).prod() + lib.logsumexp(x * x, 0)
+
+
+def lines(lib: Any) -> Callable[[Any], Any]:
+    return lambda x: lib.cumsum(lib.softmax(x, -1) * x.flip(0), 0) + x[:1] * lib.tanh(x).norm()
+
+
+TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
+    "grad": lambda f, lib: f.grad(lib),
+    "jacrev": lambda f, lib: f.jacrev(lib),
+    "jacfwd": lambda f, lib: f.jacfwd(lib),
+    "jvp": lambda f, lib: lambda x: f.jvp(lib, (x,), (x.flip(-1),))[1],
+    "vjp": lambda f, lib: lambda x: (lambda y, back: back(y * y)[0])(*f.vjp(lib, x)),
+    "vmap": lambda f, lib: lambda x: f.vmap(lib)(x[None] * x[:3, None]).sum(0),
+}
+
+
+@pytest.mark.parametrize("outer,inner", list(product(TRANSFORMS, TRANSFORMS)))
+def test_two_transforms(outer: str, inner: str) -> None:
+    """Each transform of each, and both inside vmap."""
+    x = cr.randn(4, dtype=cr.float64)
+    results = []
+    for f, lib in ((func, cr), (theirs, torch)):
+        g = TRANSFORMS[inner](f, of(lib) if inner in ("grad", "vmap") else lines(lib))
+        if outer == "grad" or inner == "vmap":
+            g = (lambda g: lambda x: (g(x) * g(x)).sum())(g)
+        h = TRANSFORMS[outer](f, g)
+        given = x if lib is cr else T(x)
+        results.append([h(given), f.vmap(h)(lib.stack([given, given * 0.5, given - 1]))])
+    same(results[0], results[1])
+
+
+@pytest.mark.parametrize("first,second,third", list(product(("grad", "jvp", "vmap"), repeat=3)))
+def test_three_transforms(first: str, second: str, third: str) -> None:
+    x = cr.randn(4, dtype=cr.float64)
+    results = []
+    for f, lib in ((func, cr), (theirs, torch)):
+        g: Any = of(lib)
+        for name in (third, second, first):
+            g = TRANSFORMS[name](f, (lambda g: lambda x: (g(x) ** 2).sum())(g))
+        results.append(g(x if lib is cr else T(x)))
+    same(*results)
+
+
+def test_hessians() -> None:
+    x = cr.randn(5, dtype=cr.float64)
+    want = theirs.hessian(of(torch))(T(x))
+    for a, b in product((func.jacrev, func.jacfwd), repeat=2):
+        same(a(b(of(cr)))(x), want)
+    same(func.hessian(of(cr))(x), want)
+    same(func.jacfwd(func.jacrev(func.jacfwd(of(cr))))(x), theirs.jacfwd(theirs.jacrev(theirs.jacfwd(of(torch))))(T(x)))
+
+
+def test_outer_graph() -> None:
+    """Gradients reach leaves of the graph around a transform, also those that the function captures."""
+    for lib, f in ((cr, func), (torch, theirs)):
+        w, x = (lib.tensor([0.5, -1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
+        g = f.grad(lambda y: (lib.sin(y * w) * y).sum())(x)
+        h = f.jvp(lambda y: (y * y * w).sum(), (x,), (lib.ones(3, dtype=lib.float64),))[1]
+        v = f.vmap(lambda y: (y * w).sum() ** 2)(lib.stack([x, x * 2]))
+        (g.sum() + h + v.sum()).backward()
+        found = (w.grad, x.grad) if lib is cr else found_ours
+        if lib is cr:
+            found_ours = found
+        else:
+            same([*found], [w.grad, x.grad])
+    assert not func.grad(lambda y: (y * y).sum())(cr.ones(3)).requires_grad
+    w0 = cr.ones(3, requires_grad=True)
+    assert func.grad(lambda y: (y * y * w0).sum())(cr.ones(3)).requires_grad
+    with cr.no_grad():
+        assert not func.grad(lambda y: (y * y * w0).sum())(cr.ones(3)).requires_grad
+
+
+def test_nests_and_aux() -> None:
+    p = {"a": cr.randn(3, 2, dtype=cr.float64), "b": [cr.randn(3, dtype=cr.float64)]}
+    x = cr.randn(4, 2, dtype=cr.float64)
+    for has_aux in (False, True):
+        results = []
+        for f, lib, q, y in ((func, cr, p, x), (theirs, torch, T(p), T(x))):
+
+            def loss(q: Any, y: Any, lib: Any = lib, has_aux: bool = has_aux) -> Any:
+                out = lib.tanh(q["a"] @ y + q["b"][0])
+                return (out.sum(), {"out": out}) if has_aux else out.sum()
+
+            found = [
+                f.grad(loss, has_aux=has_aux)(q, y[0]),
+                f.grad_and_value(loss, argnums=(0, 1), has_aux=has_aux)(q, y[0]),
+                f.jacrev(loss, argnums=1, has_aux=has_aux)(q, y[0]),
+                f.jacfwd(loss, argnums=(1,), has_aux=has_aux)(q, y[0]),
+                f.vmap(f.grad(loss, has_aux=has_aux), in_dims=(None, 0))(q, y),
+                f.vmap(f.grad(loss, has_aux=has_aux), in_dims=(None, 0), chunk_size=3)(q, y),
+            ]
+            results.append(found)
+        same(*results)
+    gradient, value = func.grad_and_value(lambda y: (y * y).sum())(x)
+    again, first = func.value_and_grad(lambda y: (y * y).sum())(x)
+    assert cr.equal(again, value) and cr.equal(first, gradient)
+
+
+def test_dims() -> None:
+    x, y = cr.randn(3, 4, 5, dtype=cr.float64), cr.randn(5, 3, dtype=cr.float64)
+    for in_dims, out_dims in product(((0, 1), (2, 0), (-3, -1), ((1), None)), (0, 1, -1)):
+        args = (x, y) if in_dims[1] is not None else (x, y[0])
+        f = lambda a, b: a[..., None] * b.sum() + 0 * a.sum()  # noqa: E731
+        same(func.vmap(f, in_dims, out_dims)(*args), theirs.vmap(f, in_dims, out_dims)(*T(args)))
+    nest = ({"x": x}, [y])
+    dims = ({"x": 0}, [1])
+    g = lambda a, b: {"s": a["x"].sum(0), "t": (b[0], a["x"])}  # noqa: E731
+    outs = {"s": 1, "t": (0, 2)}
+    same(func.vmap(g, dims, outs)(*nest), theirs.vmap(g, dims, outs)(*T(nest)))
+    assert func.vmap(lambda a: (a, y), out_dims=(0, None))(x)[1].shape == y.shape
+    same(func.vmap(lambda a: y)(x), theirs.vmap(lambda a: T(y))(T(x)))
+
+
+def test_in_place() -> None:
+    """Writes into tensors that are mapped, and into views of them, as in a loop."""
+
+    def f(a: Any) -> Any:
+        b = a.clone()
+        b[0] += a[1]
+        b[1:].mul_(a[0])
+        c = a.new_zeros(2, *a.shape)
+        c[1] = b
+        d = cr.zeros_like(a) if isinstance(a, cr.Tensor) else torch.zeros_like(a)
+        d.add_(a).clamp_(-0.5, 0.5)
+        return c.sum(0) + d
+
+    x = cr.randn(4, 3, 2, dtype=cr.float64)
+    same(func.vmap(f)(x), theirs.vmap(f)(T(x)))
+    same(
+        func.vmap(func.grad(lambda a: (f(a) ** 2).sum()))(x),
+        theirs.vmap(theirs.grad(lambda a: (f(a) ** 2).sum()))(T(x)),
+    )
+    y = x.clone()
+    func.vmap(lambda a: a.mul_(2))(y)
+    assert cr.equal(y, x * 2)
+
+
+def test_random_numbers() -> None:
+    x = cr.zeros(64, 3)
+    draws: list[Callable[[cr.Tensor], cr.Tensor]] = [
+        lambda a: a + cr.rand(3), lambda a: cr.randn_like(a), lambda a: a.clone().normal_(),
+        lambda a: a.clone().bernoulli_(0.5), lambda a: cr.randint(0, 1000, (3,)), lambda a: F.dropout(a + 1, 0.5),
+        lambda a: a.clone().random_(0, 100), lambda a: cr.bernoulli(cr.full((3,), 0.5)), lambda a: cr.normal(a, 1.0),
+    ]  # fmt: skip
+    for draw in draws:
+        with pytest.raises(RuntimeError, match="randomness="):
+            func.vmap(draw)(x)
+        alike = func.vmap(draw, randomness="same")(x)
+        assert all(cr.equal(row, alike[0]) for row in alike)
+        other = func.vmap(draw, randomness="different")(x)
+        assert len({tuple(row.tolist()) for row in other}) > 4
+    nested = func.vmap(func.vmap(draws[0], randomness="different"), randomness="different")(cr.zeros(5, 7, 3))
+    assert len({tuple(r.tolist()) for r in nested.reshape(-1, 3)}) == 35
+    with pytest.raises(RuntimeError, match="randperm"):
+        func.vmap(lambda a: cr.randperm(3), randomness="different")(x)
+    with pytest.raises(RuntimeError, match="Only allowed values"):
+        func.vmap(draws[0], randomness="none")
+
+
+X = cr.ones(3, 4)
+KEPT: list[cr.Tensor] = []
+WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
+    ("write to a captured tensor", lambda: func.vmap(lambda a: X.clone()[0].add_(a))(X), RuntimeError, "not mapped"),
+    ("copy into a captured tensor", lambda: func.vmap(lambda a: cr.zeros(4).copy_(a))(X), RuntimeError, r"\[copy_\]"),
+    ("item", lambda: func.vmap(lambda a: a * a.sum().item())(X), RuntimeError, r"\[item\].*inside vmap"),
+    ("a branch", lambda: func.vmap(lambda a: a if a.sum() > 0 else -a)(X), RuntimeError, "inside vmap"),
+    ("tolist", lambda: func.vmap(lambda a: a.tolist())(X), RuntimeError, "inside vmap"),
+    ("nonzero", lambda: func.vmap(lambda a: a.nonzero())(X), RuntimeError, r"\[nonzero\]"),
+    ("a mask as index", lambda: func.vmap(lambda a: a[a > 0])(X), RuntimeError, "inside vmap"),
+    ("sizes that differ", lambda: func.vmap(lambda a, b: a)(X, cr.ones(4)), ValueError, "same size"),
+    ("an axis of 0", lambda: func.vmap(lambda a: a)(cr.ones(0, 2)), ValueError, "0 elements"),
+    ("no axis", lambda: func.vmap(lambda a: a)(cr.ones(())), ValueError, "dimensionality 0"),
+    ("an axis too far", lambda: func.vmap(lambda a: a, in_dims=2)(X), ValueError, "in_dim=2"),
+    ("nothing mapped", lambda: func.vmap(lambda a: a, in_dims=None)(X), ValueError, "in_dims"),
+    ("all None", lambda: func.vmap(lambda a: a, in_dims=(None,))(X), ValueError, "at least one"),
+    ("a number mapped", lambda: func.vmap(lambda a, b: a)(X, 3), ValueError, "non-Tensor"),
+    ("in_dims of another form", lambda: func.vmap(lambda a: a, in_dims=(0, 0))(X), ValueError, "structure"),
+    ("no arguments", lambda: func.vmap(lambda: X)(), ValueError, "no inputs"),
+    ("a result that is no tensor", lambda: func.vmap(lambda a: 3)(X), ValueError, "must only return Tensors"),
+    ("out_dims None of a batch", lambda: func.vmap(lambda a: a, out_dims=None)(X), ValueError, "out_dims=None"),
+    ("out_dims of another form", lambda: func.vmap(lambda a: a, out_dims=(0, 1))(X), ValueError, "out_dims"),
+    ("out_dims too far", lambda: func.vmap(lambda a: a, out_dims=3)(X), (ValueError, IndexError), "axis|range"),
+    ("chunks of 0", lambda: func.vmap(lambda a: a, chunk_size=0), ValueError, "chunk_size"),
+    ("a tensor behind its vmap", lambda: (func.vmap(lambda a: KEPT.append(a) or a)(X), KEPT[-1] + 1), RuntimeError,
+     "has ended"),
+    ("a tensor behind its jvp", lambda: (func.jvp(lambda a: KEPT.append(a) or a, (X,), (X,)), KEPT[-1].sum()),
+     RuntimeError, "has ended"),
+    ("backward inside", lambda: func.vmap(lambda a: a.requires_grad_())(X), RuntimeError, "func.grad"),
+    ("a vector's gradient", lambda: func.grad(lambda a: a)(X), RuntimeError, "scalar tensor"),
+    ("argnums too far", lambda: func.grad(lambda a: a.sum(), argnums=1)(X), RuntimeError, "argnum=1"),
+    ("integers", lambda: func.grad(lambda a: a.sum())(cr.arange(3)), TypeError, "float"),
+    ("no aux", lambda: func.grad(lambda a: a.sum(), has_aux=True)(X), RuntimeError, "aux"),
+    ("tangents of another shape", lambda: func.jvp(cr.sin, (X,), (cr.ones(3),)), (ValueError, RuntimeError), "tangent"),
+    ("tangents of another dtype", lambda: func.jvp(cr.sin, (X,), (X.double(),)), (ValueError, RuntimeError), "tangent"),
+    ("primals that are no tuple", lambda: func.jvp(cr.sin, X, X), RuntimeError, "tuples"),
+    ("cotangents of another form", lambda: func.vjp(lambda a: (a, a), X)[1](X), RuntimeError, "structure"),
+    ("more levels than there are", lambda: deep(20)(cr.ones((1,) * 7)), (RuntimeError, ValueError), "axis|levels|dim"),
+]  # fmt: skip
+
+
+def deep(n: int) -> Callable[..., Any]:
+    return func.grad(deep(n - 1)) if n % 2 else (lambda a: func.jvp(deep(n - 1), (a,), (a,))[1]) if n else (
+        lambda a: a.sum())  # fmt: skip
+
+
+@pytest.mark.parametrize("name,wrong,kind,text", WRONG, ids=[w[0] for w in WRONG])
+def test_wrong_use(name: str, wrong: Callable[[], Any], kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        wrong()
+    assert cr._core._transform_depth() == 0
+    assert func.vmap(lambda a: a.sum())(X).tolist() == [4.0] * 3
+
+
+def test_other_threads() -> None:
+    """A tensor of one thread's vmap is refused in another, and two threads transform at the same time."""
+    found: list[Any] = []
+
+    def inside(a: cr.Tensor) -> cr.Tensor:
+        def use() -> None:
+            try:
+                a.sum()
+            except RuntimeError as e:
+                found.append(str(e))
+            found.append(func.vmap(lambda b: b.sum())(X).tolist())
+
+        t = threading.Thread(target=use)
+        t.start()
+        t.join()
+        return a.sum()
+
+    assert func.vmap(inside)(X).tolist() == [4.0] * 3
+    assert "another thread" in found[0] and found[1] == [4.0] * 3
+
+
+def test_modules() -> None:
+    """An ensemble by stack_module_state, and per-sample gradients of a CNN, against each model and sample."""
+    models = [nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 2)) for _ in range(3)]
+    params, buffers = func.stack_module_state(models)
+    x = cr.randn(4, 5)
+    y = func.vmap(lambda p, b, x: func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(
+        params, buffers, x
+    )
+    assert cr.allclose(y, cr.stack([m(x) for m in models]), 1e-5, 1e-6)
+    assert all(p.requires_grad and p.is_leaf for p in params.values())
+    net = nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1), nn.GroupNorm(3, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)
+    )
+    images, labels = cr.randn(5, 2, 4, 4), cr.randint(0, 4, (5,))
+    named = {k: p.detach() for k, p in net.named_parameters()}
+
+    def loss(p: Any, image: cr.Tensor, label: cr.Tensor) -> cr.Tensor:
+        return F.cross_entropy(func.functional_call(net, p, (image[None],)), label[None])
+
+    grads = func.vmap(func.grad(loss), in_dims=(None, 0, 0))(named, images, labels)
+    for i in range(5):
+        net.zero_grad()
+        F.cross_entropy(net(images[i : i + 1]), labels[i : i + 1]).backward()
+        for name, p in net.named_parameters():
+            assert cr.allclose(grads[name][i], p.grad, 1e-4, 1e-5), name
+    with pytest.raises(RuntimeError, match="same class"):
+        func.stack_module_state([models[0], nn.Linear(5, 2)])
+
+
+def test_compiled() -> None:
+    """cr.compile of a transformed function gives the bits of eager calls."""
+    w, x, y = cr.randn(4, 3), cr.randn(8, 3), cr.randint(0, 4, (8,))
+    transformed = {
+        "per sample": lambda x: func.vmap(func.grad(lambda w, x, y: F.cross_entropy(cr.tanh(w @ x)[None], y[None])),
+                                          in_dims=(None, 0, 0))(w, x, y),
+        "jvp": lambda x: func.jvp(lambda a: cr.softmax(a @ w.T, -1), (x,), (x.cos(),))[1],
+        "hessian": lambda x: func.hessian(lambda a: (a.sin() * a.sum()).sum())(x[0]),
+        "jacrev": lambda x: func.jacrev(lambda a: cr.softmax(a, -1))(x[1]),
+    }  # fmt: skip
+    for name, f in transformed.items():
+        compiled = cr.compile(f)
+        for k in range(4):
+            assert cr.equal(compiled(x + k), f(x + k)), (name, k)
+
+
+def test_linearize() -> None:
+    x, t = cr.randn(3, dtype=cr.float64), cr.randn(2, 3, dtype=cr.float64)
+    y, push = func.linearize(lines(cr), x)
+    assert cr.equal(y, lines(cr)(x))
+    for row in t:
+        same(push(row), theirs.jvp(lines(torch), (T(x),), (T(row),))[1])
+    same(func.vmap(push)(t), theirs.vmap(lambda v: theirs.jvp(lines(torch), (T(x),), (v,))[1])(T(t)))
