@@ -12,6 +12,7 @@ from typing import Any
 from . import _core
 from ._core import Tensor
 from ._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+from ._transformed import LEVELS, VmapInfo
 from .autograd import enable_grad
 from .nn.utils.stateless import functional_call as functional_call
 
@@ -123,6 +124,7 @@ def _run(
     kwargs: dict[str, Any],
 ) -> tuple[list[Any], list[Any], TreeSpec]:
     level = _core._vmap_begin(size, randomness)
+    LEVELS[level] = VmapInfo(size, randomness)
     try:
         inner = [x if d is None else _core._vmap_enter(x, d, level) for x, d in zip(leaves, dims, strict=True)]
         outputs = func(*tree_unflatten(inner, spec), **kwargs)
@@ -131,6 +133,7 @@ def _run(
         return [_left(y, d, level) for y, d in zip(flat, outs, strict=True)], outs, out_spec
     finally:
         _core._transform_end(level)
+        del LEVELS[level]
 
 
 def vmap(

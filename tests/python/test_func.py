@@ -7,10 +7,9 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-import pytest
-
 import chainrule as cr
 import chainrule.nn.functional as F
+import pytest
 from chainrule import func, nn
 
 torch = pytest.importorskip("torch")
@@ -54,6 +53,10 @@ def lines(lib: Any) -> Callable[[Any], Any]:
     return lambda x: lib.cumsum(lib.softmax(x, -1) * x.flip(0), 0) + x[:1] * lib.tanh(x).norm()
 
 
+def squared(g: Any) -> Any:
+    return lambda x: (g(x) * g(x)).sum()
+
+
 TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
     "grad": lambda f, lib: f.grad(lib),
     "jacrev": lambda f, lib: f.jacrev(lib),
@@ -68,15 +71,15 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
 def test_two_transforms(outer: str, inner: str) -> None:
     """Each transform of each, and both inside vmap."""
     x = cr.randn(4, dtype=cr.float64)
-    results = []
-    for f, lib in ((func, cr), (theirs, torch)):
+
+    def found(f: Any, lib: Any, x: Any) -> list[Any]:
         g = TRANSFORMS[inner](f, of(lib) if inner in ("grad", "vmap") else lines(lib))
         if outer == "grad" or inner == "vmap":
-            g = (lambda g: lambda x: (g(x) * g(x)).sum())(g)
+            g = squared(g)
         h = TRANSFORMS[outer](f, g)
-        given = x if lib is cr else T(x)
-        results.append([h(given), f.vmap(h)(lib.stack([given, given * 0.5, given - 1]))])
-    same(results[0], results[1])
+        return [h(x), f.vmap(h)(lib.stack([x, x * 0.5, x - 1]))]
+
+    same(found(func, cr, x), found(theirs, torch, T(x)))
 
 
 @pytest.mark.parametrize("first,second,third", list(product(("grad", "jvp", "vmap"), repeat=3)))
@@ -86,7 +89,7 @@ def test_three_transforms(first: str, second: str, third: str) -> None:
     for f, lib in ((func, cr), (theirs, torch)):
         g: Any = of(lib)
         for name in (third, second, first):
-            g = TRANSFORMS[name](f, (lambda g: lambda x: (g(x) ** 2).sum())(g))
+            g = TRANSFORMS[name](f, squared(g))
         results.append(g(x if lib is cr else T(x)))
     same(*results)
 
@@ -102,17 +105,16 @@ def test_hessians() -> None:
 
 def test_outer_graph() -> None:
     """Gradients reach leaves of the graph around a transform, also those that the function captures."""
-    for lib, f in ((cr, func), (torch, theirs)):
+
+    def found(f: Any, lib: Any) -> list[Any]:
         w, x = (lib.tensor([0.5, -1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
         g = f.grad(lambda y: (lib.sin(y * w) * y).sum())(x)
         h = f.jvp(lambda y: (y * y * w).sum(), (x,), (lib.ones(3, dtype=lib.float64),))[1]
         v = f.vmap(lambda y: (y * w).sum() ** 2)(lib.stack([x, x * 2]))
         (g.sum() + h + v.sum()).backward()
-        found = (w.grad, x.grad) if lib is cr else found_ours
-        if lib is cr:
-            found_ours = found
-        else:
-            same([*found], [w.grad, x.grad])
+        return [w.grad, x.grad]
+
+    same(found(func, cr), found(theirs, torch))
     assert not func.grad(lambda y: (y * y).sum())(cr.ones(3)).requires_grad
     w0 = cr.ones(3, requires_grad=True)
     assert func.grad(lambda y: (y * y * w0).sum())(cr.ones(3)).requires_grad
@@ -334,3 +336,94 @@ def test_linearize() -> None:
     for row in t:
         same(push(row), theirs.jvp(lines(torch), (T(x),), (T(row),))[1])
     same(func.vmap(push)(t), theirs.vmap(lambda v: theirs.jvp(lines(torch), (T(x),), (v,))[1])(T(t)))
+
+
+def functions() -> tuple[Any, Any]:
+    """x^k y and 2 y by hand, with a generated rule for vmap and with one of its own; both know forward mode."""
+
+    class Generated(cr.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any, k: int) -> Any:
+            return x**k * y, y * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            x, y, ctx.k = inputs
+            ctx.save_for_backward(x, y)
+            ctx.save_for_forward(x, y)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, h: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return g * y * ctx.k * x ** (ctx.k - 1), g * x**ctx.k + 2 * h, None
+
+        @staticmethod
+        def jvp(ctx: Any, tx: Any, ty: Any, _: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return tx * y * ctx.k * x ** (ctx.k - 1) + ty * x**ctx.k, ty * 2
+
+    class Own(Generated):
+        generate_vmap_rule = False
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any, y: Any, k: int) -> Any:
+            x = x.movedim(in_dims[0], 0) if in_dims[0] is not None else x.expand(info.batch_size, *x.shape)
+            y = y.movedim(in_dims[1], 0) if in_dims[1] is not None else y.expand(info.batch_size, *y.shape)
+            return Own.apply(x, y, k), (0, 0)
+
+    return Generated, Own
+
+
+@pytest.mark.parametrize("which", range(2), ids=["generated", "own"])
+def test_custom_functions(which: int) -> None:
+    """Against the same written with ops: PyTorch's generated rule gives other gradients for what samples share."""
+    x, y = cr.randn(4, 3, dtype=cr.float64), cr.randn(3, dtype=cr.float64)
+
+    def found(f: Any, forward: Any, x: Any, y: Any) -> list[Any]:
+        def both(a: Any, b: Any) -> Any:
+            u, v = forward(a, b)
+            return (u * u).sum() + (v * a).sum()
+
+        return [
+            f.vmap(forward, (0, None))(x, y),
+            f.vmap(forward, (None, 1))(y, x.T.clone()),
+            f.grad(both, (0, 1))(x[0], y),
+            f.vmap(f.grad(both, (0, 1)), (0, None))(x, y),
+            f.grad(lambda b: f.vmap(both, (0, None))(x, b).sum())(y),
+            f.vmap(f.vmap(both, (0, None)), (None, 0))(x, x),
+            f.jvp(both, (x[0], y), (x[1], x[2])),
+            f.vmap(lambda a: f.jvp(lambda a: both(a, y), (a,), (a * a,)))(x),
+            f.jacrev(both)(x[0], y),
+            f.jvp(lambda a: f.vmap(both, (0, None))(a, y), (x,), (x.cos(),)),
+            f.hessian(both)(x[0], y),
+        ]
+
+    apply = functions()[which].apply
+    plain = lambda a, b: (a**3 * b, b * 2)  # noqa: E731
+    same(found(func, lambda a, b: apply(a, b, 3), x, y), found(theirs, plain, T(x), T(y)))
+
+
+def test_custom_functions_refused() -> None:
+    class Bare(cr.autograd.Function):
+        @staticmethod
+        def forward(x: cr.Tensor) -> cr.Tensor:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+    class Old(cr.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: cr.Tensor) -> cr.Tensor:
+            return x * 2
+
+    x = cr.ones(3)
+    with pytest.raises(RuntimeError, match="does not have vmap support"):
+        func.vmap(Bare.apply)(x)
+    with pytest.raises(RuntimeError, match="no jvp"):
+        func.jvp(Bare.apply, (x,), (x,))
+    with pytest.raises(RuntimeError, match="setup_context"):
+        func.vmap(Old.apply)(x)

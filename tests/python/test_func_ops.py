@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import chainrule as cr
+import chainrule.nn.functional as nn_functional
 import pytest
 import table
+from chainrule import func
 from conftest import FULL
 from test_names import FORMS, RANDOM, label
 from test_nn_functions import ROWS as NN_ROWS
-
-import chainrule as cr
-import chainrule.nn.functional as nn_functional
-from chainrule import func
 
 SAMPLES = 3
 PART = 60 if FULL else 7  # calls of each name
@@ -112,12 +111,14 @@ def patterns(f: Function, r: random.Random) -> Iterator[list[int | None]]:
 def against_loop(f: Function, dims: list[int | None]) -> str | None:
     """How vmap differs from a loop."""
     every = [f.samples(k) for k in range(SAMPLES)]
-    every = [[every[0][i] if d is None else x for i, (x, d) in enumerate(zip(s, dims))] for s in every]
+    every = [[every[0][i] if d is None else x for i, (x, d) in enumerate(zip(s, dims, strict=True))] for s in every]
     loop, refused = [], None
     stacked = [every[0][i].clone() if d is None else cr.stack([s[i] for s in every], d) for i, d in enumerate(dims)]
     for s in every:
         try:
-            loop.append(f.flat(*[x.clone() if d is not None or in_place(f.name) else x for x, d in zip(s, dims)]))
+            loop.append(
+                f.flat(*[x.clone() if d is not None or in_place(f.name) else x for x, d in zip(s, dims, strict=True)])
+            )
         except Exception as e:
             refused = e
     try:
@@ -195,10 +196,11 @@ def through_vmap(of: Any, chosen: list[cr.Tensor], ys: tuple[cr.Tensor, ...], us
         return func.vjp(lambda *given: tuple(of(*given)[k] for k in used), *xs)[1](tuple(v))
 
     loop = [back([v[i] for v in cotangents], *[x[i] for x in more]) for i in range(2)]
+    mapped = func.vmap(lambda *xs: tuple(of(*xs)[k] for k in used))
     for what, found in (
         ("vmap of vjp", lambda: func.vmap(back)(cotangents, *more)),
-        ("vjp of vmap", lambda: func.vjp(func.vmap(lambda *xs: tuple(of(*xs)[k] for k in used)), *more)[1](tuple(cotangents))),
-    ):  # fmt: skip
+        ("vjp of vmap", lambda: func.vjp(mapped, *more)[1](tuple(cotangents))),
+    ):
         try:
             grads = found()
         except Exception as e:
