@@ -50,7 +50,7 @@ cr_tensor *cr_ungraph(const cr_tensor *x);      /* cr_detach that keeps tangents
 /* ---- functions of C */
 cr_tensor *cr_vmap(cr_function f, void *ctx, int n, const cr_tensor *const *in, const int *axes,
                    int out_axis, cr_randomness random);
-                            /* axes[i]: CR_UNMAPPED for the same in[i] in each call; f owns nothing */
+                            /* axes[i]: CR_UNMAPPED for the same in[i] in each call */
 enum { CR_UNMAPPED = -100 };
 cr_tensor *cr_jvp(cr_function f, void *ctx, int n, const cr_tensor *const *in,
                   const cr_tensor *const *tangents, cr_tensor **tangent);

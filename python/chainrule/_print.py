@@ -131,8 +131,11 @@ def suffixes(x: _core.Tensor) -> list[str]:
     out = []
     if x.device.type != "cpu":
         out.append(f"device='{x.device}'")
-    unseen = x.is_meta or not x.numel()
-    if x.is_meta or (unseen and x.ndim != 1):
+    inside = _core._level_of(x)  # of vmap or jvp: it stands for other tensors
+    if inside:
+        out.append(f"level={inside}")
+    unseen = x.is_meta or inside or not x.numel()
+    if x.is_meta or inside or (unseen and x.ndim != 1):
         out.append(f"size={tuple(x.shape)}")
     if x.dtype is not _core.get_default_dtype() and (unseen or x.dtype not in (_core.int64, _core.bool)):
         out.append(f"dtype={x.dtype}")
@@ -145,7 +148,7 @@ def suffixes(x: _core.Tensor) -> list[str]:
 
 def tensor_repr(x: _core.Tensor) -> str:
     prefix = "tensor("
-    text = prefix + ("..." if x.is_meta else elements(x.detach(), len(prefix)) if x.numel() else "[]")
+    text = prefix + ("..." if x.is_meta or _core._level_of(x) else elements(x.detach(), len(prefix)) if x.numel() else "[]")
     room = options.linewidth - (len(text) - text.rfind("\n") - 1)
     for suffix in suffixes(x):
         needed = len(suffix) + 2

@@ -56,8 +56,9 @@ static cr_tensor *mapped_as(const cr_tensor *x, cr_tensor *y) {
     cr_release(y);
     return each;
 }
-#define LIKE(f) leaf(mapped_as(a[0].t, f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2))), &a[3])
-#define DRAWN(f) leaf(f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2), cr_default_generator()), &a[3])
+#define OF_ITS_KIND cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2)
+#define LIKE(f) leaf(mapped_as(a[0].t, f(OF_ITS_KIND)), &a[3])
+#define DRAWN(f) leaf(f(OF_ITS_KIND, cr_default_generator()), &a[3])
 cr_tensor *api_zeros_like(const arg *a) { return LIKE(cr_zeros); }
 cr_tensor *api__zeros_offloaded(const arg *a) { return cr_zeros_offloaded(a[0].t, a[1].dt); }
 cr_tensor *api_ones_like(const arg *a) { return LIKE(cr_ones); }

@@ -705,7 +705,8 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
         if (cr_missing(op, "an input", in[i])) return cr_error_status();
-        if (!cr_in_graph(in[i]) || cr_wrapped(in[i])) return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
+        if (!cr_in_graph(in[i]) || cr_wrapped(in[i]))
+            return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
         w->captures[i] = (capture){.node = in[i]->node, .tensor = in[i]};
     }
     return CR_OK;

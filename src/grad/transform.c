@@ -174,7 +174,8 @@ static cr_status solve(int n_out, const cr_tensor *const *out, const cr_tensor *
     cr_status status = CR_OK;
     cr_scope_begin();
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
-    for (int i = 0; i < n_in && status == CR_OK; i++) if (cr_missing("gradients", "an input", in[i])) status = CR_BAD_VALUE;
+    for (int i = 0; i < n_in && status == CR_OK; i++)
+        if (cr_missing("gradients", "an input", in[i])) status = cr_error_status();
     for (int k = 0; k < n_out && status == CR_OK; k++) {
         p.out[k] = out[k];
         if (!(p.v[k] = cotangent_of(out[k], v ? v[k] : NULL, k))) status = cr_error_status();
@@ -198,7 +199,8 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
     for (int k = 0; out && k < n_out; k++)
         wrapped |= (out[k] && cr_wrapped(out[k])) || (grad_outputs && grad_outputs[k] && cr_wrapped(grad_outputs[k]));
     for (int i = 0; in && i < n_in; i++) wrapped |= in[i] && cr_wrapped(in[i]);
-    if (!wrapped || !in || !grads || n_in < 1) return cr_gradients_between(n_out, out, grad_outputs, n_in, in, 0, grads, o);
+    if (!wrapped || !in || !grads || n_in < 1)
+        return cr_gradients_between(n_out, out, grad_outputs, n_in, in, 0, grads, o);
     const cr_backward_options none = {0};
     return solve(n_out, out, grad_outputs, n_in, in, grads, o ? o : &none);
 }
@@ -261,15 +263,14 @@ cr_status cr_grad_leave(int n_out, const cr_tensor *const *out, const cr_tensor 
 }
 
 /* ---- functions of C */
-static cr_tensor *in_scope(cr_tensor *y) { return cr_adopt(y); }
-
 cr_tensor *cr_vmap(cr_function f, void *ctx, int n, const cr_tensor *const *in, const int *axes, int out_axis,
                    cr_randomness random) {
     static const char op[] = "vmap";
     const cr_tensor *few[CR_FEW_INPUTS];
     int64_t size = -1;
     if (!f || !in || !axes) return cr_fail_null(op, "the function or an array"), NULL;
-    if (n < 1 || n > CR_FEW_INPUTS) return cr_fail(CR_BAD_VALUE, op, "%d inputs: 1 to %d are possible", n, CR_FEW_INPUTS), NULL;
+    if (n < 1 || n > CR_FEW_INPUTS)
+        return cr_fail(CR_BAD_VALUE, op, "%d inputs: 1 to %d are possible", n, CR_FEW_INPUTS), NULL;
     for (int i = 0; i < n; i++) {
         if (cr_missing(op, "an input", in[i])) return NULL;
         if (axes[i] == CR_UNMAPPED || size >= 0) continue;
@@ -282,7 +283,7 @@ cr_tensor *cr_vmap(cr_function f, void *ctx, int n, const cr_tensor *const *in, 
     bool ready = true;
     for (int i = 0; i < n && ready; i++)
         ready = (few[i] = axes[i] == CR_UNMAPPED ? in[i] : cr_vmap_enter(in[i], axes[i], level)) != NULL;
-    cr_tensor *y = ready ? in_scope(f(n, few, ctx)) : NULL;
+    cr_tensor *y = ready ? cr_adopt(f(n, few, ctx)) : NULL;
     y = y ? cr_vmap_leave(y, out_axis, level) : NULL;
     if (y) cr_keep(y);
     cr_scope_end();
@@ -296,14 +297,15 @@ cr_tensor *cr_jvp(cr_function f, void *ctx, int n, const cr_tensor *const *in, c
     const cr_tensor *few[CR_FEW_INPUTS];
     if (tangent) *tangent = NULL;
     if (!f || !in || !tangents) return cr_fail_null(op, "the function or an array"), NULL;
-    if (n < 1 || n > CR_FEW_INPUTS) return cr_fail(CR_BAD_VALUE, op, "%d inputs: 1 to %d are possible", n, CR_FEW_INPUTS), NULL;
+    if (n < 1 || n > CR_FEW_INPUTS)
+        return cr_fail(CR_BAD_VALUE, op, "%d inputs: 1 to %d are possible", n, CR_FEW_INPUTS), NULL;
     const uint64_t level = cr_jvp_begin();
     if (!level) return NULL;
     cr_scope_begin();
     bool ready = true;
     for (int i = 0; i < n && ready; i++)
         ready = (few[i] = tangents[i] == CR_NONE ? in[i] : cr_jvp_enter(in[i], tangents[i], level)) != NULL;
-    cr_tensor *y = ready ? in_scope(f(n, few, ctx)) : NULL, *t = NULL;
+    cr_tensor *y = ready ? cr_adopt(f(n, few, ctx)) : NULL, *t = NULL;
     y = y ? cr_jvp_leave(y, level, &t) : NULL;
     if (y) cr_keep(y);
     if (y && tangent) *tangent = cr_keep(t);

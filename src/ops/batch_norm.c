@@ -110,7 +110,8 @@ static const cr_tensor *channels_joined(const cr_tensor *t) {
     int64_t shape[CR_MAX_DIMS];
     if (!t || t == CR_NONE) return t;
     if (t->ndim == 2) return cr_reshape(t, CR_LIST(-1));
-    for (int i = 0; i + 1 < t->ndim; i++) shape[i] = !i ? t->shape[1] : i == 1 ? t->shape[0] * t->shape[2] : t->shape[i + 1];
+    for (int i = 0; i + 1 < t->ndim; i++)
+        shape[i] = !i ? t->shape[1] : i == 1 ? t->shape[0] * t->shape[2] : t->shape[i + 1];
     return cr_reshape(cr_movedim(t, 1, (int64_t[]){0}, (int64_t[]){1}), t->ndim - 1, shape);
 }
 

@@ -139,7 +139,8 @@ static cr_tensor *first_joined(const cr_tensor *t) {
 static cr_tensor *second_joined(const cr_tensor *t) {
     int64_t shape[CR_MAX_DIMS];
     if (!t) return NULL;
-    for (int i = 0; i + 1 < t->ndim; i++) shape[i] = i == 1 ? t->shape[0] * t->shape[2] : i ? t->shape[i + 1] : t->shape[1];
+    for (int i = 0; i + 1 < t->ndim; i++)
+        shape[i] = i == 1 ? t->shape[0] * t->shape[2] : i ? t->shape[i + 1] : t->shape[1];
     return cr_reshape(cr_movedim(t, 1, (int64_t[]){0}, (int64_t[]){1}), t->ndim - 1, shape);
 }
 static cr_tensor *second_apart(const cr_tensor *t, int64_t size) {

@@ -72,14 +72,15 @@ static void cumsum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[1] = y->numel && t ? mul(cr_before(ahead, cr_zeros_like(cr_slice(ahead, axis, 0, 1, 1)), axis), back) : t;
 }
 
-/* y[k] = x[k] + a[k] y[k - 1]:  dy[k] = t[k] + ta[k] y[k - 1] + a[k] dy[k - 1]; reverse: y[k] = x[k] + a[k + 1] y[k + 1],
- * where ta[k + 1] y[k + 1] is element k + 1 of ta y, brought one place forward */
+/* y[k] = x[k] + a[k] y[k - 1]:  dy[k] = t[k] + ta[k] y[k - 1] + a[k] dy[k - 1]; reverse:
+ * y[k] = x[k] + a[k + 1] y[k + 1], where ta[k + 1] y[k + 1] is the next element of ta y */
 static cr_tensor *cumsum_tangent(const cr_call *c, const cr_tensor *const *t) {
     const cr_scan_params *p = params(c);
     const cr_tensor *x = c->in[0], *y = c->out;
     cr_tensor *sum = same(t[0]);
     if (c->in[1] != CR_NONE && t[1] != CR_NONE && x->numel) {
-        const cr_tensor *none = cr_zeros_like(cr_slice(y, p->axis, 0, 1, 1)), *product = p->reverse ? mul(t[1], y) : NULL;
+        const cr_tensor *none = cr_zeros_like(cr_slice(y, p->axis, 0, 1, 1)),
+                        *product = p->reverse ? mul(t[1], y) : NULL;
         const cr_tensor *parts[] = {product ? cr_slice(product, p->axis, 1, INT64_MAX, 1) : NULL, none};
         sum = cr_tangent_sum(sum, p->reverse ? cr_cat(2, parts, p->axis) : mul(t[1], cr_before(y, none, p->axis)));
     }

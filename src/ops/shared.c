@@ -60,7 +60,7 @@ cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, x->dtype); }
 /* Axes that lie together in x's memory form a chunk; the new axes must fill each chunk exactly. */
 bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides) {
     cr_strides_contiguous(n, shape, strides);
-    if (x->contiguous || !x->ndim || !x->numel) return true;    /* only a wrapper is otherwise without axes or elements */
+    if (x->contiguous || !x->ndim || !x->numel) return true;    /* a wrapper is never contiguous */
     int to = n - 1;
     int64_t chunk = 1, filled = 1, base = x->strides[x->ndim - 1];
     for (int from = x->ndim - 1; from >= 0; from--) {

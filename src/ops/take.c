@@ -107,7 +107,8 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
-/* vmap.  One index for all samples: the same rows of each.  An index for each: gather, over t as (size, pre, R, post). */
+/* vmap.  One index for all samples: the same rows of each.  An index for each: gather, over t as (size, pre, R,
+ * post). */
 static cr_tensor *in_four(const cr_batched *b, const cr_tensor *t, int axis, int count) {
     int64_t shape[4] = {b->size, 1, 1, 1};
     for (int i = 1; t && i < t->ndim; i++) shape[i <= axis ? 1 : i <= axis + count ? 2 : 3] *= t->shape[i];

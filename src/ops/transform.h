@@ -38,8 +38,8 @@ bool       cr_random_begin(const char *op, int *n, const int64_t **shape, int64_
 cr_tensor *cr_random_end(int n, cr_tensor *y);      /* n: axes of one sample; takes y */
 bool       cr_random_same(const char *op);          /* a message where samples may not draw the same numbers */
 
-/* ---- a level below others, for gradients (grad/transform.c).  x without level id, a batch: its samples are axis 0; the
- * primal, or the tangent, of x, CR_NONE without one; and the inverses of both */
+/* ---- a level below others, for gradients (grad/transform.c).  x without level id, a batch: its samples are axis 0;
+ * the primal, or the tangent, of x, CR_NONE without one; and the inverses of both */
 cr_tensor *cr_batch_at(const cr_tensor *x, uint64_t id);
 cr_tensor *cr_batch_again(const cr_tensor *x, uint64_t id);
 cr_tensor *cr_part_at(const cr_tensor *x, uint64_t id, bool tangent);

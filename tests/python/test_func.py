@@ -263,6 +263,13 @@ def test_wrong_use(name: str, wrong: Callable[[], Any], kind: Any, text: str) ->
     assert func.vmap(lambda a: a.sum())(X).tolist() == [4.0] * 3
 
 
+def test_repr() -> None:
+    seen: list[str] = []
+    func.vmap(lambda a: seen.append(repr(a)) or a)(X)
+    func.jvp(lambda a: seen.append(repr(a)) or a, (X,), (X,))
+    assert all(text.startswith("tensor(..., level=") for text in seen) and "size=(4,)" in seen[0]
+
+
 def test_other_threads() -> None:
     """A tensor of one thread's vmap is refused in another, and two threads transform at the same time."""
     found: list[Any] = []
