@@ -1,7 +1,6 @@
 /* transform.c - levels of vmap and forward mode, their tensors, and ops over them. */
 #include "compose.h"
 #include "transform.h"
-#include "../core/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@ static uint64_t begin(level l) {
     if (depth == CR_MAX_LEVELS) return cr_fail(CR_RUNTIME, op, "more than %d levels", CR_MAX_LEVELS), 0;
     l.id = atomic_fetch_add(&next_level, 1);
     levels[depth++] = l;
-    atomic_fetch_add(&cr_slow_path, 1);
     return l.id;
 }
 
@@ -34,7 +32,6 @@ cr_status cr_transform_end(uint64_t id) {
         return cr_fail(CR_RUNTIME, "transform", "level %llu is not the innermost of this thread",
                        (unsigned long long)id);
     depth--;
-    atomic_fetch_sub(&cr_slow_path, 1);
     return CR_OK;
 }
 
