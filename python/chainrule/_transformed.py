@@ -17,6 +17,13 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
+def values_of(x: Tensor) -> Tensor:
+    """The numbers of all samples, outside all transforms, for a check that raises an error."""
+    while level := _core._level_of(x):
+        x = _core._vmap_leave(x, 0, level) if level in LEVELS else _core._jvp_leave(x, level)[0]
+    return x
+
+
 def _each(f: Any, results: Any) -> Any:
     return tuple(map(f, results)) if isinstance(results, tuple) else f(results)
 

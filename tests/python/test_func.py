@@ -434,3 +434,129 @@ def test_custom_functions_refused() -> None:
         func.jvp(Bare.apply, (x,), (x,))
     with pytest.raises(RuntimeError, match="setup_context"):
         func.vmap(Old.apply)(x)
+
+
+def test_cotangents_of_inner_transforms() -> None:
+    """A gradient's function that is called inside further transforms."""
+    x, v, t = (cr.randn(3, 4, dtype=cr.float64) for _ in range(3))
+
+    def found(f: Any, lib: Any, x: Any, v: Any, t: Any) -> list[Any]:
+        def inner(x: Any, v: Any, t: Any) -> Any:
+            back = f.vjp(lines(lib), x)[1]
+            return f.jvp(lambda v: back(v)[0].sin(), (v,), (t,))[1], f.vmap(lambda k: back(k * v)[0])(t)
+
+        back = f.vjp(f.vmap(lines(lib)), x)[1]
+        return [
+            *f.vmap(inner)(x, v, t),
+            f.jvp(lambda v: f.vmap(lambda k: back(k * v)[0])(t[:, 0]), (v,), (t,))[1],
+            f.jvp(lambda x: f.vmap(lambda k: f.vjp(lines(lib), x)[1](k * v[0])[0])(t[:, 0]), (x[0],), (t[0],))[1],
+        ]
+
+    same(found(func, cr, x, v, t), found(theirs, torch, T(x), T(v), T(t)))
+
+
+SYMMETRIC = lambda a: a @ a.mT + 3 * cr.eye(a.shape[-1], dtype=a.dtype)  # noqa: E731
+MATRICES: dict[str, Callable[[cr.Tensor], Any]] = {
+    "cholesky": lambda a: cr.linalg.cholesky(SYMMETRIC(a)),
+    "eigh": lambda a: (lambda w, v: (w, v.abs()))(*cr.linalg.eigh(SYMMETRIC(a))),
+    "svd": lambda a: (lambda u, s, v: (s, u.abs(), v.abs()))(*cr.linalg.svd(a, full_matrices=False)),
+    "svd of tall": lambda a: (lambda u, s, v: (s, u.abs(), v.abs()))(*cr.linalg.svd(a[:, :2], full_matrices=False)),
+    "qr": lambda a: tuple(cr.linalg.qr(a)),
+    "qr of tall": lambda a: tuple(cr.linalg.qr(a[:, :2])),
+    "lu": lambda a: cr.linalg.lu_factor(a)[0],
+    "lu of tall": lambda a: cr.linalg.lu_factor(a[:, :2])[0],
+    "lu of wide": lambda a: cr.linalg.lu_factor(a[:2])[0],
+    "solve": lambda a: cr.linalg.solve(SYMMETRIC(a), a),
+    "triangular": lambda a: cr.linalg.solve_triangular(SYMMETRIC(a), a, upper=True),
+    "unit triangular": lambda a: cr.linalg.solve_triangular(a, a.mT, upper=False, unitriangular=True),
+    "inv": lambda a: cr.linalg.inv(SYMMETRIC(a)),
+    "det": lambda a: cr.linalg.det(a),
+    "slogdet": lambda a: cr.linalg.slogdet(a)[1],
+    "matrix_norm": lambda a: cr.linalg.matrix_norm(a),
+    "matrix_power": lambda a: cr.linalg.matrix_power(a, 3),
+    "pinv": lambda a: cr.linalg.pinv(a[:, :2]),
+}
+
+
+def both_ways(f: Callable[..., Any], x: cr.Tensor, tolerance: float = 1e-8) -> None:
+    """vmap against a loop along two axes, and forward mode and mapped gradients against reverse mode."""
+    flat = lambda a: tuple(y) if isinstance(y := f(a), tuple) else (y,)  # noqa: E731
+    loop = [cr.stack(ys) for ys in zip(*map(flat, x), strict=True)]
+    for dim in (0, 1):
+        found = func.vmap(flat, in_dims=dim)(x.movedim(0, dim).contiguous())
+        for a, b in zip(found, loop, strict=True):
+            assert cr.allclose(a, b, tolerance, tolerance)
+    t = cr.randn(*x.shape, dtype=x.dtype)
+    for a, b in zip(x, t, strict=True):
+        ys, pushed = func.jvp(flat, (a,), (b,))
+        cotangents = tuple(cr.randn(*y.shape, dtype=y.dtype) for y in ys)
+        (pulled,) = func.vjp(flat, a)[1](cotangents)
+        forward = sum(float((p * c).sum()) for p, c in zip(pushed, cotangents, strict=True))
+        assert abs(forward - float((pulled * b).sum())) < 1e-6 * (1 + abs(forward))
+    total = lambda a: sum((y * y).sum() for y in flat(a))  # noqa: E731
+    assert cr.allclose(func.vmap(func.grad(total))(x), cr.stack([func.grad(total)(a) for a in x]), 1e-7, 1e-7)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_linear_algebra(name: str) -> None:
+    both_ways(MATRICES[name], cr.randn(3, 4, 4, dtype=cr.float64))
+
+
+LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "linear": (lambda: nn.Linear(4, 3), (5, 4)),
+    "lstm": (lambda: nn.LSTM(4, 3, num_layers=2, bidirectional=True), (5, 2, 4)),
+    "gru": (lambda: nn.GRU(4, 3, batch_first=True), (2, 5, 4)),
+    "rnn": (lambda: nn.RNN(4, 3), (5, 2, 4)),
+    "attention": (lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), (2, 5, 4)),
+    "conv1d": (lambda: nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2), (2, 4, 7)),
+    "conv2d": (lambda: nn.Conv2d(2, 3, (3, 2), dilation=(2, 1)), (2, 2, 7, 5)),
+    "conv transposed": (lambda: nn.ConvTranspose2d(2, 4, 3, stride=2, groups=2, output_padding=1), (2, 2, 4, 3)),
+    "unbatched conv": (lambda: nn.Conv2d(2, 3, 3), (2, 5, 5)),
+    "batch norm": (lambda: nn.BatchNorm2d(3, track_running_stats=False), (4, 3, 2, 2)),
+    "batch norm in use": (lambda: nn.BatchNorm1d(3).eval(), (4, 3)),
+    "group norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3, 3)),
+    "layer norm": (lambda: nn.LayerNorm((3, 4)), (2, 3, 4)),
+    "rms norm": (lambda: nn.RMSNorm(4), (2, 3, 4)),
+    "max pool": (lambda: nn.MaxPool2d(2, padding=1), (2, 3, 5, 5)),
+    "avg pool": (lambda: nn.AdaptiveAvgPool2d(2), (2, 3, 5, 5)),
+    "upsampling": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (2, 3, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str) -> None:
+    """Layers with one set of weights for all samples, and with weights of their own for each."""
+    make, shape = LAYERS[name]
+    layer = make().double()
+    first = lambda y: y[0] if isinstance(y, tuple) else y  # noqa: E731
+    x = cr.randn(3, *shape, dtype=cr.float64)
+    both_ways(lambda a: first(layer(a)), x)
+    models = [make().double() for _ in range(3)]
+    params, buffers = func.stack_module_state(models)
+    params = {k: p.detach() for k, p in params.items()}
+    call = lambda p, b, a: first(func.functional_call(models[0], (p, b), (a,)))  # noqa: E731
+    each = func.vmap(call)(params, buffers, x)
+    assert cr.allclose(each, cr.stack([first(m(a)) for m, a in zip(models, x, strict=True)]), 1e-9, 1e-9)
+    if not params:
+        return
+    grads = func.vmap(func.grad(lambda p, b, a: call(p, b, a).square().sum()))(params, buffers, x)
+    for i, m in enumerate(models):
+        first(m(x[i])).square().sum().backward()
+        for k, p in m.named_parameters():
+            assert cr.allclose(grads[k][i], p.grad, 1e-7, 1e-7), k
+    tangents = {k: cr.randn(*p.shape[1:], dtype=cr.float64) for k, p in params.items()}
+    one = {k: p[0] for k, p in params.items()}
+    of = lambda p: call(p, {k: b[0] for k, b in buffers.items()}, x[0])  # noqa: E731
+    y, t = func.jvp(of, (one,), (tangents,))
+    v = cr.randn(*y.shape, dtype=cr.float64)
+    (pulled,) = func.vjp(of, one)[1](v)
+    reverse = sum(float((pulled[k] * tangents[k]).sum()) for k in pulled)
+    assert abs(float((t * v).sum()) - reverse) < 1e-7 * (1 + abs(reverse))
+
+
+def test_padding() -> None:
+    """The number around a padded tensor is a constant."""
+    x, t = cr.randn(2, 3, dtype=cr.float64), cr.randn(2, 3, dtype=cr.float64)
+    assert cr.equal(func.jvp(lambda a: F.pad(a, (1, 2), value=3.0), (x,), (t,))[1], F.pad(t, (1, 2)))
+    padded = func.vmap(lambda a: F.pad(a, (1, 2), value=3.0))(x)
+    assert cr.equal(padded, F.pad(x, (1, 2), value=3.0))
