@@ -148,7 +148,8 @@ def suffixes(x: _core.Tensor) -> list[str]:
 
 def tensor_repr(x: _core.Tensor) -> str:
     prefix = "tensor("
-    text = prefix + ("..." if x.is_meta or _core._level_of(x) else elements(x.detach(), len(prefix)) if x.numel() else "[]")
+    hidden = x.is_meta or _core._level_of(x)
+    text = prefix + ("..." if hidden else elements(x.detach(), len(prefix)) if x.numel() else "[]")
     room = options.linewidth - (len(text) - text.rfind("\n") - 1)
     for suffix in suffixes(x):
         needed = len(suffix) + 2

@@ -523,15 +523,24 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
+def drawn(make: Callable[[], Any]) -> Any:
+    """A layer whose weights are not zeros or ones."""
+    layer = make().double()
+    with cr.no_grad():
+        for p in layer.parameters():
+            p.normal_(std=0.7)
+    return layer
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str) -> None:
     """Layers with one set of weights for all samples, and with weights of their own for each."""
     make, shape = LAYERS[name]
-    layer = make().double()
+    layer = drawn(make)
     first = lambda y: y[0] if isinstance(y, tuple) else y  # noqa: E731
     x = cr.randn(3, *shape, dtype=cr.float64)
     both_ways(lambda a: first(layer(a)), x)
-    models = [make().double() for _ in range(3)]
+    models = [drawn(make) for _ in range(3)]
     params, buffers = func.stack_module_state(models)
     params = {k: p.detach() for k, p in params.items()}
     call = lambda p, b, a: first(func.functional_call(models[0], (p, b), (a,)))  # noqa: E731
