@@ -11,6 +11,8 @@ import chainrule as cr
 import chainrule.nn.functional as F
 import pytest
 from chainrule import func, nn
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 theirs = torch.func
@@ -569,3 +571,50 @@ def test_padding() -> None:
     assert cr.equal(func.jvp(lambda a: F.pad(a, (1, 2), value=3.0), (x,), (t,))[1], F.pad(t, (1, 2)))
     padded = func.vmap(lambda a: F.pad(a, (1, 2), value=3.0))(x)
     assert cr.equal(padded, F.pad(x, (1, 2), value=3.0))
+
+
+STEPS: list[Callable[[Any, Any], Any]] = [
+    lambda lib, a: lib.sin(a) @ a.T,
+    lambda lib, a: a * a.sum(0, keepdim=True),
+    lambda lib, a: lib.softmax(a, 1) + a[:1],
+    lambda lib, a: lib.cumsum(a, 0).flip(1),
+    lambda lib, a: lib.where(a > 0, a * a, -a),
+    lambda lib, a: lib.cat([a[1:], lib.tanh(a[:1])], 0),
+    lambda lib, a: a.T.contiguous().reshape(a.shape),
+    lambda lib, a: lib.logsumexp(a, 1)[:, None] * lib.exp(-a * a),
+    lambda lib, a: a.index_select(0, lib.tensor([2, 0, 1, 0])[: a.shape[0]]),
+    lambda lib, a: (a - a.mean(1, keepdim=True)) / (1 + a.var(1, keepdim=True)),
+    lambda lib, a: lib.stack([a.amax(0), *a[1:]]),
+]
+
+
+@given(
+    st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["grad", "jvp", "vmap", "vjp", "jacrev"]), min_size=1, max_size=3),
+    st.integers(0, 2),
+    st.integers(0, 2**20),
+)
+def test_drawn_programs(steps: list[int], names: list[str], dim: int, seed: int) -> None:
+    """Programs of a few steps on a square matrix, under transforms in each other, mapped along each axis."""
+    cr.manual_seed(seed)
+    x = cr.randn(3, 3, 3, dtype=cr.float64)
+
+    def found(f: Any, lib: Any, x: Any) -> Any:
+        def program(a: Any) -> Any:
+            for k in steps:
+                a = STEPS[k](lib, a)
+            return a
+
+        transforms: dict[str, Callable[[Any], Any]] = {
+            "grad": lambda g: f.grad(lambda a: (g(a) * g(a)).mean()),
+            "jvp": lambda g: lambda a: f.jvp(g, (a,), (a.T.cos(),))[1],
+            "vjp": lambda g: lambda a: (lambda y, back: back(y.cos())[0])(*f.vjp(g, a)),
+            "vmap": lambda g: lambda a: f.vmap(lambda row: g(a * row))(a).sum(0),
+            "jacrev": lambda g: lambda a: f.jacrev(g)(a).sum((0, 1)),
+        }
+        g: Any = program
+        for name in names:
+            g = transforms[name](g)
+        return f.vmap(g, dim)(x)
+
+    same(found(func, cr, x), found(theirs, torch, T(x)), 1e-7)
