@@ -205,10 +205,11 @@ def through_vmap(of: Any, chosen: list[cr.Tensor], ys: tuple[cr.Tensor, ...], us
 
     loop = [back([v[i] for v in cotangents], *[x[i] for x in more]) for i in range(2)]
     mapped = func.vmap(lambda *xs: tuple(of(*xs)[k] for k in used))
-    for what, found in (
+    ways: list[tuple[str, Any]] = [
         ("vmap of vjp", lambda: func.vmap(back)(cotangents, *more)),
         ("vjp of vmap", lambda: func.vjp(mapped, *more)[1](tuple(cotangents))),
-    ):
+    ]
+    for what, found in ways:
         try:
             grads = found()
         except Exception as e:
