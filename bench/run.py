@@ -38,6 +38,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "everyday": python.everyday,
     "conv": layers.conv,
     "pool": layers.pool,
+    "maths": python.maths,
     "scripts": python.scripts,
     "compile": python.compile,
     "replays": python.replays,

@@ -1,9 +1,8 @@
 /* chainrule.h - tensors, automatic differentiation and neural networks in C17: a reference card.
  *
- * Parts       This file is the core: errors, dtypes, devices, scopes, tensors, autograd.  It
- *             includes chainrule/ops.h (functions of tensors), chainrule/nn.h (layers, losses,
- *             optimizers, text, data, checkpoints, GPT-2), chainrule/plan.h (recorded steps),
- *             chainrule/dist.h (many processes), chainrule/value.h (numbers with gradients).
+ * Parts       This file is the core.  In chainrule/: ops.h (functions of tensors), nn.h (layers,
+ *             losses, optimizers, text, data, checkpoints, GPT-2), func.h (vmap, forward mode),
+ *             plan.h (recorded steps), dist.h (many processes), value.h (numbers with gradients).
  * Ownership   A function that returns a tensor returns a new reference that the caller owns.
  *             Release it with cr_release, or work inside a scope: it owns every new handle of its
  *             thread.  Arguments are borrowed.  "borrowed" in a comment: do not release; valid as
@@ -387,6 +386,7 @@ cr_status   cr_backward_through(const cr_tensor *y, const cr_tensor *g);
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"
+#include "chainrule/func.h"
 #include "chainrule/plan.h"
 #include "chainrule/dist.h"
 #include "chainrule/value.h"

@@ -115,6 +115,15 @@ def moons_and_epoch(bench: Bench) -> list[Row]:
 # ---- every op
 
 
+def maths(bench: Bench) -> list[Row]:
+    """transforms of functions: per-sample gradients, a Hessian, Jacobians by forward mode
+
+    bench/maths.py has the shapes. JAX is under jit; "chainrule compiled" is `chainrule.compile` of the same call."""
+    rows = bench.turns("maths.py")["rows"]
+    kinds = (("", "chainrule"), (", compiled", "chainrule compiled"))
+    return [beside(r["name"] + more, "ms", r["ms"], ours) for r in rows for more, ours in kinds]
+
+
 def everyday(bench: Bench) -> list[Row]:
     """every op, from Python: the same line in both libraries, time over PyTorch's
 

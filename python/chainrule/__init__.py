@@ -84,8 +84,8 @@ __all__ += [  # the names written in Python
 
 # Imported when they are first used; tests/python/test_names.py lists what ``import chainrule`` brings in at once.
 _MODULES = {
-    "amp", "array_api", "cuda", "data", "distributed", "distributions", "linalg", "models", "nn", "optim", "random",
-    "serialization", "special", "value_batch", "vision", "viz",
+    "amp", "array_api", "cuda", "data", "distributed", "distributions", "func", "linalg", "models", "nn", "optim",
+    "random", "serialization", "special", "value_batch", "vision", "viz",
 }  # fmt: skip
 _FROM = {
     "Tokenizer": "data",

@@ -349,6 +349,7 @@ class _Context:
     def __init__(self) -> None:
         self.needs_input_grad: tuple[bool, ...] = ()
         self._given: tuple[Tensor | _Packed | None, ...] | None = ()  # None: freed
+        self._for_forward: tuple[Tensor | None, ...] | None = None
         self._versions: list[int] = []
         self._materialize = True
         self._constant: tuple[Tensor, ...] = ()
@@ -362,6 +363,10 @@ class _Context:
                 raise TypeError(f"save_for_backward can only save variables, but got {type(x).__name__}")
         self._given = tensors
         self._versions = [0 if x is None else x._version for x in tensors]
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for ``jvp``, where ``saved_tensors`` are these."""
+        self._for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -429,6 +434,18 @@ class Function:
         raise NotImplementedError("setup_context is not implemented.")
 
     _pure = False  # does backward read nothing but ctx and its arguments?
+    generate_vmap_rule = False  # inside vmap: forward and backward run on samples, as other functions do
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Inside vmap, in place of forward: all samples at once.  info has batch_size and randomness; in_dims the
+        mapped axis of each argument, or None.  Returns (results, out_dims)."""
+        raise NotImplementedError("vmap is not implemented.")
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Forward mode: the tangents of the results from those of the arguments."""
+        raise NotImplementedError("jvp is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -447,6 +464,10 @@ class Function:
             bound = signature(cls.forward).bind(*first, *args, **kwargs)
             bound.apply_defaults()
             args = bound.args[len(first) :]
+        if _core._transform_depth() and any(isinstance(x, Tensor) and _core._level_of(x) for x in args):
+            from . import _transformed
+
+            return _transformed.apply(cls, args, Function, _Context)
         ctx = _Context()
         at = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)

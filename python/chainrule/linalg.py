@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from . import _core
 from ._core import Tensor, diagonal, matmul
 from ._dtypes import broadcast_shapes, finfo
+from ._transformed import values_of
 from .autograd import no_grad
 
 __all__ = [
@@ -152,6 +153,7 @@ def _first(bad: Tensor) -> Tensor:
 
 def _refuse(name: str, info: Tensor, what: str) -> None:
     """LinAlgError where an element of info is not 0; ``{}`` in ``what`` stands for it."""
+    info = values_of(info)
     if not bool((info != 0).any()):
         return
     at = tuple(int(i) for i in (info != 0).nonzero()[0].tolist()) if info.ndim else ()
@@ -343,7 +345,8 @@ def det(A: Tensor) -> Tensor:  # noqa: N803
     """The determinant.  Where a matrix is singular the gradient is that of the product of its singular values."""
     _want_matrices("det", A, True)
     packed, pivots, _ = _core._lu_factor(A)
-    if A.requires_grad and bool((_singular(packed) != 0).any()):
+    differentiated = A.requires_grad or _core._level_of(A)
+    if differentiated and bool((values_of(_singular(packed)) != 0).any()):
         u, s, v = _core._svd(A)
         with no_grad():
             sign = det(u) * det(v)
@@ -549,14 +552,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     by_values = driver in ("gelsd", "gelss") or not min(m, n)
     if not by_values:
         x, sizes = _by_qr(A, right)
-        by_values = driver != "gels" and bool((sizes <= limit * sizes.amax(-1, keepdim=True)).any())
+        by_values = driver != "gels" and bool(values_of(sizes <= limit * sizes.amax(-1, keepdim=True)).any())
         rank = rank if driver == "gels" else _core.full(A.shape[:-2], min(m, n), dtype=_core.int64, device=A.device)
     if by_values:
         rank = matrix_rank(A, rtol=limit)
         x = pinv(A, rtol=limit) @ right
     if driver in ("gelsd", "gelss"):
         values = svdvals(A)
-    full = driver == "gels" or (driver in ("gelsd", "gelss") and bool((rank == n).all()))
+    full = driver == "gels" or (driver in ("gelsd", "gelss") and bool(values_of(rank == n).all()))
     residuals = (A @ x - right).square().sum(-2) if m > n and full else empty
     if vector and residuals is not empty:
         residuals = residuals[..., 0] if B.ndim > 1 else residuals

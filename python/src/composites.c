@@ -103,7 +103,7 @@ cr_tensor *api_diagflat(const arg *a) {
 static cr_tensor *with_part(const cr_tensor *x, const cr_tensor *src, cr_tensor *(*part)(cr_tensor *y, const arg *a),
                             const arg *a) {
     cr_scope_begin();
-    cr_tensor *y = cr_clone(x), *at = y ? part(y, a) : NULL;
+    cr_tensor *y = cr_level_of(src) > cr_level_of(x) ? cr_wrapped_as(src, x) : cr_clone(x), *at = y ? part(y, a) : NULL;
     if (at && (cr_ndim(at) != cr_ndim(src) ||
                memcmp(cr_shape(at), cr_shape(src), (size_t)cr_ndim(at) * sizeof(int64_t)))) {
         set_error(PyExc_RuntimeError, "expected src to have a size equal to the part of self that it replaces");
@@ -390,9 +390,10 @@ static cr_tensor *common_divisor(const cr_tensor *x, const cr_tensor *y) {
     if (!x || !y) return NULL;
     const cr_tensor *none = cr_zeros(0, NULL, cr_dtype_of(x), cr_device_of(x)),
                     *one = cr_ones(0, NULL, cr_dtype_of(x), cr_device_of(x));
-    while (x && y) {
+    const bool mapped = cr_level_of(x) || cr_level_of(y);    /* then nobody knows whether all are done */
+    for (int step = 0; x && y && step < 92; step++) {
         cr_tensor *more = cr_ne(y, none);
-        if (!more || cr_item(cr_any(more, CR_ALL, false)) == 0) break;
+        if (!more || (!mapped && cr_item(cr_any(more, CR_ALL, false)) == 0)) break;
         cr_tensor *rest = cr_where(more, cr_fmod(x, cr_where(more, y, one)), none);
         x = cr_where(more, y, x);
         y = rest;

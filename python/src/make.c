@@ -49,24 +49,34 @@ cr_tensor *api_randn(const arg *a) {
 /* (input, dtype, device, requires_grad): the input gives dtype and device where the call does not */
 static cr_dtype dtype_like(const arg *a, int at) { return a[at].given ? a[at].dt : cr_dtype_of(a[0].t); }
 static const cr_device *device_like(const arg *a, int at) { return a[at].given ? a[at].dev : cr_device_of(a[0].t); }
-#define LIKE(f, ...) leaf(f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2) __VA_ARGS__), &a[3])
-cr_tensor *api_zeros_like(const arg *a) { return LIKE(cr_zeros, ); }
+/* y, taken, made like x: inside vmap for each of the samples that x stands for */
+static cr_tensor *mapped_as(const cr_tensor *x, cr_tensor *y) {
+    if (!y || !cr_level_of(x)) return y;
+    cr_tensor *each = cr_wrapped_as(x, y);
+    cr_release(y);
+    return each;
+}
+#define OF_ITS_KIND cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2)
+#define LIKE(f) leaf(mapped_as(a[0].t, f(OF_ITS_KIND)), &a[3])
+#define DRAWN(f) leaf(f(OF_ITS_KIND, cr_default_generator()), &a[3])
+cr_tensor *api_zeros_like(const arg *a) { return LIKE(cr_zeros); }
 cr_tensor *api__zeros_offloaded(const arg *a) { return cr_zeros_offloaded(a[0].t, a[1].dt); }
-cr_tensor *api_ones_like(const arg *a) { return LIKE(cr_ones, ); }
-cr_tensor *api_empty_like(const arg *a) { return LIKE(cr_empty, ); }
-cr_tensor *api_rand_like(const arg *a) { return LIKE(cr_rand, , cr_default_generator()); }
-cr_tensor *api_randn_like(const arg *a) { return LIKE(cr_randn, , cr_default_generator()); }
+cr_tensor *api_ones_like(const arg *a) { return LIKE(cr_ones); }
+cr_tensor *api_empty_like(const arg *a) { return LIKE(cr_empty); }
+cr_tensor *api_rand_like(const arg *a) { return DRAWN(cr_rand); }
+cr_tensor *api_randn_like(const arg *a) { return DRAWN(cr_randn); }
 cr_tensor *api_full_like(const arg *a) {
-    return leaf(full(cr_ndim(a[0].t), cr_shape(a[0].t), &a[1].x, dtype_like(a, 2), device_like(a, 3)), &a[4]);
+    return leaf(mapped_as(a[0].t, full(cr_ndim(a[0].t), cr_shape(a[0].t), &a[1].x, dtype_like(a, 2),
+                                       device_like(a, 3))), &a[4]);
 }
 
 /* (input, size, dtype, device, requires_grad) */
-#define NEW(f) leaf(f(a[1].size.n, a[1].size.v, dtype_like(a, 2), device_like(a, 3)), &a[4])
+#define NEW(f) leaf(mapped_as(a[0].t, f(a[1].size.n, a[1].size.v, dtype_like(a, 2), device_like(a, 3))), &a[4])
 cr_tensor *api_new_zeros(const arg *a) { return NEW(cr_zeros); }
 cr_tensor *api_new_ones(const arg *a) { return NEW(cr_ones); }
 cr_tensor *api_new_empty(const arg *a) { return NEW(cr_empty); }
 cr_tensor *api_new_full(const arg *a) {
-    return leaf(full(a[1].size.n, a[1].size.v, &a[2].x, dtype_like(a, 3), device_like(a, 4)), &a[5]);
+    return leaf(mapped_as(a[0].t, full(a[1].size.n, a[1].size.v, &a[2].x, dtype_like(a, 3), device_like(a, 4))), &a[5]);
 }
 /* (input, data, dtype, device, requires_grad) */
 PyObject *api_new_tensor(const arg *a) {

@@ -127,9 +127,17 @@ bool cr_counter_begin(cr_tensor *t, unsigned version) {
     return true;
 }
 
+static void wrapper_release(cr_wrapper *w) {
+    if (!cr_unref(&w->refs)) return;
+    cr_drop(w->value);
+    cr_drop(w->tangent);
+    cr_small_give(w, sizeof *w);
+}
+
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
-    cr_counter_release(t->counter);
+    if (cr_wrapped(t)) wrapper_release(t->wrapper);
+    else cr_counter_release(t->counter);
     cr_node_release(t->node);
     cr_unhold(atomic_load_explicit(&t->grad, memory_order_relaxed));
     base_release(atomic_load_explicit(&t->base, memory_order_relaxed));
@@ -280,8 +288,37 @@ cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
     cr_tensor *y = m ? cr_tensor_new(s, t->dev, m)
                      : cr_tensor_placed(s, t->dev, t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel,
                                         t->contiguous);
-    if (y) y->counter = cr_counter_retain(t->counter);
+    if (y && cr_wrapped(t)) {
+        y->flags |= t->flags & (CR_FLAG_WRAPPED | CR_FLAG_REQUIRES_GRAD);
+        y->wrapper = t->wrapper;
+        atomic_fetch_add_explicit(&y->wrapper->refs, 1, memory_order_relaxed);
+    } else if (y) {
+        y->counter = cr_counter_retain(t->counter);
+    }
     return y;
+}
+
+cr_tensor *cr_wrap(uint64_t level, const cr_tensor *value, const cr_tensor *tangent) {
+    if (!value) return NULL;
+    const int hidden = tangent ? 0 : 1;             /* axes */
+    int64_t numel = 1;
+    for (int i = hidden; i < value->ndim; i++) numel *= value->shape[i];
+    cr_wrapper *w = cr_small_take(sizeof *w);
+    cr_storage *s = value->storage ? cr_storage_retain(value->storage) : NULL;
+    if (!w) {
+        cr_storage_release(s);
+        return cr_no_memory("tensor"), NULL;
+    }
+    cr_tensor *t = cr_tensor_placed(s, value->dev, value->dtype, value->ndim - hidden, value->shape + hidden,
+                                    value->strides + hidden, value->offset, numel, false);
+    if (!t) return cr_small_give(w, sizeof *w), NULL;
+    atomic_init(&w->refs, 1);
+    w->level = level;
+    w->value = cr_retain(value);
+    w->tangent = cr_retain(tangent);
+    t->flags |= CR_FLAG_WRAPPED | ((value->flags | (tangent ? tangent->flags : 0)) & CR_FLAG_REQUIRES_GRAD);
+    t->wrapper = w;
+    return t;
 }
 
 bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {

@@ -14,8 +14,18 @@ typedef struct cr_scope {
 
 enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4,
        CR_FLAG_APART = 16,                          /* a view made with the gradient mode off: in no graph */
-       CR_FLAG_KNOWN = 8 };                         /* its node points to it: the last reference is dropped under the
+       CR_FLAG_KNOWN = 8,                           /* its node points to it: the last reference is dropped under the
                                                      * node's lock */
+       CR_FLAG_WRAPPED = 32 };                      /* stands for other tensors inside a transform: see cr_wrapper */
+
+/* What a handle stands for inside vmap or forward mode (ops/transform.c).  The handle has the shape that the function
+ * sees, and the storage of the value; its strides are those of the first sample. */
+typedef struct cr_wrapper {
+    atomic_int refs;
+    uint64_t level;                                 /* of the transform: inner ones have larger numbers */
+    cr_tensor *value;                               /* owned.  A batch: its axis 0 counts the samples */
+    cr_tensor *tangent;                             /* owned, of the value's shape; NULL: the value is a batch */
+} cr_wrapper;
 
 struct cr_tensor {
     /* kernels receive t->array; t->shape is a field of it */
@@ -25,7 +35,10 @@ struct cr_tensor {
     cr_node *node;                                  /* the op that computed it, or its leaf node; NULL: outside any
                                                      * graph */
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
-    cr_counter *counter;                            /* NULL: the version of the storage counts */
+    union {
+        cr_counter *counter;                        /* NULL: the version of the storage counts */
+        cr_wrapper *wrapper;                        /* where CR_FLAG_WRAPPED */
+    };
     _Atomic(cr_base *) base;                        /* shared by a base and its views; NULL: the tensor has no views */
     atomic_uint graph_version;                      /* the graph version of the base for which `node` is current */
     atomic_int held;                                /* references of objects that lend the tensor (cr_hold); part of
@@ -67,6 +80,9 @@ static inline cr_counter *cr_counter_retain(cr_counter *c) {
     if (c) atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     return c;
 }
+static inline bool cr_wrapped(const cr_tensor *t) { return t->flags & CR_FLAG_WRAPPED; }
+/* a new handle that stands for value, a batch, or for value and its tangent; NULL is passed on */
+cr_tensor *cr_wrap(uint64_t level, const cr_tensor *value, const cr_tensor *tangent);
 static inline unsigned cr_version_of(const cr_storage *s, const cr_counter *c) {
     return c ? atomic_load(&c->version) : atomic_load(&s->version);
 }

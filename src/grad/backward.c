@@ -566,6 +566,8 @@ void cr_walk_cotangents_free(const void *function) {
 static cr_status push_root(walk *w, const char *op, const char *argument, const cr_tensor *y,
                            const cr_tensor *cotangent) {
     if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, argument, cotangent)) return cr_error_status();
+    if (cr_wrapped(y))
+        return cr_fail(CR_RUNTIME, op, "cannot run inside vmap or jvp: use func.grad");
     if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
@@ -714,7 +716,8 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
         if (cr_missing(op, "an input", in[i])) return cr_error_status();
-        if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
+        if (!cr_in_graph(in[i]) || cr_wrapped(in[i]))
+            return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
         w->captures[i] = (capture){.node = in[i]->node, .tensor = in[i]};
     }
     return CR_OK;
@@ -782,9 +785,4 @@ cr_status cr_gradients_between(int n_out, const cr_tensor *const *out, const cr_
         for (int i = 0; i < n_in; i++) { if (grads[i]) cr_release(grads[i]); grads[i] = NULL; }
     free(w.captures);
     return status;
-}
-
-cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *grad_outputs, int n_in,
-                       const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
-    return cr_gradients_between(n_out, out, grad_outputs, n_in, in, 0, grads, o);
 }

@@ -11,6 +11,9 @@ static cr_status check_tensor(const char *op, const cr_tensor *t) {
     return CR_OK;
 }
 
+/* A wrapper has no node: those of its values have. */
+static bool has_node(const cr_tensor *t) { return cr_in_graph(t) && t->node; }
+
 /* ---- hooks are stored in the node: the leaf node of a leaf, else the node that made the tensor */
 static _Atomic int64_t next_hook = 1, late_hooks;
 
@@ -51,6 +54,10 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s",
                        cr_dtype_name(t->dtype)),
                NULL;
+    if (cr_wrapped(t)) {
+        if (on == cr_in_graph(t)) return t;
+        return cr_fail(CR_RUNTIME, "requires_grad", "cannot change inside vmap or jvp: use func.grad"), NULL;
+    }
     const bool is_on = cr_in_graph(t);
     if (!on && !cr_is_leaf(t))
         return cr_fail(CR_RUNTIME, "requires_grad",
@@ -78,12 +85,12 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
 
 bool cr_requires_grad(const cr_tensor *t) { return check_tensor("requires_grad", t) == CR_OK && cr_in_graph(t); }
 bool cr_is_leaf(const cr_tensor *t) {
-    return check_tensor("is_leaf", t) == CR_OK && (!cr_in_graph(t) || t->node->head.leaf);
+    return check_tensor("is_leaf", t) == CR_OK && (!cr_in_graph(t) || (t->node && t->node->head.leaf));
 }
 
 const char *cr_op_name(const cr_tensor *t) {
     if (check_tensor("op_name", t) != CR_OK) return NULL;
-    return cr_in_graph(t) ? cr_node_op(t->node) : "";
+    return has_node(t) ? cr_node_op(t->node) : "";
 }
 
 /* A recorded step reads the gradient that is there when it runs. */
@@ -138,14 +145,14 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
 cr_status cr_retain_grad(cr_tensor *t) {
     cr_status status = check_tensor("retain_grad", t);
     if (status != CR_OK) return status;
-    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
+    if (!has_node(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
     cr_node_point(t->node, t);
     return CR_OK;
 }
 
 bool cr_retains_grad(const cr_tensor *t) {
-    return check_tensor("retains_grad", t) == CR_OK && cr_in_graph(t) && t->node->op && cr_node_points_to(t->node, t);
+    return check_tensor("retains_grad", t) == CR_OK && has_node(t) && t->node->op && cr_node_points_to(t->node, t);
 }
 
 cr_tensor *cr_variable_data(const cr_tensor *t) {
@@ -156,12 +163,16 @@ cr_tensor *cr_variable_data(const cr_tensor *t) {
 }
 
 unsigned cr_tensor_version(const cr_tensor *t) {
-    return check_tensor("tensor_version", t) == CR_OK && t->storage ? cr_version_of(t->storage, t->counter) : 0;
+    if (check_tensor("tensor_version", t) != CR_OK) return 0;
+    while (cr_wrapped(t)) t = t->wrapper->value;
+    return t->storage ? cr_version_of(t->storage, t->counter) : 0;
 }
 
 static cr_status check_data(const cr_tensor *t, const cr_tensor *data) {
     static const char op[] = "with_data";
     if (check_tensor(op, t) != CR_OK || check_tensor(op, data) != CR_OK) return cr_error_status();
+    if (cr_wrapped(t) || cr_wrapped(data))
+        return cr_fail(CR_RUNTIME, op, "the data of a tensor cannot change inside vmap or jvp");
     if (!cr_in_graph(t)) return CR_OK;
     if (!cr_dtype_is_float(data->dtype))
         return cr_fail(CR_RUNTIME, op, "data of a tensor that requires a gradient must be floating point: %s",
@@ -201,7 +212,7 @@ cr_tensor *cr_with_data(cr_tensor *t, const cr_tensor *data) {
 static int64_t add_entry(const char *op, cr_tensor *t, cr_hook_entry wanted) {
     if (check_tensor(op, t) != CR_OK) return 0;
     if (!wanted.hook) return cr_fail_null(op, "the hook"), 0;
-    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, op, "the tensor does not require a gradient"), 0;
+    if (!has_node(t)) return cr_fail(CR_RUNTIME, op, "the tensor does not require a gradient"), 0;
     if (wanted.late && !t->node->head.leaf)
         return cr_fail(CR_RUNTIME, op, "the tensor is not a leaf: it accumulates no gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h);

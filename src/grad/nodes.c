@@ -14,7 +14,7 @@ const char *cr_node_op(const cr_node *n) {
 /* A node with another reference is that of a tensor which the call was given. */
 void cr_node_rename(const cr_tensor *t, const char *op) {
     if (cr_missing("node_rename", "the tensor", t) || !op) return;
-    if (cr_in_graph(t) && t->node->op && atomic_load(&t->node->head.refs) == 1) t->node->name = op;
+    if (cr_in_graph(t) && t->node && t->node->op && atomic_load(&t->node->head.refs) == 1) t->node->name = op;
 }
 
 cr_node_info cr_node_look(const cr_node *n) {

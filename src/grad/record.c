@@ -255,7 +255,7 @@ cr_status cr_node_save(cr_node *n, int i, const cr_tensor *t) { return save_data
 cr_tensor *cr_new_handle(const cr_tensor *t) {
     const bool recorded = cr_in_graph(t);
     cr_tensor *same = cr_tensor_alias(t, NULL);
-    if (!same) return NULL;
+    if (!same || cr_wrapped(t)) return same;
     same->flags |= t->flags & CR_FLAG_VIEW;
     if (!cr_base_join(same, t)) { cr_release(same); return NULL; }
     if (recorded) cr_node_attach(cr_node_retain(t->node), same);

@@ -190,12 +190,13 @@ static void put_size(printer *p) {
     cr_out_free(&sizes);
 }
 
-static void put_suffixes(printer *p, bool meta) {
+static void put_suffixes(printer *p, bool hidden) {
     const cr_tensor *t = p->t;
     const cr_dtype dt = cr_dtype_of(t);
-    const bool unseen = meta || !cr_numel(t);
+    const bool unseen = hidden || !cr_numel(t);
     if (cr_device_of(t) != cr_cpu()) put_suffix(p, "device='%s'", cr_device_name(cr_device_of(t)));
-    if (meta || (unseen && cr_ndim(t) != 1)) put_size(p);
+    if (cr_level_of(t)) put_suffix(p, "level=%llu", (unsigned long long)cr_level_of(t));
+    if (hidden || (unseen && cr_ndim(t) != 1)) put_size(p);
     if (dt != cr_default_dtype() && (unseen || (dt != CR_I64 && dt != CR_BOOL)))
         put_suffix(p, "dtype=%s%s", p->o->dtypes, cr_dtype_name(dt));
     const char *made_by = p->o->grad_fn ? p->o->grad_fn : cr_op_name(t);
@@ -213,16 +214,18 @@ char *cr_format(const cr_tensor *t, const cr_format_options *o) {
         return cr_fail(CR_BAD_VALUE, op, "precision %d, edgeitems %d, linewidth %d and threshold %g must be at least 0",
                        o->precision, o->edgeitems, o->linewidth, o->threshold), NULL;
     printer p = {.o = o, .t = t};
-    const bool meta = !strcmp(cr_device_name(cr_device_of(t)), "meta"), mode = cr_set_grad_enabled(false);
+    /* a level of vmap or jvp: the tensor stands for others */
+    const bool hidden = cr_level_of(t) || !strcmp(cr_device_name(cr_device_of(t)), "meta");
+    const bool mode = cr_set_grad_enabled(false);
     bool good = true;
     cr_scope_begin();
     cr_out_put(&p.text, start, sizeof start - 1);
-    if (meta) cr_out_put(&p.text, "...", 3);
+    if (hidden) cr_out_put(&p.text, "...", 3);
     else if (!n) cr_out_put(&p.text, "[]", 2);
     else good = put_elements(&p);
     cr_scope_end();
     cr_set_grad_enabled(mode);
-    if (good) put_suffixes(&p, meta);
+    if (good) put_suffixes(&p, hidden);
     cr_out_put(&p.text, ")", 1);
     if (good && p.text.failed) good = (cr_no_memory(op), false);
     if (!good) cr_out_free(&p.text);

@@ -5,6 +5,7 @@
  * masks broadcast to one shape I, which in the result stands where the axes stood that they index, or
  * in front if those are not neighbours.  All of it comes down to one index along one axis (take.c). */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -79,6 +80,7 @@ const cr_op cr_op_ravel = {
     .contiguous = true,
     .infer = ravel_infer,
     .forward = ravel_forward,
+    .batch = cr_batch_all,
     .no_grad = "positions are integers",
 };
 

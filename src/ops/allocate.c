@@ -1,5 +1,6 @@
 /* allocate.c - storage for results, borrowed memory, and the address of a tensor's elements. */
 #include "compose.h"
+#include "transform.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -113,7 +114,7 @@ cr_tensor *cr_storage_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t
                            int64_t offset) {
     static const char op[] = "storage_view";
     int64_t numel;
-    if (cr_missing(op, "the tensor", t)) return NULL;
+    if (cr_missing(op, "the tensor", t) || cr_want_elements(op, t) != CR_OK) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, op, "CR_NONE has no storage"), NULL;
     if (cr_shape_check(op, n, shape, dt, &numel)) return NULL;
     if (n && !strides) return cr_fail_null(op, "the strides"), NULL;
@@ -152,6 +153,8 @@ static cr_status in_units(const cr_tensor *x, cr_dtype dt, cr_meta *m) {
     return CR_OK;
 }
 
+static cr_tensor *view_dtype(const cr_tensor *x, void *dt) { return cr_view_dtype(x, *(cr_dtype *)dt); }
+
 cr_tensor *cr_view_dtype(const cr_tensor *x, cr_dtype dt) {
     if (!cr_given("view", "x", x)) return NULL;
     if ((unsigned)dt >= CR_DTYPES) return cr_fail(CR_BAD_TYPE, "view", "there is no dtype %d", (int)dt), NULL;
@@ -161,6 +164,8 @@ cr_tensor *cr_view_dtype(const cr_tensor *x, cr_dtype dt) {
     m.offset = x->offset;
     memcpy(m.strides, x->strides, sizeof m.strides);
     if (in_units(x, dt, &m) != CR_OK) return NULL;
+    if (cr_wrapped(x))
+        return x->wrapper->tangent ? cr_view_dtype(x->wrapper->value, dt) : cr_map_wrapped(x, view_dtype, &dt);
     if (x->storage && x->dev->host && (uintptr_t)x->storage->data % cr_dtype_size(dt))
         return cr_fail(CR_BAD_VALUE, "view", "the memory is not aligned to the %zu bytes of %s", cr_dtype_size(dt),
                        cr_dtype_name(dt)),
@@ -171,6 +176,7 @@ cr_tensor *cr_view_dtype(const cr_tensor *x, cr_dtype dt) {
 void *cr_data(const cr_tensor *t) {
     if (cr_missing("data", "the tensor", t)) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;
+    if (cr_want_elements("data", t) != CR_OK) return NULL;
     if (!t->dev->host)
         return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
     const cr_watch *w = cr_watching();

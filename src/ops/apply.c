@@ -8,6 +8,7 @@
  * prepare for each of: an op with a new result, an op in place, contiguous tensors of one shape (the
  * short path), updates of optimizers (update.c), copies (copy.c). */
 #include "compose.h"
+#include "transform.h"
 #include "walk.h"
 #include "../core/pending.h"
 
@@ -275,6 +276,7 @@ static cr_status execute_contiguous(const cr_call *c, cr_tensor *out, cr_tensor 
 static cr_tensor *run_call(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
+    if (cr_any_wrapped(c->n, c->in)) return cr_run_wrapped(c, kept);
     start_meta(&m);
     for (int k = 0; k < c->op->n_aux; k++) start_meta(&aux_meta[k]);
     if (c->op->infer(c, &m, aux_meta) != CR_OK) return NULL;
@@ -501,6 +503,43 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     }
 }
 
+/* vmap: axes of one sample lie behind each other from the right.  A sample without axes is a number among tensors for
+ * the rules of dtypes, and its batch is not. */
+static cr_tensor *ew_batch(const cr_batched *b) {
+    const cr_call *c = b->call;
+    const int condition = ew(c)->program->rule == CR_RULE_WHERE;
+    const cr_dtype dt = cr_result_type(c->n - condition, c->in + condition);
+    cr_dtype compute[2], result;
+    if (cr_rule_dtypes(ew(c)->program, c->in, &compute[0], &result) != CR_OK ||
+        cr_rule_dtypes(ew(c)->program, b->in, &compute[1], &result) != CR_OK)
+        return NULL;
+    const bool same_type = compute[0] == compute[1];
+    for (int i = 0; i < c->n; i++) {
+        b->in[i] = cr_batch_aligned(b, i, b->out->ndim);
+        if (b->has[i] && !same_type && i >= condition) b->in[i] = cast_to(b->in[i], dt);
+    }
+    return cast_to(cr_batch_same(b), b->out->dtype);
+}
+
+/* forward mode: the gradient of input i, whose cotangent is its tangent */
+static cr_tensor *ew_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_ew_params *q = ew(c);
+    const cr_program *p = q->program;
+    const cr_gradient *gradients = cr_program_gradient(p);
+    cr_tensor *sum = same(CR_NONE);
+    if (!gradients) return NULL;
+    for (int i = 0; i < c->n && sum; i++) {
+        const cr_gradient *d = &gradients[i];
+        const cr_tensor *in[CR_MAX_INPUTS + 2];
+        if (t[i] == CR_NONE || !d->program) continue;
+        for (int j = 0; j < d->n; j++)
+            in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : t[i];
+        const bool passes = d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1;
+        sum = cr_tangent_sum(sum, passes ? t[i] : cr_apply_program(d->program, in, q->params));
+    }
+    return sum;
+}
+
 static const char *ew_name(const void *params) { return ((const cr_ew_params *)params)->program->name; }
 
 static void ew_hold(const void *params, bool hold) {
@@ -520,6 +559,8 @@ const cr_op cr_op_elementwise = {
     .forward = ew_forward,
     .write = ew_write,
     .grad = ew_grad,
+    .batch = ew_batch,
+    .tangent = ew_tangent,
     .hold = ew_hold,
 };
 
@@ -560,6 +601,7 @@ static cr_status check_view(const char *op, const cr_tensor *x) {
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
     if (cr_missing(op, "the tensor to write", x)) return cr_error_status();
     if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
+    if (cr_wrapped(x)) return cr_want_elements(op, x);
     for (int i = 0; i < x->ndim; i++)
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
             return cr_fail(CR_BAD_VALUE, op,
@@ -675,11 +717,28 @@ static bool short_into(const cr_call *c, const cr_tensor *x, const cr_tensor *le
     return true;
 }
 
+/* The same inside vmap and forward mode.  The gradient may read what x was before. */
+static cr_tensor *write_wrapped(const cr_call *c, cr_tensor *x) {
+    cr_call apart = *c;
+    inputs given;
+    if (!inputs_copy(&given, &apart)) return NULL;
+    bool there = true;
+    for (int i = 0; i < c->n && there; i++) {
+        if (cr_modes.no_grad || c->in[i] == CR_NONE || c->in[i]->storage != x->storage) continue;
+        inputs_scope(&given);
+        there = (given.list[i] = cr_clone(c->in[i]));
+    }
+    cr_tensor *done = there ? write_by_copy(&apart, x) : NULL;
+    inputs_end(&given);
+    return done;
+}
+
 static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr_tensor *const *in,
                                      const double *params) {
     cr_ew_params q = ew_params(p, params);
     cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
     if (check_inputs(&c) != CR_OK) return NULL;
+    if (cr_wrapped(x) || cr_any_wrapped(c.n, in)) return write_wrapped(&c, x);
     const bool recorded = records(&c);
     if (cr_check_writable(p->name, x, recorded) != CR_OK) return NULL;
     if (!recorded && !cr_modes.no_grad && cr_in_graph(x)) return write_by_copy(&c, x);
@@ -705,6 +764,7 @@ cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor 
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     if (check_inputs(&c) != CR_OK) return NULL;
+    if (cr_wrapped(x) || cr_any_wrapped(n, in)) return write_wrapped(&c, x);
     const bool recorded = cr_dtype_is_float(x->dtype) && records(&c);
     if (cr_check_writable(cr_call_name(&c), x, recorded) != CR_OK) return NULL;
     return recorded ? write_by_copy(&c, x) : write_directly(&c, x);

@@ -1,5 +1,6 @@
 /* argreduce.c - where the largest or smallest element of an axis lies, and which it is. */
 #include "reduce.h"
+#include "transform.h"
 
 typedef struct arg_params { int axis; bool keepdim; } arg_params;
 
@@ -23,11 +24,11 @@ static cr_status arg_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
 
 const cr_op cr_op_argmax = {
     .name = "argmax", .arity = 1, .params_bytes = sizeof(arg_params), .infer = arg_infer, .forward = arg_forward,
-    .no_grad = "positions are integers",
+    .batch = cr_batch_axis, .no_grad = "positions are integers",
 };
 const cr_op cr_op_argmin = {
     .name = "argmin", .arity = 1, .params_bytes = sizeof(arg_params), .infer = arg_infer, .forward = arg_forward,
-    .no_grad = "positions are integers",
+    .batch = cr_batch_axis, .no_grad = "positions are integers",
 };
 
 static cr_tensor *arg(const cr_op *op, const cr_tensor *x, int axis, bool keepdim) {

@@ -1,6 +1,7 @@
 /* arrange.c - the elements of a tensor in another arrangement, copied: flip, roll, repeat, tile,
  * repeat_interleave, pad. */
 #include "compose.h"
+#include "transform.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,12 @@ static void roll_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_apply(&cr_op_roll, 1, &g, &p);
 }
 
+static cr_tensor *roll_batch(const cr_batched *b) {
+    roll_params p = {{0}};
+    memcpy(p.shift + 1, ((const roll_params *)b->call->params)->shift, sizeof *p.shift * (CR_MAX_DIMS - 1));
+    return cr_apply(&cr_op_roll, 1, b->in, &p);
+}
+
 const cr_op cr_op_roll = {
     .name = "roll",
     .arity = 1,
@@ -56,6 +63,8 @@ const cr_op cr_op_roll = {
     .infer = roll_infer,
     .forward = roll_forward,
     .grad = roll_grad,
+    .batch = roll_batch,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64_t *axes) {
@@ -279,6 +288,20 @@ static void pad_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_index(g, x->ndim, parts);
 }
 
+static cr_tensor *pad_batch(const cr_batched *b) {
+    const pad_params *p = b->call->params;
+    pad_params q = {.value = p->value};
+    memcpy(q.before + 1, p->before, sizeof *q.before * (CR_MAX_DIMS - 1));
+    memcpy(q.after + 1, p->after, sizeof *q.after * (CR_MAX_DIMS - 1));
+    return cr_apply(&cr_op_pad, 1, b->in, &q);
+}
+
+static cr_tensor *pad_tangent(const cr_call *c, const cr_tensor *const *t) {
+    pad_params p = *(const pad_params *)c->params;
+    p.value = 0;
+    return cr_apply(&cr_op_pad, 1, t, &p);
+}
+
 const cr_op cr_op_pad = {
     .name = "pad",
     .arity = 1,
@@ -286,6 +309,8 @@ const cr_op cr_op_pad = {
     .infer = pad_infer,
     .forward = pad_forward,
     .grad = pad_grad,
+    .batch = pad_batch,
+    .tangent = pad_tangent,
 };
 
 /* ---- pad with x's own elements: the margins of an axis are views of it */

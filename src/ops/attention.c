@@ -6,6 +6,7 @@
  * pass under create_graph, or where the mask's own gradient is wanted. Fast twins:
  * dev/cpu/attention.c, dev/webgpu/attention.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 #include <string.h>
@@ -240,6 +241,30 @@ static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
     else fused_grad(c, g, dx);
 }
 
+/* vmap: the batches of all samples are one */
+static const cr_tensor *batches_joined(const cr_batched *b, int i, const int64_t *first) {
+    const cr_tensor *x = cr_batch_in(b, i);
+    int64_t shape[CR_MAX_DIMS];
+    if (!x || x == CR_NONE) return x;
+    if (first) {                                    /* a mask: (size, B or 1, ...), which must have all B of them */
+        for (int k = 0; k < x->ndim; k++) shape[k] = k == 1 ? *first : x->shape[k];
+        x = cr_expand(x, x->ndim, shape);
+    }
+    for (int k = 0; x && k + 1 < x->ndim; k++) shape[k] = k ? x->shape[k + 1] : x->shape[0] * x->shape[1];
+    return x ? cr_reshape(x, x->ndim - 1, shape) : NULL;
+}
+
+static cr_tensor *attention_batch(const cr_batched *b) {
+    const cr_call *c = b->call;
+    const cr_tensor *in[4];
+    for (int i = 0; i < 3; i++) in[i] = batches_joined(b, i, NULL);
+    in[3] = b->in[3];
+    if (b->has[3]) b->in[3] = cr_batch_aligned(b, 3, 4);
+    if (b->has[3] || (in[3] != CR_NONE && in[3]->ndim == 4 && in[3]->shape[0] != 1))
+        in[3] = b->in[3] ? batches_joined(b, 3, &c->in[0]->shape[0]) : NULL;
+    return cr_batch_shaped(b, cr_batch_apply(b, in, c->params), b->out);
+}
+
 const cr_op cr_op_attention = {
     .name = "attention",
     .arity = 4,
@@ -253,6 +278,7 @@ const cr_op cr_op_attention = {
     .forward = attention_forward,
     .composite = attention_composite,
     .grad = attention_grad,
+    .batch = attention_batch,
 };
 
 /* ---- attention_packed: q, k and v are the thirds of one tensor (B, T, 3, H, D), as one product makes them.  Their
@@ -321,6 +347,11 @@ static void packed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (dense_heads(g, &args.g) != CR_OK || c->dev->kernels->attention_bwd(&args) != CR_OK) dx[0] = NULL;
 }
 
+static cr_tensor *packed_batch(const cr_batched *b) {
+    const cr_tensor *x = batches_joined(b, 0, NULL);
+    return cr_batch_shaped(b, cr_batch_apply(b, &x, b->call->params), b->out);
+}
+
 const cr_op cr_op_attention_packed = {
     .name = "attention_packed",
     .arity = 1,
@@ -335,6 +366,7 @@ const cr_op cr_op_attention_packed = {
     .forward = packed_forward,
     .composite = packed_composite,
     .grad = packed_grad,
+    .batch = packed_batch,
 };
 
 static attention_params params_of(const cr_attention_options *o) {

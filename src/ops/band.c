@@ -1,5 +1,6 @@
 /* band.c - a banded matrix times x along an axis: y[s] = sum over k of weights[s, k] x[start[s] + k].
  * Resampling and average pooling (resample.c) are such products.  Fast twin: dev/cpu/band.c. */
+#include "transform.h"
 #include "windows.h"
 
 #include <stdlib.h>
@@ -35,6 +36,16 @@ static void band_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_apply(&cr_op_band, 5, in, c->params);
 }
 
+/* The band is made of the options of a call: it is the same for all samples, and has no tangent. */
+static cr_tensor *band_batch(const cr_batched *b) {
+    return cr_apply(&cr_op_band, 5, b->in, &(band_params){((const band_params *)b->call->params)->axis + 1});
+}
+
+static cr_tensor *band_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *in[] = {t[0], c->in[1], c->in[2], c->in[3], c->in[4]};
+    return cr_apply(&cr_op_band, 5, in, c->params);
+}
+
 const cr_op cr_op_band = {
     .name = "band",
     .arity = 5,
@@ -43,6 +54,8 @@ const cr_op cr_op_band = {
     .infer = band_infer,
     .forward = band_forward,
     .grad = band_grad,
+    .batch = band_batch,
+    .tangent = band_tangent,
 };
 
 bool cr_band_new(const char *op, int64_t S, int64_t R, int64_t K, cr_band *b) {

@@ -1,5 +1,6 @@
 /* batch_norm.c - normalization by channel: x (B, C, ...), w and b (C) or absent.  Fast twin: dev/cpu/channel_norm.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 
@@ -104,6 +105,46 @@ static void batch_norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     else fused_grad(c, g, dx);
 }
 
+/* vmap: the channels of all samples lie side by side */
+static const cr_tensor *channels_joined(const cr_tensor *t) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!t || t == CR_NONE) return t;
+    if (t->ndim == 2) return cr_reshape(t, CR_LIST(-1));
+    for (int i = 0; i + 1 < t->ndim; i++)
+        shape[i] = !i ? t->shape[1] : i == 1 ? t->shape[0] * t->shape[2] : t->shape[i + 1];
+    return cr_reshape(cr_movedim(t, 1, (int64_t[]){0}, (int64_t[]){1}), t->ndim - 1, shape);
+}
+
+static cr_tensor *batch_norm_batch(const cr_batched *b) {
+    const cr_tensor *in[5];
+    int64_t shape[CR_MAX_DIMS];
+    for (int i = 0; i < b->call->n; i++) in[i] = channels_joined(cr_batch_in(b, i));
+    cr_tensor *y = cr_batch_apply(b, in, b->call->params);
+    for (int k = 0; y && k < b->call->op->n_aux; k++) b->aux[k] = cr_batch_shaped(b, b->aux[k], &b->aux_meta[k]);
+    for (int i = 0; y && i <= y->ndim; i++) shape[i] = !i ? y->shape[0] : i == 1 ? b->size : b->out->shape[i - 1];
+    return y ? cr_movedim(cr_reshape(y, y->ndim + 1, shape), 1, (int64_t[]){1}, (int64_t[]){0}) : NULL;
+}
+
+/* with h = (x - mean) r and r = 1 / sqrt(var + eps):
+ *   dy = w r (t - mean(t) - h mean(t h)) + tw h + tb, means over all axes but the channels' */
+static cr_tensor *batch_norm_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *x = c->in[0];
+    const uint32_t mask = ((1u << x->ndim) - 1) & ~2u;
+    const double count = (double)(x->numel / (x->shape[1] ? x->shape[1] : 1));
+    cr_tensor *wide = widened(x), *d = sub(wide, cr_div_scalar(cr_sum_mask(wide, mask, true, false), count));
+    cr_tensor *r = cr_rsqrt(cr_add_scalar(cr_div_scalar(cr_sum_mask(mul(d, d), mask, true, false), count), eps_of(c)));
+    cr_tensor *h = mul(d, r), *sum = same(CR_NONE);
+    if (t[0] != CR_NONE) {
+        cr_tensor *tx = widened(t[0]), *dot = cr_sum_mask(mul(tx, h), mask, true, false);
+        cr_tensor *rest = sub(sub(tx, cr_div_scalar(cr_sum_mask(tx, mask, true, false), count)),
+                              mul(h, cr_div_scalar(dot, count)));
+        sum = mul(rest, c->in[1] == CR_NONE ? r : mul(r, as_column(c->in[1], x)));
+    }
+    if (t[1] != CR_NONE) sum = cr_tangent_sum(sum, mul(as_column(t[1], x), h));
+    if (t[2] != CR_NONE) sum = cr_tangent_sum(sum, as_column(t[2], x));
+    return sum;
+}
+
 const cr_op cr_op_batch_norm = {
     .name = "batch_norm",
     .arity = 3,
@@ -115,6 +156,8 @@ const cr_op cr_op_batch_norm = {
     .infer = batch_norm_infer,
     .forward = batch_norm_forward,
     .grad = batch_norm_grad,
+    .batch = batch_norm_batch,
+    .tangent = batch_norm_tangent,
 };
 
 /* t, a weight or CR_NONE, in the dtype of x's statistics */
@@ -208,6 +251,7 @@ const cr_op cr_op_batch_norm_with = {
     .forward = with_forward,
     .composite = with_composite,
     .grad = with_grad,
+    .batch = batch_norm_batch,
 };
 
 /* The statistics as they are now: a later training step writes into the running ones. */

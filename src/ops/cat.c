@@ -1,5 +1,6 @@
 /* cat.c - tensors one after the other along an axis (cat), or along a new one (stack). */
 #include "compose.h"
+#include "transform.h"
 
 #include <stdlib.h>
 
@@ -43,6 +44,16 @@ static void cat_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         if (c->needs[i]) dx[i] = cr_slice(g, axis, at, at + c->in[i]->shape[axis], 1);
 }
 
+/* Integers among floats have no tangent: zeros. */
+static cr_tensor *cat_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *few[CR_FEW_INPUTS], **in = c->n <= CR_FEW_INPUTS ? few : malloc(sizeof *in * (size_t)c->n);
+    bool have = in || cr_no_memory("cat") == CR_OK;
+    for (int i = 0; i < c->n && have; i++) have = (in[i] = cr_tangent_or_zeros(t[i], c->in[i]));
+    cr_tensor *y = have ? cr_apply(&cr_op_cat, c->n, in, c->params) : NULL;
+    if (in != few) free(in);
+    return y;
+}
+
 const cr_op cr_op_cat = {
     .name = "cat",
     .arity = -1,
@@ -50,6 +61,8 @@ const cr_op cr_op_cat = {
     .infer = cat_infer,
     .forward = cat_forward,
     .grad = cat_grad,
+    .batch = cr_batch_axis,
+    .tangent = cat_tangent,
 };
 
 static cr_status check_list(const char *op, int n, const cr_tensor *const *in) {

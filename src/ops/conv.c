@@ -3,6 +3,7 @@
  *   y[b, o, p] = sum over c, t of x[b, c, p stride + t dilation - pad] w[o, c, t] + bias[o].
  * The sum is linear in x, w and y's cotangent: one op with three kinds, each the derivative of the others in one
  * operand, so gradients of any order are this op again.  Fast twin: dev/cpu/conv.c. */
+#include "transform.h"
 #include "windows.h"
 
 #include <string.h>
@@ -124,6 +125,81 @@ static uint32_t conv_saves(const cr_call *c) {
     return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
 }
 
+/* ---- vmap.  Where all samples share w, their batches are one.  Else the samples are groups: their channels lie side
+ * by side in x and y, and their output channels (of conv_transpose: input channels) below each other in w. */
+
+/* (size, A, B, ...) as (size A, B, ...) */
+static cr_tensor *first_joined(const cr_tensor *t) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!t) return NULL;
+    for (int i = 0; i + 1 < t->ndim; i++) shape[i] = i ? t->shape[i + 1] : t->shape[0] * t->shape[1];
+    return cr_reshape(t, t->ndim - 1, shape);
+}
+/* (size, A, B, ...) as (A, size B, ...), and back */
+static cr_tensor *second_joined(const cr_tensor *t) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!t) return NULL;
+    for (int i = 0; i + 1 < t->ndim; i++)
+        shape[i] = i == 1 ? t->shape[0] * t->shape[2] : i ? t->shape[i + 1] : t->shape[1];
+    return cr_reshape(cr_movedim(t, 1, (int64_t[]){0}, (int64_t[]){1}), t->ndim - 1, shape);
+}
+static cr_tensor *second_apart(const cr_tensor *t, int64_t size) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!t) return NULL;
+    for (int i = 0; i <= t->ndim; i++) shape[i] = !i ? t->shape[0] : i == 1 ? size : t->shape[i - 1];
+    shape[2] /= size;
+    return cr_movedim(cr_reshape(t, t->ndim + 1, shape), 1, (int64_t[]){1}, (int64_t[]){0});
+}
+
+/* in[0], x or y, and in[1], w or y; the bias is added by the caller */
+static cr_tensor *conv_of_each(const cr_batched *b, const conv_params *p) {
+    const bool to_weight = p->kind == CR_CONV_WEIGHT;
+    if (!to_weight && !b->has[1]) {
+        const cr_tensor *in[] = {first_joined(b->in[0]), b->in[1], CR_NONE};
+        return in[0] ? cr_batch_shaped(b, cr_apply(&cr_op_conv, 3, in, p), b->out) : NULL;
+    }
+    conv_params q = *p;
+    q.groups *= b->size;
+    const cr_tensor *second = cr_batch_in(b, 1),
+                    *in[] = {second_joined(cr_batch_in(b, 0)), to_weight ? second_joined(second) : first_joined(second),
+                             CR_NONE};
+    cr_tensor *y = in[0] && in[1] ? cr_apply(&cr_op_conv, 3, in, &q) : NULL;
+    return to_weight ? cr_batch_shaped(b, y, b->out) : second_apart(y, b->size);
+}
+
+/* b (..., C) as (..., C, 1, 1...), to be added to channels */
+static cr_tensor *along_channels(const cr_tensor *b, int n) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!b) return NULL;
+    for (int i = 0; i < b->ndim + n; i++) shape[i] = i < b->ndim ? b->shape[i] : 1;
+    return cr_reshape(b, b->ndim + n, shape);
+}
+
+static cr_tensor *conv_batch(const cr_batched *b) {
+    const conv_params *p = b->call->params;
+    cr_tensor *y = NULL;
+    if (b->has[0] || b->has[1]) y = conv_of_each(b, p);
+    else {
+        const cr_tensor *in[] = {b->in[0], b->in[1], CR_NONE};
+        y = cr_apply(&cr_op_conv, 3, in, p);
+    }
+    if (!y || b->in[2] == CR_NONE) return y;
+    const cr_tensor *bias = b->in[2];
+    if (b->has[2]) bias = cr_unsqueeze(bias, 1);                 /* (size, 1, C) */
+    return add(y, along_channels(bias, p->n));
+}
+
+/* The sum is linear in both operands and the bias. */
+static cr_tensor *conv_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const conv_params *p = c->params;
+    cr_tensor *sum = t[2] == CR_NONE ? same(CR_NONE) : along_channels(t[2], p->n);
+    for (int i = 0; i < 2 && sum; i++) {
+        const cr_tensor *in[] = {i ? c->in[0] : t[0], i ? t[1] : c->in[1], CR_NONE};
+        if (t[i] != CR_NONE) sum = cr_tangent_sum(sum, cr_apply(&cr_op_conv, 3, in, p));
+    }
+    return sum;
+}
+
 const cr_op cr_op_conv = {
     .name = "conv",
     .name_of = conv_name,
@@ -134,6 +210,8 @@ const cr_op cr_op_conv = {
     .infer = conv_infer,
     .forward = conv_forward,
     .grad = conv_grad,
+    .batch = conv_batch,
+    .tangent = conv_tangent,
 };
 
 /* ---- the public functions: arguments */
@@ -234,12 +312,6 @@ static cr_status plan(const char *op, const cr_tensor *x, const cr_tensor *w, co
     return status;
 }
 
-/* b (C) as (C, 1, 1...), to be added to channels */
-static cr_tensor *for_channels(const cr_tensor *b, int n) {
-    int64_t shape[1 + SPACE] = {b->shape[0], 1, 1, 1};
-    return cr_reshape(b, 1 + n, shape);
-}
-
 static cr_tensor *of_integers(const conv_params *p, const cr_tensor *x, const cr_tensor *w) {
     const bool back = p->kind == CR_CONV_INPUT;
     cr_windows windows = {.n = p->n};
@@ -269,7 +341,7 @@ static cr_tensor *convolve(cr_conv_kind kind, const cr_tensor *x, const cr_tenso
     cr_scope_begin();
     const cr_tensor *batch = single ? cr_unsqueeze(x, 0) : x;
     cr_tensor *y = whole ? of_integers(&p, batch, w) : apply(&p, kind, batch, w, later ? CR_NONE : b, p.size);
-    if (later) y = add(y, for_channels(b, p.n));
+    if (later) y = add(y, along_channels(b, p.n));
     return cr_leave(single ? cr_squeeze(y, CR_LIST(0)) : y);
 }
 

@@ -1,6 +1,7 @@
 /* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_,
  * cr_fill_, cr_write). */
 #include "compose.h"
+#include "transform.h"
 #include "../core/watch.h"
 
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static void clone_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { 
 
 const cr_op cr_op_clone = {
     .name = "clone", .arity = 1, .infer = clone_infer, .forward = clone_forward, .grad = clone_grad,
+    .batch = cr_batch_same, .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_clone(const cr_tensor *x) { return cr_apply(&cr_op_clone, 1, &x, NULL); }
@@ -52,6 +54,8 @@ const cr_op cr_op_cast = {
     .infer = cast_infer,
     .forward = clone_forward,
     .grad = cast_grad,
+    .batch = cr_batch_same,
+    .tangent = cr_tangent_linear,
 };
 
 cr_status cr_cast_recorded(const cr_tensor *x, cr_tensor *y) {
@@ -100,6 +104,8 @@ const cr_op cr_op_transfer = {
     .infer = clone_infer,
     .forward = transfer_forward,
     .grad = transfer_grad,
+    .batch = cr_batch_same,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
@@ -115,8 +121,12 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     return cr_leave(half ? cr_to(half, dt, dev) : NULL);
 }
 
+static cr_tensor *detach(const cr_tensor *x, void *ctx) { (void)ctx; return cr_detach(x); }
+
 cr_tensor *cr_detach(const cr_tensor *x) {
-    return cr_given("detach", "the tensor", x) ? cr_tensor_alias(x, NULL) : NULL;
+    if (!cr_given("detach", "the tensor", x)) return NULL;
+    if (!cr_wrapped(x)) return cr_tensor_alias(x, NULL);
+    return x->wrapper->tangent ? cr_detach(x->wrapper->value) : cr_map_wrapped(x, detach, NULL);
 }
 
 /* ---- in place */
@@ -191,7 +201,7 @@ cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
                        cr_shape_text(x->ndim, x->shape).s),
                NULL;
     cr_scope_begin();
-    cr_status status = copy_into(x, y);
+    cr_status status = cr_wrapped(x) || cr_wrapped(y) ? cr_write_wrapped(x, y) : copy_into(x, y);
     cr_scope_end();
     return status == CR_OK ? x : NULL;
 }
@@ -204,6 +214,10 @@ static cr_status run_fill(const void *work) {
 cr_tensor *cr_fill_(cr_tensor *x, double value) {
     char element[8];
     if (!cr_given("fill_", "x", x) || cr_element("fill_", value, x->dtype, element) != CR_OK) return NULL;
+    if (cr_wrapped(x)) {
+        const cr_wrapper *w = x->wrapper;
+        return cr_fill_(w->value, value) && (!w->tangent || cr_fill_(w->tangent, 0)) ? x : NULL;
+    }
     const bool recorded = takes_part(x);
     if (cr_check_writable("fill_", x, recorded) != CR_OK) return NULL;
     if (recorded) {

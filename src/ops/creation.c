@@ -1,5 +1,6 @@
 /* creation.c - new tensors: constants, ranges, host memory. */
 #include "compose.h"
+#include "transform.h"
 #include "../core/pool.h"
 #include "../dev/meta.h"
 
@@ -25,7 +26,11 @@ static cr_tensor *full(const char *op, int n, const int64_t *shape, double value
 }
 
 static cr_tensor *like(const char *op, const cr_tensor *x, double value) {
-    return cr_given(op, "x", x) ? full(op, x->ndim, x->shape, value, x->dtype, x->dev) : NULL;
+    if (!cr_given(op, "x", x)) return NULL;
+    if (!cr_wrapped(x)) return full(op, x->ndim, x->shape, value, x->dtype, x->dev);
+    cr_scope_begin();
+    cr_tensor *one = full(op, x->ndim, x->shape, value, x->dtype, x->dev);
+    return cr_leave(one ? cr_wrapped_as(x, one) : NULL);
 }
 
 cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
@@ -42,7 +47,10 @@ cr_tensor *cr_ones(int n, const int64_t *shape, cr_dtype dt, const cr_device *de
 cr_tensor *cr_full(int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev) {
     return full("full", n, shape, value, dt, dev);
 }
-cr_tensor *cr_empty_like(const cr_tensor *x) { return cr_given("empty_like", "x", x) ? cr_fused(x) : NULL; }
+cr_tensor *cr_empty_like(const cr_tensor *x) {
+    if (!cr_given("empty_like", "x", x)) return NULL;
+    return cr_wrapped(x) ? like("empty_like", x, 0) : cr_fused(x);
+}
 cr_tensor *cr_zeros_like(const cr_tensor *x) { return like("zeros_like", x, 0); }
 cr_tensor *cr_ones_like(const cr_tensor *x) { return like("ones_like", x, 1); }
 

@@ -2,6 +2,7 @@
  * x (..., V), target (...) of class numbers.  With label smoothing s the wanted distribution is q = (1
  * - s) onehot(target) + s / V. Fast twins: dev/cpu/rows.c.  linear_cross_entropy: the same of x w^T. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -112,6 +113,7 @@ const cr_op cr_op_cross_entropy = {
     .forward = ce_forward,
     .composite = ce_composite,
     .grad = ce_grad,
+    .batch = cr_batch_all,
 };
 
 /* ---- linear_cross_entropy: the loss of the logits x w^T, x (..., C), w (V, C): the head of a language model.  The

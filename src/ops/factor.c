@@ -5,6 +5,7 @@
  * Gradients are made of differentiable ops, so they have gradients.  Where two eigenvalues or singular values are equal
  * the vectors have no derivative: the terms between these two are left out, as if their distance were infinite. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 
@@ -117,6 +118,16 @@ static void cholesky_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[])
     dx[0] = mul_k(add(both, transposed(both)), 0.5);
 }
 
+static cr_tensor *symmetric(const cr_tensor *a) { return a ? mul_k(add(a, transposed(a)), 0.5) : NULL; }
+
+/* dL = L Phi(L^-1 t L^-T), Phi: the lower triangle with half the diagonal */
+static cr_tensor *cholesky_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *L = c->out;
+    cr_tensor *left = cr_solve_triangular(L, symmetric(t[0]), false, false);
+    cr_tensor *both = cr_solve_triangular(L, transposed(left), false, false);
+    return cr_matmul(L, mul_k(add(cr_tril(both, 0), cr_tril(both, -1)), 0.5));
+}
+
 const cr_op cr_op_cholesky = {
     .name = "cholesky",
     .arity = 1,
@@ -126,6 +137,8 @@ const cr_op cr_op_cholesky = {
     .infer = factor_infer,
     .forward = factor_forward,
     .grad = cholesky_grad,
+    .batch = cr_batch_same,
+    .tangent = cholesky_tangent,
 };
 
 cr_tensor *cr_cholesky(const cr_tensor *a) {
@@ -159,6 +172,29 @@ static void lu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = spread_rows(c->aux[0], y);
 }
 
+/* With b = P^T t and F = L1^-1 b1 U1^-1:  dL1 = L1 tril(F, -1),  dU1 = triu(F) U1; below dL2 = (b2 - L2 dU1) U1^-1,
+ * beside dU2 = L1^-1 (b3 - dL1 U2) */
+static cr_tensor *lu_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int64_t M = rows_in(c->out), N = columns_in(c->out), K = cr_imin(M, N);
+    if (!c->out->numel) return same(t[0]);
+    cr_tensor *index = cr_expand(cr_unsqueeze(c->aux[0], -1), t[0]->ndim, t[0]->shape), *b = cr_gather(t[0], -2, index);
+    cr_tensor *top = rows(b, 0, K), *lu1 = cr_slice(rows(c->out, 0, K), -1, 0, K, 1), *ut = transposed(lu1);
+    cr_tensor *L = add(cr_tril(lu1, -1), cr_eye(K, K, b ? b->dtype : CR_F32, c->dev)), *U = cr_triu(lu1, 0);
+    cr_tensor *left = cr_solve_triangular(lu1, cr_slice(top, -1, 0, K, 1), false, true);
+    cr_tensor *F = transposed(cr_solve_triangular(ut, transposed(left), false, false));
+    cr_tensor *dL = cr_matmul(L, cr_tril(F, -1)), *dU = cr_matmul(cr_triu(F, 0), U), *y = add(dL, dU);
+    if (M > K) {
+        cr_tensor *rest = sub(rows(b, K, M - K), cr_matmul(rows(c->out, K, M - K), dU));
+        cr_tensor *dl2 = transposed(cr_solve_triangular(ut, transposed(rest), false, false));
+        y = cr_cat(2, (const cr_tensor *[]){y, dl2}, -2);
+    }
+    if (N > K) {
+        cr_tensor *rest = sub(cr_slice(b, -1, K, N, 1), cr_matmul(dL, cr_slice(c->out, -1, K, N, 1)));
+        y = cr_cat(2, (const cr_tensor *[]){y, cr_solve_triangular(lu1, rest, false, true)}, -1);
+    }
+    return y;
+}
+
 const cr_op cr_op_lu_factor = {
     .name = "lu_factor",
     .arity = 1,
@@ -169,6 +205,8 @@ const cr_op cr_op_lu_factor = {
     .infer = factor_infer,
     .forward = factor_forward,
     .grad = lu_grad,
+    .batch = cr_batch_same,
+    .tangent = lu_tangent,
 };
 
 cr_tensor *cr_lu_factor(const cr_tensor *a, cr_tensor **pivots, cr_tensor **order) {
@@ -227,6 +265,17 @@ static void triangular_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     dx[0] = p->upper ? cr_triu(da, p->unit) : cr_tril(da, -(int64_t)p->unit);
 }
 
+/* x = a^-1 b:  dx = a^-1 (tb - ta x), ta in the triangle */
+static cr_tensor *triangular_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const triangular_params *p = c->params;
+    cr_tensor *b = same(t[1]);
+    if (t[0] != CR_NONE) {
+        cr_tensor *ta = p->upper ? cr_triu(t[0], p->unit) : cr_tril(t[0], -(int64_t)p->unit);
+        b = cr_tangent_sum(cr_neg(cr_matmul(ta, c->out)), b);
+    }
+    return cr_solve_triangular(c->in[0], b, p->upper, p->unit);
+}
+
 const cr_op cr_op_solve_triangular = {
     .name = "solve_triangular",
     .arity = 2,
@@ -236,6 +285,8 @@ const cr_op cr_op_solve_triangular = {
     .infer = systems_infer,
     .forward = triangular_forward,
     .grad = triangular_grad,
+    .batch = cr_batch_all,
+    .tangent = triangular_tangent,
 };
 
 /* Both with the same batch axes, in the same dtype, where the kernels are. */
@@ -297,6 +348,13 @@ static void solve_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (c->needs[0]) dx[0] = cr_neg(cr_matmul(db, transposed(c->out)));
 }
 
+/* x = a^-1 b:  dx = a^-1 (tb - ta x) */
+static cr_tensor *solve_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *b = same(t[1]);
+    if (t[0] != CR_NONE) b = cr_tangent_sum(cr_neg(cr_matmul(t[0], c->out)), b);
+    return cr_solve(c->in[0], b, NULL);
+}
+
 const cr_op cr_op_solve = {
     .name = "solve",
     .arity = 2,
@@ -306,6 +364,8 @@ const cr_op cr_op_solve = {
     .infer = systems_infer,
     .forward = solve_forward,
     .grad = solve_grad,
+    .batch = cr_batch_all,
+    .tangent = solve_tangent,
 };
 
 cr_tensor *cr_solve(const cr_tensor *a, const cr_tensor *b, cr_tensor **lu) {
@@ -330,6 +390,15 @@ static void qr_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = transposed(cr_solve_triangular(R, transposed(add(gQ, cr_matmul(Q, s))), true, false));
 }
 
+/* With W = t R^-1, s = Q^T W and w = tril(s, -1) - tril(s, -1)^T:  dR = (s - w) R,  dQ = W - Q (s - w) */
+static cr_tensor *qr_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int64_t N = columns_in(c->out), M = rows_in(c->out) - N;
+    cr_tensor *Q = rows(c->out, 0, M), *R = rows(c->out, M, N);
+    cr_tensor *W = transposed(cr_solve_triangular(transposed(R), transposed(t[0]), false, false));
+    cr_tensor *s = cr_matmul(transposed(Q), W), *low = cr_tril(s, -1), *upper = sub(s, sub(low, transposed(low)));
+    return cr_cat(2, (const cr_tensor *[]){sub(W, cr_matmul(Q, upper)), cr_matmul(upper, R)}, -2);
+}
+
 const cr_op cr_op_qr = {
     .name = "qr",
     .arity = 1,
@@ -339,6 +408,8 @@ const cr_op cr_op_qr = {
     .infer = factor_infer,
     .forward = factor_forward,
     .grad = qr_grad,
+    .batch = cr_batch_same,
+    .tangent = qr_tangent,
 };
 
 /* A wide matrix is (A1, A2), A1 square: Q is that of A1, and R = (R1, Q^T A2). */
@@ -366,6 +437,16 @@ static void eigh_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_matmul(cr_matmul(V, add(turn, on_diagonal(gw))), transposed(V));
 }
 
+/* With p = V^T t V:  dw = diag(p),  dV = V (p / (w_j - w_i)) */
+static cr_tensor *eigh_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int64_t N = columns_in(c->out);
+    cr_tensor *V = rows(c->out, 0, N), *w = rows(c->out, N, 1);
+    cr_tensor *p = cr_matmul(cr_matmul(transposed(V), symmetric(t[0])), V);
+    cr_tensor *dV = cr_matmul(V, over_gaps(p, sub(w, transposed(w))));
+    cr_tensor *dw = p ? cr_unsqueeze(cr_diagonal(p, 0, -2, -1), -2) : NULL;
+    return cr_cat(2, (const cr_tensor *[]){dV, dw}, -2);
+}
+
 const cr_op cr_op_eigh = {
     .name = "eigh",
     .arity = 1,
@@ -375,6 +456,8 @@ const cr_op cr_op_eigh = {
     .infer = factor_infer,
     .forward = factor_forward,
     .grad = eigh_grad,
+    .batch = cr_batch_same,
+    .tangent = eigh_tangent,
 };
 
 cr_tensor *cr_eigh(const cr_tensor *x, cr_tensor **vectors) {
@@ -406,6 +489,23 @@ static void svd_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_matmul(y, transposed(V));
 }
 
+/* With p = U^T t V and E_ij = s_j^2 - s_i^2:  ds = diag(p),  dU = U ((p_ij s_j + s_i p_ji) / E) + (I - U U^T) t V / s,
+ *   dV = V ((s_i p_ij + p_ji s_j) / E) */
+static cr_tensor *svd_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int64_t N = columns_in(c->out), M = rows_in(c->out) - 1 - N;
+    cr_tensor *U = rows(c->out, 0, M), *s = rows(c->out, M, 1), *V = rows(c->out, M + 1, N);
+    cr_tensor *squares = mul(s, s), *E = sub(squares, transposed(squares)), *column = transposed(s);
+    cr_tensor *tv = cr_matmul(t[0], V), *p = cr_matmul(transposed(U), tv), *back = transposed(p);
+    cr_tensor *dU = cr_matmul(U, over_gaps(add(mul(p, s), mul(column, back)), E));
+    cr_tensor *dV = cr_matmul(V, over_gaps(add(mul(column, p), mul(back, s)), E));
+    if (M > N) {
+        cr_tensor *outside = over_gaps(tv, s);
+        dU = add(dU, sub(outside, cr_matmul(U, cr_matmul(transposed(U), outside))));
+    }
+    cr_tensor *ds = p ? cr_unsqueeze(cr_diagonal(p, 0, -2, -1), -2) : NULL;
+    return cr_cat(3, (const cr_tensor *[]){dU, ds, dV}, -2);
+}
+
 const cr_op cr_op_svd = {
     .name = "svd",
     .arity = 1,
@@ -415,6 +515,8 @@ const cr_op cr_op_svd = {
     .infer = factor_infer,
     .forward = factor_forward,
     .grad = svd_grad,
+    .batch = cr_batch_same,
+    .tangent = svd_tangent,
 };
 
 cr_tensor *cr_svd(const cr_tensor *x, cr_tensor **s, cr_tensor **v) {

@@ -1,6 +1,7 @@
 /* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions:
  * gather, scatter and their composites. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -60,13 +61,14 @@ static cr_status gather_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
 static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0], *index = c->in[1];
     if (c->needs[0])
-        dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), params(c)->axis, index,
-                                cast_to(g, x->dtype));
+        dx[0] = cr_scatter_add(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), params(c)->axis, index,
+                               cast_to(g, x->dtype));
 }
 
 const cr_op cr_op_gather = {
     .name = "gather", .arity = 2, .params_bytes = sizeof(axis_params), .contiguous = true, .saves = CR_SAVE_IN(1),
     .infer = gather_infer, .forward = gather_forward, .grad = gather_grad,
+    .batch = cr_batch_axis, .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index) {
@@ -154,6 +156,8 @@ const cr_op cr_op_scatter = {
     .forward = scatter_forward,
     .write = scatter_into,
     .grad = scatter_grad,
+    .batch = cr_batch_axis,
+    .tangent = cr_tangent_linear,
 };
 
 /* to: NULL, or x, to be written in place */
@@ -234,6 +238,18 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     if (c->needs[2]) dx[2] = cr_where(from, cr_gather(share, p->axis, index), none);
 }
 
+/* The tangents of the elements that are equal to y, on average. */
+static cr_tensor *extreme_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const extreme_params *p = c->params;
+    const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2], *y = c->out, *none = cr_scalar(0);
+    cr_tensor *from = cr_eq(src, cr_gather(y, p->axis, index)), *own = cr_eq(x, y);
+    if (!p->self) own = cr_scatter(own, p->axis, index, cr_zeros(CR_ALL, CR_BOOL, c->dev));
+    cr_tensor *count = cr_scatter_add(cast_to(own, x->dtype), p->axis, index, cast_to(from, x->dtype));
+    cr_tensor *sum = t[0] == CR_NONE ? cr_zeros_like(x) : cr_where(own, t[0], none);
+    if (t[2] != CR_NONE) sum = cr_scatter_add(sum, p->axis, index, cr_where(from, t[2], none));
+    return divide(sum, cr_maximum(count, cr_scalar(1)));
+}
+
 const cr_op cr_op_scatter_extreme = {
     .name = "scatter_reduce",
     .arity = 3,
@@ -242,6 +258,8 @@ const cr_op cr_op_scatter_extreme = {
     .infer = extreme_infer,
     .forward = extreme_forward,
     .grad = extreme_grad,
+    .batch = cr_batch_axis,
+    .tangent = extreme_tangent,
 };
 
 /* ---- composites */
@@ -361,6 +379,6 @@ cr_tensor *cr_one_hot(const cr_tensor *index, int64_t C) {
     memcpy(shape, index->shape, sizeof shape);
     shape[index->ndim] = C;
     cr_tensor *zeros = cr_zeros(index->ndim + 1, shape, CR_I64, index->dev);
-    if (zeros) y = cr_scatter_(zeros, -1, cr_unsqueeze(index, -1), cr_ones(CR_ALL, CR_I64, index->dev));
+    if (zeros) y = cr_scatter(zeros, -1, cr_unsqueeze(index, -1), cr_ones(CR_ALL, CR_I64, index->dev));
     return cr_leave(y);
 }

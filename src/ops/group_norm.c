@@ -1,6 +1,7 @@
 /* group_norm.c - normalization of groups of channels of each sample: x (B, C, ...), w and b (C) or absent.  Fast twin:
  * dev/cpu/channel_norm.c; elsewhere a layer norm without weights, and the weights. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 
@@ -122,6 +123,15 @@ static void group_norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     else fused_grad(c, g, dx);
 }
 
+static cr_tensor *group_norm_batch(const cr_batched *b) {
+    if (b->has[1] || b->has[2]) return cr_batch_composite(b);
+    const cr_tensor *x = b->in[0], *in[] = {NULL, b->in[1], b->in[2]};
+    int64_t shape[CR_MAX_DIMS];
+    for (int i = 0; i + 1 < x->ndim; i++) shape[i] = i ? x->shape[i + 1] : x->shape[0] * x->shape[1];
+    in[0] = cr_reshape(x, x->ndim - 1, shape);      /* the batches of all samples are one */
+    return cr_batch_shaped(b, in[0] ? cr_apply(&cr_op_group_norm, 3, in, b->call->params) : NULL, b->out);
+}
+
 const cr_op cr_op_group_norm = {
     .name = "group_norm",
     .arity = 3,
@@ -136,6 +146,7 @@ const cr_op cr_op_group_norm = {
     .forward = group_norm_forward,
     .composite = group_norm_composite,
     .grad = group_norm_grad,
+    .batch = group_norm_batch,
 };
 
 /* t, a weight or CR_NONE, in the dtype of x's statistics */

@@ -4,6 +4,7 @@
 #include "compose.h"
 #include "linear.h"
 #include "programs.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -120,6 +121,33 @@ static uint32_t linear_saves(const cr_call *c) {
     return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
 }
 
+/* vmap: one product for all samples where they share the weight */
+static cr_tensor *linear_batch(const cr_batched *b) {
+    const linear_inputs i = {b->in[0], b->in[1], b->in[2]};
+    const int n = b->call->in[0]->ndim;
+    if (!b->has[1] && !b->has[2]) return cr_linear(i.x, i.w, i.b);
+    cr_tensor *y = NULL;
+    if (!b->has[1]) y = cr_linear(i.x, i.w, CR_NONE);
+    else {                                          /* (size or absent, rows, C) times (size, C, OC) */
+        int64_t rows, C;
+        cr_rows_of(b->call->in[0], &rows, &C);
+        cr_tensor *x = b->has[0] ? cr_reshape(i.x, CR_LIST(b->size, rows, C)) : cr_reshape(i.x, CR_LIST(rows, C));
+        y = x ? cr_batch_shaped(b, cr_matmul(x, transposed(i.w)), b->out) : NULL;
+    }
+    if (!y || i.b == CR_NONE) return y;
+    const cr_tensor *bias = cr_batch_aligned(b, 2, n);
+    if (y->ndim == n && bias) y = cr_unsqueeze(y, 0);            /* only the bias differs */
+    return bias ? add(y, bias) : NULL;
+}
+
+/* y = x w^T + b:  dy = tx w^T + x tw^T + tb */
+static cr_tensor *linear_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *sum = same(t[2]);
+    if (t[0] != CR_NONE) sum = cr_tangent_sum(sum, cr_linear(t[0], c->in[1], CR_NONE));
+    if (t[1] != CR_NONE) sum = cr_tangent_sum(sum, cr_linear(c->in[0], t[1], CR_NONE));
+    return sum;
+}
+
 const cr_op cr_op_linear = {
     .name = "linear",
     .arity = 3,
@@ -128,6 +156,8 @@ const cr_op cr_op_linear = {
     .infer = linear_infer,
     .forward = linear_forward,
     .grad = linear_grad,
+    .batch = linear_batch,
+    .tangent = linear_tangent,
 };
 
 /* ---- linear_gelu: y = gelu_tanh(h), h = x w^T + b.  aux: h for the gradient, empty where none is wanted. */

@@ -4,6 +4,7 @@
  * Few rows of x: a kernel that reads each code once.  Many: parts of w become floats in turn, and the device's
  * product multiplies them.  `transposed` is the same layer from its other side, y = x w, the gradient for x. */
 #include "compose.h"
+#include "transform.h"
 
 #include "../core/ints.h"
 
@@ -127,6 +128,22 @@ static void quantized_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
 
 static uint32_t quantized_saves(const cr_call *c) { return c->needs[0] ? CR_SAVE_IN(1) | CR_SAVE_IN(2) : 0; }
 
+static cr_tensor *quantized_batch(const cr_batched *b) {
+    if (b->has[1] || b->has[2])
+        return cr_fail(CR_RUNTIME, b->call->op->name, "inside vmap all samples share the quantized weight"), NULL;
+    if (!b->has[3]) return cr_batch_same(b);
+    const int n = b->call->in[0]->ndim;
+    cr_tensor *y = quantized(b->in[0], b->in[1], b->in[2], CR_NONE, is_transposed(b->call));
+    const cr_tensor *bias = cr_batch_aligned(b, 3, n);
+    if (y && y->ndim == n) y = cr_unsqueeze(y, 0);
+    return y && bias ? add(y, bias) : NULL;
+}
+
+static cr_tensor *quantized_tangent(const cr_call *c, const cr_tensor *const *t) {
+    if (t[0] == CR_NONE) return same(t[3]);
+    return cr_tangent_sum(quantized(t[0], c->in[1], c->in[2], CR_NONE, is_transposed(c)), t[3]);
+}
+
 extern const cr_op cr_op_linear_quantized;
 const cr_op cr_op_linear_quantized = {
     .name = "linear_quantized",
@@ -138,6 +155,8 @@ const cr_op cr_op_linear_quantized = {
     .infer = quantized_infer,
     .forward = quantized_forward,
     .grad = quantized_grad,
+    .batch = quantized_batch,
+    .tangent = quantized_tangent,
 };
 
 cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes, const cr_tensor *scales,
@@ -162,6 +181,15 @@ static cr_status dequantize_forward(const cr_call *c, cr_tensor *y, cr_tensor *c
     return y->numel ? c->dev->kernels->dequantize(&args) : CR_OK;
 }
 
+static cr_tensor *dequantize_batch(const cr_batched *b) {
+    const cr_tensor *in[2];
+    for (int i = 0; i < 2; i++) {                   /* the rows of all samples are rows of one weight */
+        const cr_tensor *x = cr_batch_in(b, i);
+        in[i] = x ? cr_reshape(x, CR_LIST(b->size * x->shape[1], x->shape[2])) : NULL;
+    }
+    return cr_batch_shaped(b, cr_batch_apply(b, in, b->call->params), b->out);
+}
+
 extern const cr_op cr_op_dequantize;
 const cr_op cr_op_dequantize = {
     .name = "dequantize",
@@ -170,6 +198,7 @@ const cr_op cr_op_dequantize = {
     .contiguous = true,
     .infer = dequantize_infer,
     .forward = dequantize_forward,
+    .batch = dequantize_batch,
     .no_grad = "codes are integers, and scales are frozen",
 };
 

@@ -1,5 +1,6 @@
 /* logsumexp.c - log(sum(exp(x))) over any axes, without overflow. */
 #include "reduce.h"
+#include "transform.h"
 
 #include <math.h>
 
@@ -43,6 +44,8 @@ static void logsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
 const cr_op cr_op_logsumexp = {
     .name = "logsumexp", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
     .infer = logsumexp_infer, .forward = logsumexp_forward, .grad = logsumexp_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {

@@ -1,6 +1,7 @@
 /* matmul.c - products of matrices and batches of them, and sums with a tensor.  Fast twin:
  * dev/cpu/matmul.c.  linear.c has the product with bias. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -147,6 +148,25 @@ static uint32_t matmul_saves(const cr_call *c) {
     return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
 }
 
+/* vmap: vectors become rows and columns, and batch axes line up behind the samples' axis */
+static const cr_tensor *matrices(const cr_batched *b, int i, bool left, int n) {
+    const cr_tensor *x = b->in[i];
+    const int vector = b->call->in[i]->ndim == 1;
+    if (vector) x = left ? cr_unsqueeze(x, -2) : cr_unsqueeze(x, -1);
+    b->in[i] = x;
+    return x ? cr_batch_aligned(b, i, n) : NULL;
+}
+
+static cr_tensor *product_of_each(const cr_batched *b, int left, int right) {
+    const int nl = b->call->in[left]->ndim, nr = b->call->in[right]->ndim, n = nl > nr ? nl : nr, least = n > 2 ? n : 2;
+    const cr_tensor *x = matrices(b, left, true, least), *y = matrices(b, right, false, least);
+    cr_tensor *product = x && y ? cr_matmul(x, y) : NULL;
+    if (nl == 1) product = product ? cr_squeeze(product, CR_LIST(-2)) : NULL;
+    return nr == 1 && product ? cr_squeeze(product, CR_LIST(-1)) : product;
+}
+
+static cr_tensor *matmul_batch(const cr_batched *b) { return product_of_each(b, 0, 1); }
+
 const cr_op cr_op_matmul = {
     .name = "matmul",
     .arity = 2,
@@ -154,6 +174,8 @@ const cr_op cr_op_matmul = {
     .infer = matmul_infer,
     .forward = matmul_forward,
     .grad = matmul_grad,
+    .batch = matmul_batch,
+    .tangent = cr_tangent_products,
 };
 
 /* ---- addmm: y = x + a b, x broadcast; one rounding for half precision */
@@ -188,6 +210,18 @@ static uint32_t addmm_saves(const cr_call *c) {
     return (c->needs[1] ? CR_SAVE_IN(2) : 0) | (c->needs[2] ? CR_SAVE_IN(1) : 0);
 }
 
+static cr_tensor *addmm_batch(const cr_batched *b) {
+    const cr_tensor *x = cr_batch_aligned(b, 0, b->out->ndim);
+    cr_tensor *product = b->has[1] || b->has[2] ? product_of_each(b, 1, 2) : cr_matmul(b->in[1], b->in[2]);
+    return product && x ? add(product, x) : NULL;
+}
+
+/* y = x + a b:  dy = tx + ta b + a tb */
+static cr_tensor *addmm_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_call of_product = {.op = &cr_op_matmul, .n = 2, .in = c->in + 1, .dev = c->dev};
+    return cr_tangent_sum(t[0], cr_tangent_products(&of_product, t + 1));
+}
+
 const cr_op cr_op_addmm = {
     .name = "addmm",
     .arity = 3,
@@ -195,6 +229,8 @@ const cr_op cr_op_addmm = {
     .infer = addmm_infer,
     .forward = addmm_forward,
     .grad = addmm_grad,
+    .batch = addmm_batch,
+    .tangent = addmm_tangent,
 };
 
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) {

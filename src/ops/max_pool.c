@@ -1,5 +1,6 @@
 /* max_pool.c - the largest element of each window of the last axes, and windows of unequal size (adaptive pooling).
  * Fast twin: dev/cpu/max_pool.c. */
+#include "transform.h"
 #include "windows.h"
 
 #include <stdio.h>
@@ -141,6 +142,14 @@ static void max_pool_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[])
     dx[0] = sum ? cast_to(reshaped_like(sum, x), x->dtype) : NULL;
 }
 
+static cr_tensor *max_pool_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int n = ((const cr_pool_options *)c->params)->n;
+    const cr_array in = with_spatial(&c->in[0]->array, n), out = with_spatial(&c->out->array, n);
+    const int64_t rows = in.shape[0], from = rows ? in.numel / rows : 0, to = rows ? out.numel / rows : 0;
+    cr_tensor *y = cr_gather(cr_reshape(t[0], CR_LIST(rows, from)), 1, cr_reshape(c->aux[0], CR_LIST(rows, to)));
+    return y ? reshaped_like(y, c->out) : NULL;
+}
+
 const cr_op cr_op_max_pool = {
     .name = "max_pool",
     .arity = 1,
@@ -151,6 +160,8 @@ const cr_op cr_op_max_pool = {
     .infer = max_pool_infer,
     .forward = max_pool_forward,
     .grad = max_pool_grad,
+    .batch = cr_batch_same,
+    .tangent = max_pool_tangent,
 };
 
 /* The same where nobody asks for the positions, on devices with a kernel of its own for this: it is never recorded. */
@@ -190,7 +201,8 @@ cr_tensor *cr_max_pool(const cr_tensor *x, const cr_pool_options *o, cr_tensor *
     if (index) *index = NULL;
     if (!cr_given("max_pool", "x", x)) return NULL;
     if (cr_is_integer(x)) return max_of_integers(x, o, index);
-    if (!index && !(cr_grad_enabled() && cr_in_graph(x)) && x->dev->kernels->max_pool_values)
+    const bool plain = !cr_wrapped(x) && !(cr_grad_enabled() && cr_in_graph(x));
+    if (!index && plain && x->dev->kernels->max_pool_values)
         return cr_apply(&cr_op_max_pool_values, 1, &x, o);
     return cr_apply_with_index(&cr_op_max_pool, x, o, index);
 }

@@ -42,12 +42,7 @@ static const cr_instr code[] = {
 static cr_tensor *bits_of(const cr_tensor *x, cr_dtype dt, const cr_device *dev, cr_dtype whole) {
     const cr_tensor *t = cr_to(x, dt, dev);
     if (!t) return NULL;
-    cr_meta m = cr_meta_of(t);
-    m.dtype = whole;
-    m.offset = t->offset;
-    m.strided = true;
-    memcpy(m.strides, t->strides, sizeof m.strides);
-    return cr_tensor_alias(t, &m);
+    return cr_view_dtype(t, whole);
 }
 
 /* By the device's own loop; CR_NONE: it has none for these. */

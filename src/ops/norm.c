@@ -1,6 +1,7 @@
 /* norm.c - layer norm and RMS norm over the last axis: x (..., C), w and b (C) or absent.  Fast twins:
  * dev/cpu/rows.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 
@@ -118,15 +119,22 @@ static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     else fused_grad(c, g, dx);
 }
 
+static cr_tensor *norm_batch(const cr_batched *b) {
+    const bool weights = b->has[1] || (b->call->n > 2 && b->has[2]);
+    return weights ? cr_batch_composite(b) : cr_batch_same(b);
+}
+
 const cr_op cr_op_layer_norm = {
     .name = "layer_norm", .arity = 3, .optional = 6, .params_bytes = sizeof(norm_params), .contiguous = true,
     .needs_kernel = offsetof(cr_kernels, norm), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 2,
     .infer = norm_infer, .forward = norm_forward, .composite = norm_composite, .grad = norm_grad,
+    .batch = norm_batch,
 };
 const cr_op cr_op_rms_norm = {
     .name = "rms_norm", .arity = 2, .optional = 2, .params_bytes = sizeof(norm_params), .contiguous = true,
     .needs_kernel = offsetof(cr_kernels, norm), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 1,
     .infer = norm_infer, .forward = norm_forward, .composite = norm_composite, .grad = norm_grad,
+    .batch = norm_batch,
 };
 
 cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps) {

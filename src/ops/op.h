@@ -21,6 +21,7 @@ enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2 };
 
 /* One use of an op.  In gradients in[i] and out have data only if they were saved; otherwise only
  * dtype, shape and device. */
+typedef struct cr_batched cr_batched;                /* a call inside vmap (transform.h) */
 typedef struct cr_call cr_call;
 struct cr_call {
     const cr_op *op;
@@ -69,6 +70,11 @@ struct cr_op {
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);
+    /* vmap: the result with the batch as axis 0; NULL: the composite, or an error that names the op */
+    cr_tensor *(*batch)(const cr_batched *b);
+    /* forward mode: the tangent of c->out, where in[] and t[] are the inputs and their tangents, CR_NONE where there is
+     * none; it may broadcast to the result.  CR_NONE: zeros.  NULL instead of a function: the composite */
+    cr_tensor *(*tangent)(const cr_call *c, const cr_tensor *const *t);
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is
                                                      * not */
     void (*hold)(const void *params, bool hold);    /* for params that own something: a node calls it with true when

@@ -2,6 +2,7 @@
  * (kthvalue, median), and where a number belongs among them (searchsorted).  Fast twins of the
  * kernels: dev/cpu/order.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,9 +68,14 @@ static void sort_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cr_spread_at(c, g, ((const sort_params *)c->params)->axis, c->aux[0]);
 }
 
+static cr_tensor *sort_tangent(const cr_call *c, const cr_tensor *const *t) {
+    return c->out->ndim ? cr_gather(t[0], ((const sort_params *)c->params)->axis, c->aux[0]) : same(t[0]);
+}
+
 const cr_op cr_op_sort = {
     .name = "sort", .arity = 1, .params_bytes = sizeof(sort_params), .saves = CR_SAVE_AUX, .n_aux = 1,
     .infer = sort_infer, .forward = sort_forward, .grad = sort_grad,
+    .batch = cr_batch_axis, .tangent = sort_tangent,
 };
 
 static cr_tensor *sort(const char *op, const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
@@ -151,9 +157,20 @@ static uint32_t kth_saves(const cr_call *c) {
     return ((const kth_params *)c->params)->share ? CR_SAVE_IN(0) | CR_SAVE_OUT : CR_SAVE_AUX;
 }
 
+/* The tangent at index or, shared, the mean of those where x is y. */
+static cr_tensor *kth_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const kth_params *p = c->params;
+    if (!c->in[0]->ndim) return same(t[0]);
+    const cr_tensor *one = cr_ones_like(c->out);
+    cr_tensor *dx = NULL;
+    if (one) kth_grad(c, one, &dx);
+    return dx ? cr_sum(mul(dx, t[0]), CR_LIST(p->axis), p->keepdim) : NULL;
+}
+
 const cr_op cr_op_kth = {
     .name = "kthvalue", .arity = 1, .params_bytes = sizeof(kth_params), .saves_for = kth_saves, .n_aux = 1,
     .infer = kth_infer, .forward = kth_forward, .grad = kth_grad,
+    .batch = cr_batch_axis, .tangent = kth_tangent,
 };
 
 /* Not empty along the axis, unless nothing is asked for. */
@@ -234,6 +251,16 @@ static cr_status search_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
                       : CR_OK;
 }
 
+/* vmap: a row for each sample is (size, N), so the numbers of each sample are one row too. */
+static cr_tensor *search_batch(const cr_batched *b) {
+    if (!b->has[0] && b->call->in[0]->ndim == 1) return cr_batch_same(b);
+    const cr_tensor *v = cr_batch_in(b, 1);
+    const bool row = b->call->in[0]->ndim == 1;
+    if (row && v) v = cr_reshape(v, CR_LIST(b->size, b->call->in[1]->numel));
+    const cr_tensor *in[] = {cr_batch_in(b, 0), v};
+    return cr_batch_shaped(b, cr_batch_apply(b, in, b->call->params), b->out);
+}
+
 const cr_op cr_op_search = {
     .name = "searchsorted",
     .arity = 2,
@@ -241,6 +268,7 @@ const cr_op cr_op_search = {
     .contiguous = true,
     .infer = search_infer,
     .forward = search_forward,
+    .batch = search_batch,
     .no_grad = "positions are integers",
 };
 

@@ -2,6 +2,7 @@
  * 0, to any order: nothing is divided. */
 #include "reduce.h"
 #include "scan.h"
+#include "transform.h"
 
 /* y[k] = x[0] ... x[k], g its cotangent:  dx[k] = sum from k on of g[i] (product of all x up to i but x[k])
  *                                               = (x[0] ... x[k - 1]) t[k],  t[k] = g[k] + x[k + 1] t[k + 1] */
@@ -53,6 +54,8 @@ const cr_op cr_op_prod = {
     .infer = prod_infer,
     .forward = prod_forward,
     .grad = prod_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
@@ -75,6 +78,15 @@ static void cumprod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
             running_grad(widened(x), widened(c->out), widened(g), ((const cr_scan_params *)c->params)->axis), x->dtype);
 }
 
+/* y[k] = x[k] y[k - 1]:  dy[k] = t[k] y[k - 1] + x[k] dy[k - 1] */
+static cr_tensor *cumprod_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *x = widened(c->in[0]), *y = widened(c->out);
+    const int axis = ((const cr_scan_params *)c->params)->axis;
+    if (!x || !x->ndim || !x->numel) return x ? same(t[0]) : NULL;
+    const cr_tensor *one = cr_ones_like(cr_slice(x, axis, 0, 1, 1));
+    return cr_recurrence(mul(widened(t[0]), cr_before(y, one, axis)), x, axis, false);
+}
+
 const cr_op cr_op_cumprod = {
     .name = "cumprod",
     .arity = 1,
@@ -84,6 +96,8 @@ const cr_op cr_op_cumprod = {
     .infer = cr_scan_infer,
     .forward = cumprod_forward,
     .grad = cumprod_grad,
+    .batch = cr_batch_axis,
+    .tangent = cumprod_tangent,
 };
 
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_cumprod, x, axis); }

@@ -3,6 +3,7 @@
  * Nothing here has a gradient: a draw is no function of its parameters, and filling a tensor cuts it
  * from the graph that it came from. */
 #include "compose.h"
+#include "transform.h"
 #include "walk.h"
 #include "../dev/elementary.h"
 
@@ -55,8 +56,11 @@ static cr_tensor *new_floats(const char *op, cr_random_kind kind, int n, const i
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, op, "needs a floating point dtype: %s", cr_dtype_name(dt)), NULL;
     if (cr_lacks(op, "the generator", g)) return NULL;
+    int all = n;
+    int64_t room[CR_MAX_LEVELS + CR_MAX_DIMS];
+    if (!cr_random_begin(op, &all, &shape, room) || cr_made_meta(op, all, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
-    return drawn(y, y ? draw_floats(op, y, kind, g) : CR_NO_MEMORY);
+    return cr_random_end(n, drawn(y, y ? draw_floats(op, y, kind, g) : CR_NO_MEMORY));
 }
 
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
@@ -77,6 +81,7 @@ static bool direct(const cr_tensor *x) { return x->contiguous && !takes_part(x);
 static bool fillable(const char *op, const cr_tensor *x, const cr_generator *g) {
     if (!cr_given(op, "x", x)) return false;
     if (cr_lacks(op, "the generator", g)) return false;
+    if (cr_wrapped(x)) return true;
     return cr_check_writable(op, x, takes_part(x)) == CR_OK;
 }
 
@@ -95,7 +100,7 @@ static cr_tensor *filled(cr_tensor *x, cr_tensor *y, cr_status status) {
  * device has it, where f32's 24 bits are too few. */
 typedef struct source { const char *rule; cr_random_kind kind; bool wide; } source;
 
-static cr_tensor *fill(const char *op, cr_tensor *x, source from, const double *params, cr_generator *g) {
+static cr_tensor *fill_plain(const char *op, cr_tensor *x, source from, const double *params, cr_generator *g) {
     const cr_dtype dt = x->dtype == CR_F64 ? CR_F64 : from.wide ? widest_float(x->dev) : CR_F32;
     cr_scope_begin();
     cr_meta m = cr_meta_of(x);
@@ -107,6 +112,21 @@ static cr_tensor *fill(const char *op, cr_tensor *x, source from, const double *
     if (status == CR_OK)
         status = cr_program_update(cr_program_find(from.rule), 1, &y, (const cr_tensor *const *)&u, params);
     x = filled(x, y, status);
+    cr_scope_end();
+    return x;
+}
+
+/* Inside vmap new numbers, the same or different ones for the samples, are copied into x. */
+static cr_tensor *fill(const char *op, cr_tensor *x, source from, const double *params, cr_generator *g) {
+    int n = x->ndim;
+    const int64_t *shape = x->shape;
+    int64_t room[CR_MAX_LEVELS + CR_MAX_DIMS];
+    if (!cr_random_begin(op, &n, &shape, room)) return NULL;
+    if (!cr_wrapped(x) && n == x->ndim) return fill_plain(op, x, from, params, g);
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(n, shape, x->dtype, x->dev);
+    y = y && fill_plain(op, y, from, params, g) ? cr_random_end(x->ndim, cr_alias(y)) : NULL;
+    x = y ? cr_copy_(x, y) : NULL;
     cr_scope_end();
     return x;
 }
@@ -180,11 +200,15 @@ cr_tensor *cr_geometric_(cr_tensor *x, double p, cr_generator *g) {
 cr_tensor *cr_gumbel(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
     if (cr_made_meta("gumbel", n, shape, dt, dev, &m) != CR_OK) return NULL;
+    int all = n;
+    int64_t room[CR_MAX_LEVELS + CR_MAX_DIMS];
+    if (!cr_random_begin("gumbel", &all, &shape, room) || cr_made_meta("gumbel", all, shape, dt, dev, &m) != CR_OK)
+        return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     if (!y) return NULL;
     bool ok = fillable_floats("gumbel", y, g) &&
-              fill("gumbel", y, (source){"gumbel", CR_RANDOM_UNIFORM, false}, (double[]){least_wait(y)}, g);
-    return drawn(y, ok ? CR_OK : cr_error_status());
+              fill_plain("gumbel", y, (source){"gumbel", CR_RANDOM_UNIFORM, false}, (double[]){least_wait(y)}, g);
+    return cr_random_end(n, drawn(y, ok ? CR_OK : cr_error_status()));
 }
 
 /* ---- integers */
@@ -205,8 +229,14 @@ cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr
     if (cr_made_meta("randint", n, shape, dt, dev, &m) != CR_OK || check_bounds("randint", low, high, dt) != CR_OK)
         return NULL;
     if (cr_lacks("randint", "the generator", g)) return NULL;
+    int all = n;
+    int64_t room[CR_MAX_LEVELS + CR_MAX_DIMS];
+    if (!cr_random_begin("randint", &all, &shape, room) ||
+        cr_made_meta("randint", all, shape, dt, dev, &m) != CR_OK)
+        return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
-    return drawn(y, y ? draw_integers("randint", y, low, (uint64_t)high - (uint64_t)low, g) : CR_NO_MEMORY);
+    return cr_random_end(n, drawn(y, y ? draw_integers("randint", y, low, (uint64_t)high - (uint64_t)low, g)
+                                       : CR_NO_MEMORY));
 }
 
 /* n such that dt holds every integer below n exactly; 0: 2^64. */
@@ -217,8 +247,14 @@ static uint64_t all_of(cr_dtype dt) {
 
 static cr_tensor *fill_integers(cr_tensor *x, int64_t low, uint64_t span, cr_generator *g) {
     cr_scope_begin();
-    cr_tensor *y = direct(x) ? x : cr_fused(x);
-    x = filled(x, y, y ? draw_integers("random_", y, low, span, g) : CR_NO_MEMORY);
+    int n = x->ndim;
+    const int64_t *shape = x->shape;
+    int64_t room[CR_MAX_LEVELS + CR_MAX_DIMS];
+    const bool may = cr_random_begin("random_", &n, &shape, room), each = cr_wrapped(x) || n != x->ndim;
+    cr_tensor *y = !may ? NULL : direct(x) && !each ? x : cr_empty(n, shape, x->dtype, x->dev);
+    cr_status status = y ? draw_integers("random_", y, low, span, g) : cr_error_status();
+    if (each && status == CR_OK) y = cr_random_end(x->ndim, cr_alias(y));
+    x = filled(x, y, status);
     cr_scope_end();
     return x;
 }
@@ -236,7 +272,7 @@ cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g) {
 
 /* Every element in [low, high]: else the first that is not, and where. */
 static cr_status check_elements(const char *op, const char *rule, const cr_tensor *t, double low, double high) {
-    if (!t->numel || cr_watching()) return CR_OK;      /* a recorded step reads no values */
+    if (!t->numel || cr_watching() || cr_wrapped(t)) return CR_OK;     /* a recorded step, or vmap, reads no values */
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);
     cr_tensor *least = cr_min(t, CR_ALL, false), *most = least ? cr_max(t, CR_ALL, false) : NULL;
@@ -257,34 +293,36 @@ static cr_status check_elements(const char *op, const char *rule, const cr_tenso
     return status;
 }
 
-static cr_tensor *bernoulli(const char *op, cr_tensor *x, const cr_tensor *p, cr_generator *g) {
-    if (!fillable(op, x, g) || !cr_given(op, "p", p) || cr_want_float(op, p) != CR_OK) return NULL;
+/* Where uniform numbers of this shape are below p; in the scope of the caller. */
+static cr_tensor *hits(const char *op, int n, const int64_t *shape, const cr_device *dev, const cr_tensor *p,
+                       cr_generator *g) {
+    if (!cr_given(op, "p", p) || cr_want_float(op, p) != CR_OK) return NULL;
     if (check_elements(op, "the chance must be in [0, 1]", p, 0, 1) != CR_OK) return NULL;
     const bool wide = p->dtype == CR_F64 && !(p->flags & CR_FLAG_WEAK);
+    cr_tensor *u = new_floats(op, CR_RANDOM_UNIFORM, n, shape, wide ? CR_F64 : CR_F32, dev, g);
+    return u ? cr_lt(u, p) : NULL;
+}
+
+cr_tensor *cr_bernoulli_(cr_tensor *x, const cr_tensor *p, cr_generator *g) {
+    if (!fillable("bernoulli_", x, g)) return NULL;
     cr_scope_begin();
-    cr_tensor *u = new_floats(op, CR_RANDOM_UNIFORM, x->ndim, x->shape, wide ? CR_F64 : CR_F32, x->dev, g),
-              *hit = u ? cr_lt(u, p) : NULL;
+    cr_tensor *hit = hits("bernoulli_", x->ndim, x->shape, x->dev, p, g);
     x = hit ? cr_copy_(x, hit) : NULL;
     cr_scope_end();
     return x;
-}
-
-cr_tensor *cr_bernoulli_(cr_tensor *x, const cr_tensor *p, cr_generator *g) { return bernoulli("bernoulli_", x, p, g); }
-
-static cr_tensor *new_bernoulli(cr_tensor *y, const cr_tensor *p, cr_generator *g) {
-    return drawn(y, y && bernoulli("bernoulli", y, p, g) ? CR_OK : cr_error_status());
 }
 
 cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
     if (cr_made_meta("bernoulli", n, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_scope_begin();
-    return cr_leave(new_bernoulli(cr_new_like(&m, dev), cr_scalar(p), g));
+    return cr_leave(cast_to(hits("bernoulli", n, shape, dev, cr_scalar(p), g), dt));
 }
 
 cr_tensor *cr_bernoulli_of(const cr_tensor *p, cr_generator *g) {
     if (!cr_given("bernoulli", "p", p) || cr_want_float("bernoulli", p) != CR_OK) return NULL;
-    return new_bernoulli(cr_fused(p), p, g);
+    cr_scope_begin();
+    return cr_leave(cast_to(hits("bernoulli", p->ndim, p->shape, p->dev, p, g), p->dtype));
 }
 
 cr_tensor *cr_normal(const cr_tensor *mean, const cr_tensor *std, cr_generator *g) {
@@ -316,7 +354,7 @@ cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generato
         return NULL;
     if (dt == CR_BOOL) return cr_fail(CR_BAD_TYPE, "randperm", "bool does not hold positions"), NULL;
     if (n && cr_element("randperm", (double)(n - 1), dt, element) != CR_OK) return NULL;
-    if (cr_lacks("randperm", "the generator", g)) return NULL;
+    if (cr_lacks("randperm", "the generator", g) || !cr_random_same("randperm")) return NULL;
     cr_scope_begin();
     cr_tensor *y = cr_new_like(&m, dev);
     if (y && n) {
@@ -355,6 +393,7 @@ cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_ge
         return cr_fail(CR_BAD_VALUE, op, "needs weights (N) or (M, N): %s", cr_shape_text(w->ndim, w->shape).s), NULL;
     if (n < 1) return cr_fail(CR_BAD_VALUE, op, "%lld samples: at least 1 is expected", (long long)n), NULL;
     if (cr_lacks(op, "the generator", g)) return NULL;
+    if (!cr_random_same(op) || cr_want_elements(op, w) != CR_OK) return NULL;
     int64_t M, N;
     cr_rows_of(w, &M, &N);
     if (N == 0 || (!replacement && n > N))

@@ -1,5 +1,6 @@
 /* read.c - copies elements to the caller: cr_read, cr_item. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (bytes != needed)
         return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s,
                        cr_dtype_name(dt), needed, bytes);
+    if (cr_want_values("read", t) != CR_OK) return cr_error_status();
     if (!bytes) return CR_OK;
     if (!dst) return cr_fail_null("read", "dst");
     if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
@@ -39,6 +41,7 @@ static cr_status only_element(const char *op, const cr_tensor *t, void *element)
     if (!cr_given(op, "the tensor", t)) return cr_error_status();
     if (t->numel != 1)
         return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
+    if (cr_want_values(op, t) != CR_OK) return cr_error_status();
     size_t size = cr_dtype_size(t->dtype);
     return cr_download(op, t->dev, element, t->storage, (size_t)t->offset * size, size);
 }

@@ -448,6 +448,7 @@ const cr_op cr_op_recurrent = {
     .n_aux = 2,
     .infer = recurrent_infer,
     .forward = recurrent_forward,
+    .composite = recurrent_composite,
     .grad = recurrent_grad,
     .hold = hold_steps,
 };

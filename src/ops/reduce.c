@@ -1,6 +1,7 @@
 /* reduce.c - reductions over any axes: sum, prod, max, min and the tests any, all, count_nonzero with
  * kernels; mean, nansum, nanmean composed of them.  Fast twins of the kernel: dev/cpu/reduce.c. */
 #include "reduce.h"
+#include "transform.h"
 
 int64_t cr_reduced_count(const cr_tensor *x, uint32_t mask) {
     int64_t n = 1;
@@ -46,6 +47,30 @@ bool cr_float_axes(const char *op, const cr_tensor *x, int n, const int64_t *axe
     return cr_given(op, "x", x) && cr_want_float(op, x) == CR_OK && cr_axes_mask(op, n, axes, x->ndim, mask) == CR_OK;
 }
 
+cr_tensor *cr_reduce_batch(const cr_batched *b) {
+    cr_reduce_params p = *(const cr_reduce_params *)b->call->params;
+    p.mask <<= 1;
+    return cr_batch_apply(b, b->in, &p);
+}
+
+/* The gradient for the cotangent 1. */
+static cr_tensor *slope(const cr_call *c) {
+    cr_call of_one = *c;
+    cr_tensor *dx = same(CR_NONE);
+    of_one.needs = &(bool){true};
+    of_one.differentiable = true;
+    const cr_tensor *one = cr_ones_like(c->out);
+    if (!one) return NULL;
+    c->op->grad(&of_one, one, &dx);
+    return dx;
+}
+
+cr_tensor *cr_reduce_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_reduce_params *p = c->params;
+    cr_tensor *dx = slope(c);
+    return dx ? cr_sum_mask(mul(dx, t[0]), p->mask, p->keepdim, false) : NULL;
+}
+
 /* Any op of this file over the axes that the user lists. */
 static cr_tensor *over_axes(const cr_op *op, const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
     uint32_t mask;
@@ -82,6 +107,8 @@ const cr_op cr_op_sum = {
     .infer = sum_infer,
     .forward = sum_forward,
     .grad = sum_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide) {
@@ -111,6 +138,16 @@ static void squares_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     dx[0] = cast_to(mul(cr_mul_scalar(g, 2), widened(x)), x->dtype);
 }
 
+static cr_tensor *squares_batch(const cr_batched *b) {
+    cr_tensor *wide = widened(b->in[0]);
+    return cr_sum_mask(mul(wide, wide), ((1u << b->call->in[0]->ndim) - 1) << 1, false, false);
+}
+
+/* y = sum(x^2):  dy = 2 sum(x t) */
+static cr_tensor *squares_tangent(const cr_call *c, const cr_tensor *const *t) {
+    return cr_mul_scalar(cr_sum(mul(widened(c->in[0]), widened(t[0])), CR_ALL, false), 2);
+}
+
 const cr_op cr_op_sum_squares = {
     .name = "sum_squares",
     .arity = 1,
@@ -118,6 +155,8 @@ const cr_op cr_op_sum_squares = {
     .infer = squares_infer,
     .forward = squares_forward,
     .grad = squares_grad,
+    .batch = squares_batch,
+    .tangent = squares_tangent,
 };
 
 cr_tensor *cr_sum_squares(const cr_tensor *x) { return cr_apply(&cr_op_sum_squares, 1, &x, NULL); }
@@ -146,10 +185,12 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 const cr_op cr_op_max = {
     .name = "max", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
     .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
+    .batch = cr_reduce_batch, .tangent = cr_reduce_tangent,
 };
 const cr_op cr_op_min = {
     .name = "min", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
     .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
+    .batch = cr_reduce_batch, .tangent = cr_reduce_tangent,
 };
 
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
@@ -185,11 +226,11 @@ static cr_status tests_forward(const cr_call *c, cr_tensor *out, cr_tensor *cons
 
 const cr_op cr_op_any = {
     .name = "any", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
-    .no_grad = "the result is a truth value",
+    .batch = cr_reduce_batch, .no_grad = "the result is a truth value",
 };
 const cr_op cr_op_all = {
     .name = "all", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
-    .no_grad = "the result is a truth value",
+    .batch = cr_reduce_batch, .no_grad = "the result is a truth value",
 };
 const cr_op cr_op_count_nonzero = {
     .name = "count_nonzero",
@@ -197,6 +238,7 @@ const cr_op cr_op_count_nonzero = {
     .params_bytes = sizeof(cr_reduce_params),
     .infer = tests_infer,
     .forward = tests_forward,
+    .batch = cr_reduce_batch,
     .no_grad = "the result is a count",
 };
 
@@ -231,6 +273,8 @@ const cr_op cr_op_nansum = {
     .infer = sum_infer,
     .forward = nansum_forward,
     .grad = nansum_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 
 cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {

@@ -7,6 +7,11 @@
 /* mask: axes; wide: a sum of half precision is f32; p: a norm's, or var's correction */
 typedef struct cr_reduce_params { uint32_t mask; bool keepdim, wide; double p; } cr_reduce_params;
 
+/* vmap: the axes lie one further; forward mode: each result has elements of its own, so the tangent is the sum of
+ * their tangents times the gradient for the cotangent 1 */
+cr_tensor *cr_reduce_batch(const cr_batched *b);
+cr_tensor *cr_reduce_tangent(const cr_call *c, const cr_tensor *const *t);
+
 static inline uint32_t mask_of(const cr_call *c) { return ((const cr_reduce_params *)c->params)->mask; }
 
 /* ---- reduce.c */

@@ -5,6 +5,7 @@
  * device.  The table is made in double on the host. */
 #include "compose.h"
 #include "programs.h"
+#include "transform.h"
 #include "walk.h"
 #include "../dev/elementary.h"
 
@@ -93,6 +94,12 @@ static void rope_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[1] = cr_cat(2, (const cr_tensor *const[]){add(mul(y, a), mul(z, b)), ds}, -1);
 }
 
+static cr_tensor *rope_batch(const cr_batched *b) {
+    const int n = b->call->in[0]->ndim;
+    const cr_tensor *in[] = {cr_batch_in(b, 0), cr_batch_aligned(b, 1, n)};
+    return cr_batch_apply(b, in, b->call->params);
+}
+
 extern const cr_op cr_op_rope;
 const cr_op cr_op_rope = {
     .name = "rope",
@@ -102,6 +109,8 @@ const cr_op cr_op_rope = {
     .infer = rope_infer,
     .forward = rope_forward,
     .grad = rope_grad,
+    .batch = rope_batch,
+    .tangent = cr_tangent_products,
 };
 
 cr_tensor *cr_rope(const cr_tensor *x, const cr_tensor *table, bool interleaved) {

@@ -1,6 +1,7 @@
 /* scan.c - scans along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the inverse of cumsum.
  * Fast twin: dev/cpu/scan.c. */
 #include "scan.h"
+#include "transform.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,6 +72,21 @@ static void cumsum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[1] = y->numel && t ? mul(cr_before(ahead, cr_zeros_like(cr_slice(ahead, axis, 0, 1, 1)), axis), back) : t;
 }
 
+/* y[k] = x[k] + a[k] y[k - 1]:  dy[k] = t[k] + ta[k] y[k - 1] + a[k] dy[k - 1]; reverse:
+ * y[k] = x[k] + a[k + 1] y[k + 1], where ta[k + 1] y[k + 1] is the next element of ta y */
+static cr_tensor *cumsum_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_scan_params *p = params(c);
+    const cr_tensor *x = c->in[0], *y = c->out;
+    cr_tensor *sum = same(t[0]);
+    if (c->in[1] != CR_NONE && t[1] != CR_NONE && x->numel) {
+        const cr_tensor *none = cr_zeros_like(cr_slice(y, p->axis, 0, 1, 1)),
+                        *product = p->reverse ? mul(t[1], y) : NULL;
+        const cr_tensor *parts[] = {product ? cr_slice(product, p->axis, 1, INT64_MAX, 1) : NULL, none};
+        sum = cr_tangent_sum(sum, p->reverse ? cr_cat(2, parts, p->axis) : mul(t[1], cr_before(y, none, p->axis)));
+    }
+    return sum && sum != CR_NONE ? cr_recurrence(sum, c->in[1], p->axis, p->reverse) : sum;
+}
+
 const cr_op cr_op_cumsum = {
     .name = "cumsum",
     .arity = 2,
@@ -81,6 +97,8 @@ const cr_op cr_op_cumsum = {
     .infer = cumsum_infer,
     .forward = cumsum_forward,
     .grad = cumsum_grad,
+    .batch = cr_batch_axis,
+    .tangent = cumsum_tangent,
 };
 
 cr_tensor *cr_recurrence(const cr_tensor *x, const cr_tensor *a, int axis, bool reverse) {
@@ -115,6 +133,16 @@ static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *d
     dx[0] = cast_to(mul(cr_exp(sub(wide, finite)), cr_recurrence(widened(g), decay, axis, true)), x->dtype);
 }
 
+/* exp(y[k]) dy[k] = sum up to k of exp(x[i]) t[i], so dy[k] = exp(x[k] - y[k]) t[k] + exp(y[k - 1] - y[k]) dy[k - 1] */
+static cr_tensor *logcumsumexp_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const int axis = params(c)->axis;
+    cr_tensor *x = widened(c->in[0]), *y = widened(c->out), *wide = widened(t[0]);
+    cr_tensor *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
+    if (!finite || !x->numel || !x->ndim) return finite ? wide : NULL;
+    cr_tensor *decay = cr_exp(sub(cr_before(y, cr_slice(y, axis, 0, 1, 1), axis), finite));
+    return cr_recurrence(mul(cr_exp(sub(x, finite)), wide), decay, axis, false);
+}
+
 const cr_op cr_op_logcumsumexp = {
     .name = "logcumsumexp",
     .arity = 1,
@@ -124,6 +152,8 @@ const cr_op cr_op_logcumsumexp = {
     .infer = logcumsumexp_infer,
     .forward = logcumsumexp_forward,
     .grad = logcumsumexp_grad,
+    .batch = cr_batch_axis,
+    .tangent = logcumsumexp_tangent,
 };
 
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_logcumsumexp, x, axis); }
@@ -143,6 +173,10 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     dx[0] = cr_spread_at(c, g, params(c)->axis, c->aux[0]);
 }
 
+static cr_tensor *extreme_tangent(const cr_call *c, const cr_tensor *const *t) {
+    return c->out->ndim ? cr_gather(t[0], params(c)->axis, c->aux[0]) : same(t[0]);
+}
+
 const cr_op cr_op_cummax = {
     .name = "cummax",
     .arity = 1,
@@ -153,6 +187,8 @@ const cr_op cr_op_cummax = {
     .infer = extreme_infer,
     .forward = extreme_forward,
     .grad = extreme_grad,
+    .batch = cr_batch_axis,
+    .tangent = extreme_tangent,
 };
 const cr_op cr_op_cummin = {
     .name = "cummin",
@@ -164,6 +200,8 @@ const cr_op cr_op_cummin = {
     .infer = extreme_infer,
     .forward = extreme_forward,
     .grad = extreme_grad,
+    .batch = cr_batch_axis,
+    .tangent = extreme_tangent,
 };
 
 static cr_tensor *running(const cr_op *op, const cr_tensor *x, int axis, cr_tensor **index) {

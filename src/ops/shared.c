@@ -1,6 +1,7 @@
 /* shared.c - shared by the structured ops: argument checks, and handles and arrays for kernels.
  * Nothing here is recorded. */
 #include "compose.h"
+#include "transform.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,6 +46,7 @@ cr_status cr_element(const char *op, double v, cr_dtype dt, void *element) {
 }
 
 cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
+    if (cr_want_values("copy", x) != CR_OK) return NULL;
     if (x->contiguous && x->dtype == dt) return cr_tensor_alias(x, NULL);
     cr_meta m = cr_meta_of(x);
     m.dtype = dt;
@@ -58,7 +60,7 @@ cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, x->dtype); }
 /* Axes that lie together in x's memory form a chunk; the new axes must fill each chunk exactly. */
 bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides) {
     cr_strides_contiguous(n, shape, strides);
-    if (x->contiguous) return true;
+    if (x->contiguous || !x->ndim || !x->numel) return true;    /* a wrapper is never contiguous */
     int to = n - 1;
     int64_t chunk = 1, filled = 1, base = x->strides[x->ndim - 1];
     for (int from = x->ndim - 1; from >= 0; from--) {

@@ -1,6 +1,7 @@
 /* softmax.c - softmax and its logarithm, over the last axis; another axis is moved there and back.
  * Fast twins: dev/cpu/rows.c. */
 #include "compose.h"
+#include "transform.h"
 
 static bool is_log(const cr_call *c) { return c->op == &cr_op_log_softmax; }
 
@@ -48,10 +49,19 @@ static void softmax_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     else dx[0] = mul(y, sub(g, sum_last(mul(g, y))));
 }
 
+/* y = softmax(x):      dy = y (t - sum(t y))
+ * y = log_softmax(x):  dy = t - sum(t exp(y)) */
+static cr_tensor *softmax_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *y = c->out;
+    if (!y->ndim) return cr_zeros_like(y);
+    if (is_log(c)) return sub(t[0], sum_last(mul(t[0], cr_exp(y))));
+    return mul(y, sub(t[0], sum_last(mul(t[0], y))));
+}
+
 #define ROW(op_name) \
     .name = op_name, .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), \
     .saves = CR_SAVE_OUT, .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, \
-    .grad = softmax_grad
+    .grad = softmax_grad, .batch = cr_batch_last, .tangent = softmax_tangent
 const cr_op cr_op_softmax = {ROW("softmax")};
 const cr_op cr_op_log_softmax = {ROW("log_softmax")};
 

@@ -3,6 +3,7 @@
  *     embed_part    zeros with g added to the part: the gradient of part
  *     replace_part  a copy of x with the part replaced, with which grad/rewrite.c records in-place work on views */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -114,6 +115,22 @@ static void part_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = adds ? add_to(c->accumulated, &q.part, g) : cr_apply(&cr_op_embed_part, 1, &g, &q);
 }
 
+/* The same part of each sample: samples lie numel elements apart. */
+static bool part_of_each(const cr_batched *b, const cr_part_params *p, int64_t numel, cr_part_params *q) {
+    if (p->ndim == CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, b->call->op->name, "%d axes with that of vmap: %d are the most supported",
+                       p->ndim + 1, CR_MAX_DIMS), false;
+    *q = (cr_part_params){.ndim = p->ndim + 1, .shape = {b->size}, .strides = {numel}, .offset = p->offset};
+    memcpy(q->shape + 1, p->shape, sizeof *p->shape * (size_t)p->ndim);
+    memcpy(q->strides + 1, p->strides, sizeof *p->strides * (size_t)p->ndim);
+    return true;
+}
+
+static cr_tensor *part_batch(const cr_batched *b) {
+    cr_part_params p;
+    return part_of_each(b, b->call->params, b->call->in[0]->numel, &p) ? cr_apply(&cr_op_part, 1, b->in, &p) : NULL;
+}
+
 const cr_op cr_op_part = {
     .name = "part",
     .arity = 1,
@@ -121,6 +138,8 @@ const cr_op cr_op_part = {
     .view = true,
     .infer = part_infer,
     .grad = part_grad,
+    .batch = part_batch,
+    .tangent = cr_tangent_linear,
 };
 
 /* ---- embed_part: y = zeros, then the part p of y += g */
@@ -152,6 +171,16 @@ static void embed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = part(g, &((const cr_embed_params *)c->params)->part);
 }
 
+static cr_tensor *embed_batch(const cr_batched *b) {
+    const cr_embed_params *p = b->call->params;
+    cr_embed_params q = {.ndim = p->ndim + 1, .shape = {b->size}};
+    int64_t numel = 1;
+    for (int i = 0; i < p->ndim; i++) numel *= p->shape[i];
+    if (!part_of_each(b, &p->part, numel, &q.part)) return NULL;
+    memcpy(q.shape + 1, p->shape, sizeof *p->shape * (size_t)cr_imin(p->ndim, CR_MAX_DIMS - 1));
+    return cr_apply(&cr_op_embed_part, 1, b->in, &q);
+}
+
 const cr_op cr_op_embed_part = {
     .name = "embed_part",
     .arity = 1,
@@ -159,6 +188,8 @@ const cr_op cr_op_embed_part = {
     .infer = embed_infer,
     .forward = embed_forward,
     .grad = embed_grad,
+    .batch = embed_batch,
+    .tangent = cr_tangent_linear,
 };
 
 /* ---- replace_part: y = x, but v in the part p */
@@ -196,6 +227,13 @@ static void replace_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     }
 }
 
+static cr_tensor *replace_batch(const cr_batched *b) {
+    cr_part_params p;
+    const cr_tensor *in[] = {cr_batch_in(b, 0), cr_batch_in(b, 1)};
+    return in[0] && in[1] && part_of_each(b, b->call->params, b->call->in[0]->numel, &p)
+               ? cr_apply(&cr_op_replace_part, 2, in, &p) : NULL;
+}
+
 const cr_op cr_op_replace_part = {
     .name = "replace_part",
     .arity = 2,
@@ -203,6 +241,8 @@ const cr_op cr_op_replace_part = {
     .infer = replace_infer,
     .forward = replace_forward,
     .grad = replace_grad,
+    .batch = replace_batch,
+    .tangent = cr_tangent_linear,
 };
 
 /* ---- index: a range of each axis, or one position, which drops the axis */
@@ -409,6 +449,7 @@ cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis
     shape[n - 2] = shape[n - 1] = size;
     cr_scope_begin();
     cr_tensor *y = cr_zeros(n, shape, x->dtype, x->dev);
+    if (y && cr_wrapped(x)) y = cr_wrapped_as(x, y);
     if (!cr_copy_(cr_diagonal(y, offset, -2, -1), x)) y = NULL;
     return cr_leave(cr_movedim(y, 2, (int64_t[]){-2, -1}, (int64_t[]){a, b}));
 }

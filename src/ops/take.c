@@ -6,6 +6,7 @@
  *     embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; advanced_index.c
  *     brings keys of several tensors to this form. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -106,9 +107,42 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
+/* vmap.  One index for all samples: the same rows of each.  An index for each: gather, over t as (size, pre, R,
+ * post). */
+static cr_tensor *in_four(const cr_batched *b, const cr_tensor *t, int axis, int count) {
+    int64_t shape[4] = {b->size, 1, 1, 1};
+    for (int i = 1; t && i < t->ndim; i++) shape[i <= axis ? 1 : i <= axis + count ? 2 : 3] *= t->shape[i];
+    return t ? cr_reshape(t, 4, shape) : NULL;
+}
+
+static cr_tensor *index_of_each(const cr_batched *b, const cr_tensor *like) {
+    const cr_take_params *p = params(b->call);
+    const cr_tensor *index = b->in[1];
+    if (!like) return NULL;
+    const int64_t R = like->shape[2];
+    cr_tensor *at = cr_reshape(index, CR_LIST(b->size, 1, b->call->in[1]->numel, 1));
+    if (p->wrap && at) at = cr_where(cr_lt(at, cr_scalar_int(0)), cr_add(at, cr_scalar_int(R)), at);
+    return at ? cr_expand(at, CR_LIST(b->size, like->shape[1], at->shape[2], like->shape[3])) : NULL;
+}
+
+static cr_tensor *take_batch(const cr_batched *b) {
+    cr_take_params p = *params(b->call);
+    if (!b->has[1]) {
+        p.axis++;
+        return cr_apply(&cr_op_take, 2, b->in, &p);
+    }
+    if (!b->has[0]) {                               /* y (pre, size, I, post) */
+        cr_tensor *y = cr_apply(&cr_op_take, 2, b->in, &p);
+        return cr_movedim(y, 1, (int64_t[]){p.axis}, (int64_t[]){0});
+    }
+    cr_tensor *x = in_four(b, b->in[0], p.axis, p.count), *at = index_of_each(b, x);
+    return cr_batch_shaped(b, at ? cr_gather(x, 2, at) : NULL, b->out);
+}
+
 const cr_op cr_op_take = {
     .name = "take", .name_of = name_of, .arity = 2, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
     .infer = take_infer, .forward = take_forward, .grad = take_grad,
+    .batch = take_batch, .tangent = cr_tangent_linear,
 };
 
 /* ---- put: y = x, or zeros, with the source written or added at the given positions */
@@ -152,6 +186,36 @@ static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (c->needs[2]) dx[2] = cr_apply(&cr_op_take, 2, (const cr_tensor *[]){g, index}, p);
 }
 
+static cr_tensor *put_batch(const cr_batched *b) {
+    cr_take_params p = *params(b->call);
+    const cr_tensor *src = cr_batch_in(b, 2), *x = cr_batch_in(b, 0);
+    if (!b->has[1]) {
+        const cr_tensor *in[] = {x, b->in[1], src};
+        memmove(p.shape + 1, p.shape, sizeof *p.shape * (CR_MAX_DIMS - 1));
+        p.shape[0] = b->size;
+        p.ndim++;
+        p.axis++;
+        return src && x ? cr_apply(&cr_op_put, 3, in, &p) : NULL;
+    }
+    int64_t shape[CR_MAX_DIMS] = {b->size};
+    memcpy(shape + 1, b->out->shape, sizeof *shape * (size_t)b->out->ndim);
+    if (x == CR_NONE && src) x = cr_zeros(b->out->ndim + 1, shape, src->dtype, src->dev);
+    if (x && !b->call->in[1]->numel) return same(x);
+    cr_tensor *to = in_four(b, x, p.axis, p.count), *at = index_of_each(b, to),
+              *from = in_four(b, src, p.axis, b->call->in[1]->ndim);
+    const bool truths = p.sum && from && from->dtype == CR_BOOL;            /* their sum is or */
+    if (truths) to = cast_to(to, CR_I32), from = cast_to(from, CR_I32);
+    cr_tensor *y = !at || !from ? NULL : p.sum ? cr_scatter_add(to, 2, at, from) : cr_scatter(to, 2, at, from);
+    if (truths) y = cast_to(y, CR_BOOL);
+    return cr_batch_shaped(b, y, b->out);
+}
+
+static cr_tensor *put_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *x = c->in[0] == CR_NONE ? CR_NONE : cr_tangent_or_zeros(t[0], c->in[0]),
+                    *in[] = {x, c->in[1], cr_tangent_or_zeros(t[2], c->in[2])};
+    return in[0] && in[2] ? cr_apply(&cr_op_put, 3, in, c->params) : NULL;
+}
+
 const cr_op cr_op_put = {
     .name = "put",
     .name_of = name_of,
@@ -163,6 +227,8 @@ const cr_op cr_op_put = {
     .forward = put_forward,
     .write = put_into,
     .grad = put_grad,
+    .batch = put_batch,
+    .tangent = put_tangent,
 };
 
 /* ---- their uses along one axis */
@@ -244,7 +310,8 @@ static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_p
     cr_tensor *mask = cr_zeros(x->ndim, shape, CR_BOOL, x->dev), *yes = cr_ones(CR_ALL, CR_BOOL, x->dev);
     if (!mask || !yes) return NULL;
     if (p->count) shape[p->axis] = line->numel;
-    return cr_put(p, mask, mask, line, cr_expand(yes, x->ndim, shape)) ? cr_masked_where(to, x, mask, value) : NULL;
+    mask = cr_put(p, NULL, mask, line, cr_expand(yes, x->ndim, shape));
+    return mask ? cr_masked_where(to, x, mask, value) : NULL;
 }
 
 static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index,

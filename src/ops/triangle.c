@@ -1,5 +1,6 @@
 /* triangle.c - the lower (tril) or upper (triu) triangle of matrices, zeros elsewhere.  Fast twin: dev/cpu/copy.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <stddef.h>
 
@@ -65,6 +66,8 @@ const cr_op cr_op_triangle = {
     .write = triangle_into,
     .composite = triangle_composite,
     .grad = triangle_grad,
+    .batch = cr_batch_same,
+    .tangent = cr_tangent_linear,
 };
 
 static cr_tensor *triangle(const char *op, const cr_tensor *x, int64_t diagonal, bool upper) {

@@ -2,6 +2,7 @@
  * (the step of an optimizer). */
 #include "compose.h"
 #include "programs.h"
+#include "transform.h"
 #include "walk.h"
 
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const cha
     if (t->dev != dev)
         return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name,
                        t->dev->name);
+    if (cr_want_elements(p->name, t) != CR_OK) return cr_error_status();
     if (!cr_dtype_is_float(t->dtype))
         return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item,
                        cr_dtype_name(t->dtype));

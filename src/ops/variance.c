@@ -1,6 +1,7 @@
 /* variance.c - var and std over any axes: sum((x - mean)^2) / (N - correction), the difference first,
  * so that nothing cancels. */
 #include "reduce.h"
+#include "transform.h"
 #include "programs.h"
 
 #include <math.h>
@@ -55,6 +56,8 @@ const cr_op cr_op_var = {
     .infer = var_infer,
     .forward = var_forward,
     .grad = var_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 const cr_op cr_op_std = {
     .name = "std",
@@ -64,6 +67,8 @@ const cr_op cr_op_std = {
     .infer = var_infer,
     .forward = var_forward,
     .grad = var_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 
 static cr_tensor *deviation(const cr_op *op, const cr_tensor *x, int n, const int64_t *axes, double correction,

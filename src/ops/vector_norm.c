@@ -1,6 +1,7 @@
 /* vector_norm.c - norms of all numbers along any axes: sum(|x|^p)^(1/p), the largest |x| (p inf), the
  * smallest (-inf), how many are not 0 (0). */
 #include "reduce.h"
+#include "transform.h"
 #include "programs.h"
 
 #include <math.h>
@@ -69,6 +70,8 @@ const cr_op cr_op_vector_norm = {
     .infer = norm_infer,
     .forward = norm_forward,
     .grad = norm_grad,
+    .batch = cr_reduce_batch,
+    .tangent = cr_reduce_tangent,
 };
 
 cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim) {

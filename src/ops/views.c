@@ -2,6 +2,7 @@
  * places the view. view (reshape, flatten, unflatten, squeeze, unsqueeze), permute (transpose,
  * movedim), expand (meshgrid), alias.  Views of a part of a tensor: strided_view.c. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -26,6 +27,8 @@ static void alias_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { 
 
 const cr_op cr_op_alias = {
     .name = "alias", .arity = 1, .view = true, .infer = alias_infer, .grad = alias_grad,
+    .batch = cr_batch_same,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_alias(const cr_tensor *x) { return cr_apply(&cr_op_alias, 1, &x, NULL); }
@@ -48,6 +51,24 @@ static cr_status view_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 /* y = view(x):  dx = reshape(g) */
 static void view_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = reshaped_like(g, c->in[0]); }
 
+static view_params behind_batch(const cr_batched *b) {
+    const view_params *p = b->call->params;
+    view_params q = {.ndim = p->ndim + 1, .shape = {b->size}};
+    memcpy(q.shape + 1, p->shape, sizeof *p->shape * (size_t)cr_imin(p->ndim, CR_MAX_DIMS - 1));
+    return q;
+}
+
+static cr_status check_axes(const cr_batched *b, int n) {
+    if (n <= CR_MAX_DIMS) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, b->call->op->name, "%d axes with that of vmap: %d are the most supported", n,
+                   CR_MAX_DIMS);
+}
+
+static cr_tensor *view_batch(const cr_batched *b) {
+    const view_params p = behind_batch(b);
+    return check_axes(b, p.ndim) == CR_OK ? cr_apply(&cr_op_view, 1, b->in, &p) : NULL;
+}
+
 const cr_op cr_op_view = {
     .name = "view",
     .arity = 1,
@@ -55,6 +76,8 @@ const cr_op cr_op_view = {
     .view = true,
     .infer = view_infer,
     .grad = view_grad,
+    .batch = view_batch,
+    .tangent = cr_tangent_linear,
 };
 
 /* The shape asked for, its -1 worked out. */
@@ -190,6 +213,13 @@ static void permute_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     dx[0] = cr_apply(&cr_op_permute, 1, &g, &inverse);
 }
 
+static cr_tensor *permute_batch(const cr_batched *b) {
+    const permute_params *p = b->call->params;
+    permute_params q = {.n = p->n + 1};
+    for (int i = 0; i < p->n; i++) q.axis[i + 1] = (int8_t)(p->axis[i] + 1);
+    return cr_apply(&cr_op_permute, 1, b->in, &q);
+}
+
 const cr_op cr_op_permute = {
     .name = "permute",
     .arity = 1,
@@ -197,6 +227,8 @@ const cr_op cr_op_permute = {
     .view = true,
     .infer = permute_infer,
     .grad = permute_grad,
+    .batch = permute_batch,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes) {
@@ -264,6 +296,13 @@ static cr_status expand_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 /* y = x repeated:  dx = g, which the walk sums to x's shape */
 static void expand_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { (void)c; dx[0] = same(g); }
 
+static cr_tensor *expand_batch(const cr_batched *b) {
+    const view_params p = behind_batch(b);
+    if (check_axes(b, p.ndim) != CR_OK) return NULL;
+    const cr_tensor *x = cr_batch_aligned(b, 0, p.ndim - 1);
+    return x ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
+}
+
 const cr_op cr_op_expand = {
     .name = "expand",
     .arity = 1,
@@ -271,6 +310,8 @@ const cr_op cr_op_expand = {
     .view = true,
     .infer = expand_infer,
     .grad = expand_grad,
+    .batch = expand_batch,
+    .tangent = cr_tangent_linear,
 };
 
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {

@@ -395,6 +395,12 @@ GENERAL = [
         "A copy of a parametrized module has a class of its own: parametrizations that are removed there stay in the"
         " first."
     ),
+    (
+        "`torch.func`: vmap never runs a function sample by sample. What needs values is an error that names the call:"
+        " `item`, branches, `nonzero`, bool keys, also `embedding_bag`, `multilabel_margin_loss` and `quantile` of a"
+        " mapped q. `linearize` runs the function again for each tangent. A rule made by `generate_vmap_rule` sums the"
+        " gradients of what all samples share; PyTorch's gives other numbers where a result depends on that only."
+    ),
     "Every function that gives tensors takes `out=`; `out` gets the shape of the result.",
     "A memory format, a layout, `pin_memory` and `non_blocking` are accepted and have no effect.",
     "Attention gives 0 for a query whose keys are all masked, also with `need_weights`.",
