@@ -392,19 +392,24 @@ static void check_only(cr_entries *e, const char *only) {
 }
 
 /* ---- rotation ---- */
-static const char ropes[] = "default|linear|dynamic|llama3|yarn";
+static const char ropes[] = "default|linear|dynamic|llama3|yarn|longrope|su";     /* the last: an older name */
 
 /* One rotation; `in`: its object, or an empty one; outer: the file's other entries. */
 static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *base_key, double base, int64_t context) {
     cr_entries *has_base = cr_json_get(in->json, "rope_theta") ? in : outer;
     cr_rope_options r = {0};
     const int kind = cr_entry_word(in, cr_json_get(in->json, "rope_type") ? "rope_type" : "type", ropes, 0);
-    r.scaling = (cr_rope_scaling)kind;
+    r.scaling = (cr_rope_scaling)(kind > CR_ROPE_LONG ? CR_ROPE_LONG : kind);
     r.base = cr_entry_number(has_base, has_base == in ? "rope_theta" : base_key, base, 1.001, 1e30);
-    if (kind != CR_ROPE_PLAIN) r.factor = cr_entry_number(in, "factor", 0, 1, 1e6);
     r.original = (double)context;
-    if (kind == CR_ROPE_YARN || kind == CR_ROPE_LLAMA3)
-        r.original = (double)cr_entry_size(in, "original_max_position_embeddings", context, 1);
+    if (r.scaling > CR_ROPE_DYNAMIC) {               /* beside the object it prevails */
+        const char *key = "original_max_position_embeddings";
+        r.original = (double)cr_entry_size(cr_entry_at(outer, key) ? outer : in, key, context, 1);
+    }
+    const bool is_long = r.scaling == CR_ROPE_LONG;
+    if (kind != CR_ROPE_PLAIN)
+        r.factor = cr_entry_number(in, "factor", is_long ? (double)context / r.original : 0, is_long ? 1e-6 : 1, 1e6);
+    if (is_long) r.attention_factor = cr_entry_number(in, "attention_factor", 0, 0, 1e30);
     if (kind == CR_ROPE_LLAMA3) {
         r.low = cr_entry_number(in, "low_freq_factor", 0, 1e-6, 1e30);
         r.high = cr_entry_number(in, "high_freq_factor", 0, r.low * (1 + 1e-6), 1e30);
@@ -431,6 +436,28 @@ static void read_share(cr_entries *in, cr_entries *e, cr_features *f) {
     else cr_entry_only(in, "partial_rotary_factor", 1);
 }
 
+/* An array of n positive numbers, into `to`. */
+static void read_divisors(cr_entries *in, const char *key, int64_t n, double *to) {
+    const cr_json *v = cr_entry_at(in, key);
+    const bool fits = v && v->kind == CR_JSON_ARRAY && v->count == n;
+    int64_t i = 0;
+    for (const cr_json *x = fits ? v->first : NULL; x && x->kind == CR_JSON_NUMBER && x->number > 0; x = x->next)
+        to[i++] = x->number;
+    if (i < n && in->status == CR_OK)
+        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': \"%s\" must be an array of %lld numbers above 0", in->path,
+                             key, (long long)n);
+}
+
+static void read_long(cr_entries *in, cr_features *f) {
+    const int64_t n = f->rotary / 2;
+    if (in->status != CR_OK) return;
+    f->divisors = calloc((size_t)(2 * n) + 1, sizeof *f->divisors);
+    if (!f->divisors) { in->status = cr_fail(CR_NO_MEMORY, in->op, "no memory for a configuration"); return; }
+    for (int i = 0; i < 2; i++) f->rope[0].divisors[i] = f->divisors + i * n;
+    read_divisors(in, "short_factor", n, f->divisors);
+    read_divisors(in, "long_factor", n, f->divisors + n);
+}
+
 /* "rope_parameters", for all layers or those of each type, or "rope_theta" and "rope_scaling" of older files */
 static void read_rope(cr_entries *e, cr_features *f) {
     static const cr_json none = {.kind = CR_JSON_OBJECT};
@@ -440,8 +467,7 @@ static void read_rope(cr_entries *e, cr_features *f) {
     for (int i = 0; i < 2; i++) {                   /* rope_scaling prevails */
         const cr_json *v = cr_entry_at(e, keys[i]);
         if (v && v->kind == CR_JSON_OBJECT) found = v;
-        else if (v && e->status == CR_OK)
-            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"rope_parameters\" must be an object", e->path);
+        else if (v) cr_entry_refuse(e, keys[i], "an object");
     }
     const double base = f->rope[0].base > 0 ? f->rope[0].base : 1e4;
     const double second = f->rope[1].base > 0 ? f->rope[1].base : base;
@@ -461,6 +487,8 @@ static void read_rope(cr_entries *e, cr_features *f) {
         f->rope[1].base = cr_entry_number(e, local, second == base ? f->rope[0].base : second, 1.001, 1e30);
     }
     read_share(&in, e, f);
+    if (f->rope[1].scaling == CR_ROPE_LONG) cr_entry_word(&in, "rope_type", "default|linear|dynamic|llama3|yarn", -1);
+    if (f->rope[0].scaling == CR_ROPE_LONG) read_long(&in, f);
     f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", found ? 0 : f->position_scale, 0, 1e6);
     f->position_scale_from = f->rope[0].original;
     if (in.status != CR_OK) e->status = in.status;
@@ -473,6 +501,13 @@ cr_layer_features *cr_layers_new(const char *op, const cr_features *f) {
     if (!layer) cr_fail(CR_NO_MEMORY, op, "no memory for %lld layers", (long long)f->layers);
     for (int64_t l = 0; layer && l < f->layers; l++) layer[l].rotates = f->rotary > 0;
     return layer;
+}
+
+void cr_features_end(cr_features *f) {
+    free(f->layer);
+    free(f->divisors);
+    f->layer = NULL;
+    f->divisors = NULL;
 }
 
 /* An array of one element for each layer; NULL: absent. */
@@ -519,11 +554,13 @@ static void read_layers(cr_entries *e, cr_features *f) {
 /* ---- all of it ---- */
 static void check(cr_entries *e, const cr_features *f) {
     if (e->status != CR_OK) return;
-    if (f->heads % f->kv_heads || (f->rotary && (f->head_dim % 2 || f->head_dim < 2)))
+    if (f->heads % f->kv_heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op,
-                            "'%s': num_key_value_heads must divide num_attention_heads and head_dim be even: %lld,"
-                            " %lld, %lld", e->path, (long long)f->kv_heads, (long long)f->heads,
-                            (long long)f->head_dim);
+                            "'%s': \"num_key_value_heads\" must divide \"num_attention_heads\": %lld and %lld", e->path,
+                            (long long)f->kv_heads, (long long)f->heads);
+    else if (f->rotary && f->head_dim % 2)
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"head_dim\" must be even, it is %lld (\"hidden_size\" / "
+                            "\"num_attention_heads\" where it is absent)", e->path, (long long)f->head_dim);
     else if (!f->rotary && f->width % f->heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
                             (long long)f->heads, (long long)f->width);
@@ -561,21 +598,18 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
     if (lists(family->keys, "attention_out_bias")) f->out_bias = cr_entry_flag(e, "attention_out_bias", false);
     check_only(e, family->only);
-    if (e->status == CR_OK && f->layers != depth)
+    if (e->status == CR_OK && depth >= 0 && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
                             family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);
     if (e->status == CR_OK && !cr_family_name(family, CR_ROLE_POSITION)) read_rope(e, f);
     check(e, f);
-    if (e->status != CR_OK) return e->status;
+    if (e->status != CR_OK) return cr_features_end(f), e->status;
     if (!f->expert_inner) f->expert_inner = f->inner;
     if (f->query_scalar > 0) f->attention_scale = 1 / sqrt(f->query_scalar);
     if (f->logit_divisor > 0) f->logit_scale = 1 / f->logit_divisor;
     f->layer = cr_layers_new(e->op, f);
-    if (!f->layer) return e->status = cr_error_status();
-    read_layers(e, f);
-    if (e->status != CR_OK) {
-        free(f->layer);
-        f->layer = NULL;
-    }
+    if (!f->layer) e->status = cr_error_status();
+    else read_layers(e, f);
+    if (e->status != CR_OK) cr_features_end(f);
     return e->status;
 }
