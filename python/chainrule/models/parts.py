@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core, nn
 from .._core import Tensor
+from .._noted import Fixed
 from ..nn import Parameter
 from ..nn.init import without_values
 
@@ -16,7 +17,7 @@ __all__ = ["Engine", "Group", "Leaf", "Norm", "Part", "assemble"]
 GROUP, LINEAR, ROWS, TABLE, LAYER_NORM, RMS_NORM, NORM = range(7)  # cr_lm_part
 
 
-class Engine:
+class Engine(Fixed):
     """The C engine over some tensors; a copy of a model makes its own."""
 
     lm: Any = None
@@ -68,7 +69,7 @@ def is_changed(module: Any) -> bool:
     return (module._hooked and module._has_hooks) or "forward" in module.__dict__
 
 
-class Leaf:
+class Leaf(Fixed):
     """The place of a layer with weights."""
 
     def __init__(self, holder: nn.Module, attribute: str, name: str, number: int, kind: int) -> None:
@@ -168,7 +169,7 @@ class Leaf:
         return known
 
 
-class Group:
+class Group(Fixed):
     """The place of a module without weights of its own.  number: of a part; -1: nobody calls it."""
 
     def __init__(self, holder: nn.Module, attribute: str, name: str, number: int, made: nn.Module) -> None:
