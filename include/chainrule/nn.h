@@ -114,7 +114,8 @@ typedef struct cr_rope_options {        /* numbers that are 0 have the value in 
     bool untruncated;       /* YARN: the bounds stay between whole columns */
     int64_t start;          /* position of the first row */
     int64_t length;         /* DYNAMIC, LONG: (start + n) of the whole sequence */
-    const double *divisors[2];          /* LONG: R / 2 of frequencies, where length <= original; else */
+    const double *divisors[2];          /* LONG: of the R / 2 frequencies, where length <= original,
+                               and of longer texts */
 } cr_rope_options;
 cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *o, cr_dtype dt,
                          const cr_device *dev);

@@ -522,8 +522,8 @@ PyObject *api__lm_describe(const arg *a) {
     double dropout, eps = cr_lm_numbers(m, &dropout, &grows);
     return Py_BuildValue("LLLLLddOOssssNNL", (long long)cr_lm_vocabulary(m), (long long)cr_lm_context(m),
                          (long long)shape[0], (long long)shape[1], (long long)shape[2], dropout, eps,
-                         cr_lm_steady(m) ? Py_True : Py_False, grows ? Py_True : Py_False, prefix, class, turned, lora, names, parts,
-                         (long long)cr_lm_parts_count(m));
+                         cr_lm_steady(m) ? Py_True : Py_False, grows ? Py_True : Py_False, prefix, class, turned, lora,
+                         names, parts, (long long)cr_lm_parts_count(m));
 }
 
 /* (lm, folder, shard_bytes) */

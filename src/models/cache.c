@@ -155,8 +155,9 @@ cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tenso
 
 cr_tensor *cr_cached_segments(const cr_caches *c, const cr_segments *s, int64_t layer, const cr_tensor *q,
                               const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o) {
-    const cr_tensor **part = q && k && v ? malloc((size_t)s->n * sizeof *part) : NULL;
-    if (!part) return q && k && v ? cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld texts", (long long)s->n), NULL : NULL;
+    if (!q || !k || !v) return NULL;
+    const cr_tensor **part = malloc((size_t)s->n * sizeof *part);
+    if (!part) return cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld texts", (long long)s->n), NULL;
     for (int64_t i = 0, at = 0; i < s->n; at += s->length[i++]) {
         const int64_t end = at + s->length[i];
         part[i] = attend(c->row[i], layer, cr_slice(q, 2, at, end, 1), cr_slice(k, 2, at, end, 1),

@@ -124,7 +124,8 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",
              [CR_ROLE_QKV] = "layers.%.self_attn.qkv_proj", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "sliding_window", .lora = "qkv_proj",
-     .features = {.eps = 1e-5, .rotary_share = 1, .windows = CR_WINDOW_ALL, .types_ignored = true}},
+     .features = {.eps = 1e-5, .rotary_share = 1, .long_only = true, .windows = CR_WINDOW_ALL,
+                  .types_ignored = true}},
     {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|num_experts|num_local_experts|num_experts_per_tok|"
              "moe_intermediate_size|norm_topk_prob|decoder_sparse_step",
@@ -143,7 +144,8 @@ static const cr_family families[] = {
              [CR_ROLE_EXPERT_UP] = "layers.%.block_sparse_moe.experts.#.w3",
              [CR_ROLE_EXPERT_DOWN] = "layers.%.block_sparse_moe.experts.#.w2"},
      .keys = "sliding_window|num_local_experts|num_experts_per_tok",
-     .features = {.eps = 1e-5, .windows = CR_WINDOW_ALL, .experts = 8, .experts_used = 2, .normalize_experts = true,
+     .features = {.eps = 1e-5, .windows = CR_WINDOW_ALL, .types_ignored = true, .experts = 8, .experts_used = 2,
+                  .normalize_experts = true,
                   .expert_step = 1, .rope = {{.base = 1e6}}}},
     {.kind = "olmo2", .class = "Olmo2ForCausalLM", LLAMA_LIKE, POST_NORMS, .keys = "attention_bias",
      .features = {.eps = 1e-5, .qk_norm = true, .qk_norm_whole = true}},
@@ -195,7 +197,8 @@ static const cr_family families[] = {
              [CR_ROLE_EXPERT_GATE] = "", [CR_ROLE_EXPERT_UP] = "", [CR_ROLE_EXPERT_DOWN] = "",
              [CR_ROLE_EXPERTS_GATE_UP] = "layers.%.mlp.experts.gate_up_proj",
              [CR_ROLE_EXPERTS_DOWN] = "layers.%.mlp.experts.down_proj"},
-     .keys = "attention_bias|sliding_window|num_local_experts|num_experts_per_tok|swiglu_alpha|swiglu_limit",
+     .keys = "attention_bias|sliding_window|num_experts|num_local_experts|num_experts_per_tok|swiglu_alpha|"
+             "swiglu_limit",
      .features = {.eps = 1e-5, .head_dim = 64, .qkv_bias = true, .out_bias = true, .windows = CR_WINDOW_BUT_EVERY,
                   .window = 128, .window_every = 2, .experts = 128, .experts_used = 4, .expert_step = 1,
                   .softmax_used = true, .router_bias = true, .glu_alpha = 1.702, .glu_limit = 7,
@@ -209,7 +212,8 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "layers.%.mlp.c_fc", [CR_ROLE_DOWN] = "layers.%.mlp.c_proj"},
      .keys = "norm_epsilon|sliding_window|use_bias",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
-                  .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .windows = CR_WINDOW_ALL}},
+                  .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .windows = CR_WINDOW_ALL,
+                  .types_ignored = true}},
     {.kind = "arcee", .class = "ArceeForCausalLM", LLAMA_LIKE, .own = {[CR_ROLE_GATE] = ""},
      .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
     {.kind = "seed_oss", .class = "SeedOssForCausalLM", LLAMA_LIKE,
@@ -231,8 +235,9 @@ static void check_quantizer(cr_entries *e) {
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
     if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
-    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read",
-                        e->path, method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
+    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"quantization_config\": the weights are quantized by \"%.40s\", "
+                        "whose format is not read", e->path,
+                        method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
 }
 
 const cr_family *cr_family_of(cr_entries *e) {
@@ -282,7 +287,7 @@ int64_t cr_family_depth(const cr_family *f, const cr_params *p) {
 
 /* ---- the reader ---- */
 /* of values; SIZE_0 and POSITIVE: null means none */
-typedef enum value { SIZE, SIZE_0, NUMBER, SHARE, POSITIVE, FLAG, ACTIVATION } value;
+typedef enum value { SIZE, SIZE_0, NUMBER, SHARE, EPS, POSITIVE, FLAG, ACTIVATION } value;
 typedef struct entry { const char *name; value kind; size_t at; } entry;
 #define AT(member) offsetof(cr_features, member)
 
@@ -343,7 +348,34 @@ static const entry others[] = {
     {"swiglu_limit", POSITIVE, AT(glu_limit)},
 };
 
+/* The key of this name in a row's list "a|b". */
+static bool lists(const char *words, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *w = words; w && *w;) {
+        const size_t k = strcspn(w, "|");
+        if (k == n && !memcmp(w, name, n)) return true;
+        w += k + (w[k] == '|');
+    }
+    return false;
+}
+
+/* Where null is no value of an entry, transformers refuses it too. */
+static bool is_null(cr_entries *e, const char *key) {
+    const cr_json *v = cr_json_get(e->json, key);
+    const bool null = v && v->kind == CR_JSON_NULL;
+    if (null && e->status == CR_OK)
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must not be null", e->path, key);
+    return null;
+}
+
+static bool flag_of(cr_entries *e, const char *key, bool absent) {
+    return is_null(e, key) ? absent : cr_entry_flag(e, key, absent);
+}
+
 static void read_key(cr_entries *e, const entry *k, cr_features *f) {
+    const bool nullable = k->kind == SIZE_0 || lists("n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|"
+                                                     "swiglu_limit", k->name);
+    if (!nullable && is_null(e, k->name)) return;
     char *at = (char *)f + k->at;
     int64_t *size = (int64_t *)(void *)at;
     double *number = (double *)(void *)at;
@@ -352,6 +384,7 @@ static void read_key(cr_entries *e, const entry *k, cr_features *f) {
     case SIZE: *size = cr_entry_size(e, k->name, *size ? *size : -1, 1); break;
     case SIZE_0: *size = cr_entry_size(e, k->name, cr_json_get(e->json, k->name) ? 0 : *size, 0); break;
     case NUMBER: *number = cr_entry_number(e, k->name, *number, -1e30, 1e30); break;
+    case EPS: *number = cr_entry_number(e, k->name, *number, 0, 1); break;
     case SHARE: *number = cr_entry_number(e, k->name, *number, 0, 0.999); break;
     case POSITIVE:
         if (!cr_json_get(e->json, k->name)) break;
@@ -369,17 +402,6 @@ static void read_key(cr_entries *e, const entry *k, cr_features *f) {
     }
 }
 
-/* The key of this name in a row's list "a|b". */
-static bool lists(const char *words, const char *name) {
-    const size_t n = strlen(name);
-    for (const char *w = words; w && *w;) {
-        const size_t k = strcspn(w, "|");
-        if (k == n && !memcmp(w, name, n)) return true;
-        w += k + (w[k] == '|');
-    }
-    return false;
-}
-
 static void check_only(cr_entries *e, const char *only) {
     for (const char *w = only; w && *w;) {
         char name[64];
@@ -395,7 +417,9 @@ static void check_only(cr_entries *e, const char *only) {
 static const char ropes[] = "default|linear|dynamic|llama3|yarn|longrope|su";     /* the last: an older name */
 
 /* One rotation; `in`: its object, or an empty one; outer: the file's other entries. */
-static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *base_key, double base, int64_t context) {
+static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *base_key, double base,
+                               const cr_features *f) {
+    const int64_t context = f->context, first = f->long_only ? 4096 : context;     /* where the file does not say it */
     cr_entries *has_base = cr_json_get(in->json, "rope_theta") ? in : outer;
     cr_rope_options r = {0};
     const int kind = cr_entry_word(in, cr_json_get(in->json, "rope_type") ? "rope_type" : "type", ropes, 0);
@@ -404,7 +428,7 @@ static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *ba
     r.original = (double)context;
     if (r.scaling > CR_ROPE_DYNAMIC) {               /* beside the object it prevails */
         const char *key = "original_max_position_embeddings";
-        r.original = (double)cr_entry_size(cr_entry_at(outer, key) ? outer : in, key, context, 1);
+        r.original = (double)cr_entry_size(cr_entry_at(outer, key) ? outer : in, key, first, 1);
     }
     const bool is_long = r.scaling == CR_ROPE_LONG;
     if (kind != CR_ROPE_PLAIN)
@@ -433,7 +457,10 @@ static void read_share(cr_entries *in, cr_entries *e, cr_features *f) {
     f->rotary = f->head_dim;
     if (f->rotary_share > 0)
         f->rotary = (int64_t)((double)f->head_dim * cr_entry_number(at, key, f->rotary_share, 1e-6, 1));
-    else cr_entry_only(in, "partial_rotary_factor", 1);
+    else {
+        cr_entry_only(in, key, 1);
+        cr_entry_only(e, key, 1);
+    }
 }
 
 /* An array of n positive numbers, into `to`. */
@@ -469,6 +496,11 @@ static void read_rope(cr_entries *e, cr_features *f) {
         if (v && v->kind == CR_JSON_OBJECT) found = v;
         else if (v) cr_entry_refuse(e, keys[i], "an object");
     }
+    if (f->two_ropes && cr_entry_at(e, keys[0]) && cr_entry_at(e, keys[1]))
+        cr_entry_refuse(e, keys[1], "absent beside \"rope_parameters\"");
+    if (f->two_ropes && found && found == cr_entry_at(e, keys[0]) && found->count && !cr_json_get(found, types[0]) &&
+        !cr_json_get(found, types[1]))
+        cr_entry_refuse(e, keys[0], "an object with full_attention and sliding_attention");
     const double base = f->rope[0].base > 0 ? f->rope[0].base : 1e4;
     const double second = f->rope[1].base > 0 ? f->rope[1].base : base;
     cr_entries in = {e->op, e->path, found ? found : &none, e->status};
@@ -476,20 +508,24 @@ static void read_rope(cr_entries *e, cr_features *f) {
         for (int i = 0; i < 2; i++) {
             const cr_json *one = cr_entry_at(&in, types[i]);
             cr_entries each = {e->op, e->path, one && one->kind == CR_JSON_OBJECT ? one : &none, in.status};
-            f->rope[i] = rope_of(&each, e, "rope_theta", i ? second : base, f->context);
+            f->rope[i] = rope_of(&each, e, "rope_theta", i ? second : base, f);
             in.status = each.status;
         }
     } else {                                        /* scalings are of layers without a window */
         static const char local[] = "rope_local_base_freq";
         const char *key = cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base" : "rope_theta";
-        if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f->context);
+        if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f);
         f->rope[1] = (cr_rope_options){.original = (double)f->context};
         f->rope[1].base = cr_entry_number(e, local, second == base ? f->rope[0].base : second, 1.001, 1e30);
     }
     read_share(&in, e, f);
     if (f->rope[1].scaling == CR_ROPE_LONG) cr_entry_word(&in, "rope_type", "default|linear|dynamic|llama3|yarn", -1);
     if (f->rope[0].scaling == CR_ROPE_LONG) read_long(&in, f);
-    f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", found ? 0 : f->position_scale, 0, 1e6);
+    const bool scales = f->position_scale > 0;
+    const double absent = !found ? f->position_scale : scales ? -1 : 0;
+    f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", absent, 0, 1e6);
+    if (f->long_only && f->rope[0].scaling != CR_ROPE_PLAIN && f->rope[0].scaling != CR_ROPE_LONG)
+        cr_entry_refuse(&in, "rope_type", "default or longrope");
     f->position_scale_from = f->rope[0].original;
     if (in.status != CR_OK) e->status = in.status;
     if (f->rope[0].scaling == CR_ROPE_DYNAMIC) f->context = (int64_t)((double)f->context * f->rope[0].factor);
@@ -527,14 +563,17 @@ static void read_windows(cr_entries *e, cr_features *f) {
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
                              (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
                              (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
-    const bool typed = f->windows != CR_WINDOW_NONE && !f->types_ignored;
-    const cr_json *t = typed ? per_layer(e, "layer_types", f->layers) : NULL;
+    const cr_json *window = cr_entry_at(e, "sliding_window"), *t = per_layer(e, "layer_types", f->layers);
+    if (window && window->number < 1 && f->window_used && f->windows != CR_WINDOW_NONE)
+        cr_entry_refuse(e, "sliding_window", "null or a whole number from 1");
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
         if (!slides && (t->kind != CR_JSON_STRING || strcmp(t->text, "full_attention")) && e->status == CR_OK)
             e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"layer_types\" must be full_attention or "
                                 "sliding_attention; the one of layer %lld is another", e->path, (long long)l);
-        f->layer[l].window = slides && f->window;
+        if (slides && !f->window)
+            cr_entry_refuse(e, "layer_types", "full_attention where there is no sliding_window");
+        if (!f->types_ignored) f->layer[l].window = slides && f->window;
     }
 }
 
@@ -547,6 +586,7 @@ static void read_layers(cr_entries *e, cr_features *f) {
     }
     read_windows(e, f);
     const cr_json *plain = f->experts ? cr_entry_at(e, "mlp_only_layers") : NULL;
+    if (plain && plain->kind != CR_JSON_ARRAY) cr_entry_refuse(e, "mlp_only_layers", "an array");
     for (const cr_json *v = plain ? plain->first : NULL; v; v = v->next)
         if (v->integral && v->integer >= 0 && v->integer < f->layers) f->layer[v->integer].experts = false;
 }
@@ -565,10 +605,10 @@ static void check(cr_entries *e, const cr_features *f) {
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
                             (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': partial_rotary_factor gives %lld rotary columns of %lld, which "
-                            "must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"partial_rotary_factor\" gives %lld rotary columns of %lld, "
+                            "which must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
     else if (f->experts && f->experts_used > f->experts)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': num_experts_per_tok is %lld of %lld experts", e->path,
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"num_experts_per_tok\" is %lld of %lld experts", e->path,
                             (long long)f->experts_used, (long long)f->experts);
 }
 
@@ -576,13 +616,14 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const bool gpt = family->gpt_keys;
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
     for (size_t i = 0; i < n; i++) read_key(e, gpt ? &gpt_sizes[i] : &usual[i], f);
+    if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
     f->kv_heads = gpt || f->qkv_by_head ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
     const bool said = cr_json_get(e->json, "head_dim") != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
     f->head_dim = gpt ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
-    if (!family->gpt_keys && !f->layer_norm) f->eps = cr_entry_number(e, "rms_norm_eps", f->eps, 0, 1);
-    if (!gpt) f->tied = cr_entry_flag(e, "tie_word_embeddings", f->tied);
+    if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
+    if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
     if (!gpt && !lists(family->keys, "hidden_activation"))
         read_key(e, &(entry){"hidden_act", ACTIVATION, AT(activation)}, f);
     if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
@@ -591,13 +632,21 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
 cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth, cr_features *f) {
     *f = family->features;
     read_sizes(e, family, f);
+    if (e->status != CR_OK) return e->status;
     f->window_used = !lists(family->keys, "use_sliding_window");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (lists(family->keys, others[i].name)) read_key(e, &others[i], f);
     if (lists(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
-    if (lists(family->keys, "attention_out_bias")) f->out_bias = cr_entry_flag(e, "attention_out_bias", false);
+    if (lists(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
     check_only(e, family->only);
+    for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
+        const cr_json *a = cr_entry_at(e, usual[i].name), *b = cr_entry_at(e, gpt_sizes[i].name);
+        if (a && b && a->number != b->number) cr_entry_refuse(e, usual[i].name, "equal to its name of GPT-2");
+    }
+    const cr_json *all = cr_entry_at(e, "num_experts"), *local = cr_entry_at(e, "num_local_experts");
+    if (f->experts && all && local && all->number != local->number)
+        cr_entry_refuse(e, "num_experts", "equal to \"num_local_experts\"");
     if (e->status == CR_OK && depth >= 0 && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
                             family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);

@@ -44,7 +44,7 @@ typedef struct cr_features {
     /* positions: rotary columns of each head; rope[1]: of layers with a window, where they have their own */
     double rotary_share;                            /* of the columns; 0: all, and the file may not say another one */
     int64_t rotary, every_unrotated;                /* each n-th layer has no rotation; 0: none */
-    bool interleaved, two_ropes;
+    bool interleaved, two_ropes, long_only;         /* long_only: no other scaling than longrope */
     cr_rope_options rope[2];
     double position_scale, position_scale_from;     /* queries times 1 + scale log(1 + floor(position / from)) */
     /* attention */
@@ -94,7 +94,7 @@ const char      *cr_family_name(const cr_family *f, cr_role r);    /* NULL: it h
 bool             cr_family_masks(const cr_family *f, const char *name);
 bool             cr_family_turns(const cr_family *f, const char *name, const cr_tensor *t);
 int64_t          cr_family_depth(const cr_family *f, const cr_params *p);  /* how many layers the weights are of */
-/* By config.json; depth: the layers that the weights are of, so that no false number takes memory; -1: there are no weights. */
+/* By config.json; depth: the layers that the weights are of, so that no false number takes memory; -1: no weights. */
 cr_status        cr_features_read(const cr_family *f, cr_entries *e, int64_t depth, cr_features *out);
 static inline bool cr_features_grow(const cr_features *f) {         /* do angles depend on the length of a text? */
     return f->rotary && (f->rope[0].scaling == CR_ROPE_DYNAMIC || f->rope[0].scaling == CR_ROPE_LONG);

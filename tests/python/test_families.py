@@ -551,7 +551,7 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
         ({"model_type": "bert"}, '"model_type" must be one of gpt2|llama|mistral'),
         ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
         ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
-        ({"num_experts_per_tok": 3}, "num_experts_per_tok is 3 of 2 experts"),
+        ({"num_experts_per_tok": 3}, '"num_experts_per_tok" is 3 of 2 experts'),
         ({"num_local_experts": 2000000000}, "2000000000 experts are more than the weights have"),
         ({"num_hidden_layers": 2000000000}, '"num_hidden_layers" is 2000000000, the weights are of 1 layers'),
         ({"num_experts_per_tok": "2"}, '"num_experts_per_tok" must be a whole number'),

@@ -67,14 +67,13 @@ class CausalLM(Decoder):
         device = next(iter(weights.values())).device
         self._engine.lm = lm = _core._lm_of(config, {name: t.detach() for name, t in weights.items()}, device)
         V, context, layers, kv, D, dropout, eps, steady, grows, *rest = _core._lm_describe(lm)
-        self.prefix, self._class, turned, targets, self._names, parts, self._count = rest
+        self.prefix, _, turned, targets, _, parts, self._count = rest
         self.transposed, self.lora_targets = tuple(turned.split("|")) if turned else (), tuple(targets.split(","))
         self._config: Any = Config(V, context, layers, kv, D, dropout)
         self._cache_shape, self._steady, self.length_dependent = (kv, D), bool(steady), bool(grows)
         known = {name: (number, kind) for name, number, kind in parts}
         self._groups, self._leaves, self._raw = assemble(self, self._engine, weights, known, eps)
-        blocks = self._groups_of(parts, layers)
-        self._blocks = blocks
+        self._blocks = [g for g in self._groups if g.number >= 0 and isinstance(g.holder, nn.ModuleList)]
         (table,) = (leaf for leaf in self._leaves if leaf.kind == ROWS)
         heads = [leaf for leaf in self._leaves if leaf.name in HEADS]
         self._output = heads[0] if heads else table
@@ -92,11 +91,6 @@ class CausalLM(Decoder):
 
     def _take_config(self) -> None:
         """Makes ``_config`` that of the class."""
-
-    def _groups_of(self, parts: Sequence[tuple[str, int, int]], layers: int) -> list[Group]:
-        by_name = {group.name: group for group in self._groups}
-        first = [name for name, number, kind in parts if kind == 0 and name.rpartition(".")[2].isdigit()]
-        return [by_name[name] for name in first[:layers]]
 
     def __getattr__(self, name: str) -> Any:
         """The body, ``model.model`` or ``model.transformer``, is the model itself."""
