@@ -352,10 +352,10 @@ def test_hooks_of_every_part(tmp_path: Path) -> None:
 
 def test_gradients_through_hooks(tmp_path: Path) -> None:
     """Gradients reach all weights behind a hook, an input can be patched, and backward hooks see gradients."""
-    model = models.from_pretrained(tiny(tmp_path))
+    model: Any = models.from_pretrained(tiny(tmp_path))
     tokens, targets = cr.tensor([IDS[:-1]]), cr.tensor([IDS[1:]])
     model.loss(tokens, targets).backward()
-    plain = {name: p.grad.clone() for name, p in model.named_parameters()}
+    plain: dict[str, Any] = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
     seen: list[Any] = []
     model.layers[0].register_full_backward_hook(lambda m, gx, gy: seen.append((gx[0].shape, gy[0].shape)))
@@ -401,7 +401,7 @@ def test_parts_that_are_replaced(tmp_path: Path) -> None:
     half = model(tokens)
     nn.utils.parametrize.remove_parametrizations(q, "weight")
     assert apart(model(tokens).detach().numpy(), half.detach().numpy()) < 1e-6 and not cr.equal(half, before)
-    wide = nn.Linear(48, 48)
+    wide: Any = nn.Linear(48, 48)
     model.layers[0].self_attn.q_proj = wide  # with a bias
     with cr.no_grad():
         wide.weight.copy_(q.weight)
