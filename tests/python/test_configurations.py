@@ -182,11 +182,9 @@ def judged(key: str, value: Any, want: Any, got: Any) -> str:
     if isinstance(got, Exception):
         said = str(got)
         fits = "weights do not fit" in said or "weights are of" in said or "steps of time" in said
-        fits = fits or ("sliding" in key and ('"layer_types"' in said or '"sliding_window"' in said))  # which contradict each other
+        fits = fits or ("sliding" in key and ('"layer_types"' in said or '"sliding_window"' in said))
         fits = fits or ("experts" in key and "experts are more" in said)
-        sizes = (
-            key.startswith(("rope_", "num_", "hidden_size", "head_dim")) and '"' in said
-        )
+        sizes = key.startswith(("rope_", "num_", "hidden_size", "head_dim")) and '"' in said
         return "" if fits or sizes or key in said else f"refused without its name: {got}"
     if isinstance(want, Exception):
         said = f"{type(want).__name__}: {str(want)[:200]}"
