@@ -4,6 +4,7 @@ configurations as older versions wrote them; what is refused.  ``models.CausalLM
 from __future__ import annotations
 
 import copy
+import gc
 import importlib.util
 import json
 import pickle
@@ -396,6 +397,9 @@ def test_parts_that_are_replaced(tmp_path: Path) -> None:
         assert cr.equal(model(tokens), found) and not cr.equal(found, before), name
         hook.remove()
     assert cr.equal(model(tokens), before)
+    kept, model.norm.eps = model.norm.eps, 1.0
+    assert not cr.equal(model(tokens), before)
+    model.norm.eps = kept
     q = model.layers[0].self_attn.q_proj
     nn.utils.parametrize.register_parametrization(q, "weight", Half())
     half = model(tokens)
@@ -414,6 +418,24 @@ def test_parts_that_are_replaced(tmp_path: Path) -> None:
     del model.layers[0]
     with pytest.raises(RuntimeError, match=r"'layers' has 0 parts, the model 1"):
         model(tokens)
+
+
+def test_a_backward_pass_that_outlives_its_model() -> None:
+    """Blocks that run again keep the engine, also where a part is called."""
+    found = []
+    for hook in False, True:
+        model = models.GPT(V, 16, 2, 2, 16, 0.3, generator=cr.Generator().manual_seed(3))
+        if hook:
+            model.h[1].mlp.register_forward_hook(lambda m, x, y: y * 1)
+        model.gradient_checkpointing_enable()
+        weight, x = model.wte.weight, cr.tensor([IDS[:9]])
+        loss = model.loss(x, x)
+        del model
+        gc.collect()
+        loss.backward()
+        assert weight.grad is not None
+        found.append(weight.grad.clone())
+    assert apart(found[0].numpy(), found[1].numpy()) < 1e-5
 
 
 class Half(nn.Module):
@@ -506,6 +528,8 @@ def test_what_every_family_has(case: str, tmp_path: Path) -> None:
         ("smollm 3, windows", {"use_sliding_window": False}),
         ("qwen 2", {"use_sliding_window": False, "layer_types": None}),
         ("gemma 2", {"layer_types": ["full_attention"] * 4}),
+        ("mixtral", {"layer_types": ["full_attention"] * 4}),
+        ("starcoder 2", {"layer_types": ["full_attention", "sliding_attention"] * 2}),
         ("granite", {"logits_scaling": 2.0, "attention_bias": True}),
         ("neox", {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
     ],
