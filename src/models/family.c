@@ -428,7 +428,7 @@ static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *ba
     r.original = (double)context;
     if (r.scaling > CR_ROPE_DYNAMIC) {               /* beside the object it prevails */
         const char *key = "original_max_position_embeddings";
-        r.original = (double)cr_entry_size(cr_entry_at(outer, key) ? outer : in, key, first, 1);
+        r.original = (double)cr_entry_size(cr_entry_at(outer, key) || f->long_only ? outer : in, key, first, 1);
     }
     const bool is_long = r.scaling == CR_ROPE_LONG;
     if (kind != CR_ROPE_PLAIN)
