@@ -34,7 +34,7 @@ from urllib.request import Request, urlopen
 import chainrule as cr
 from chainrule import models, optim
 from chainrule.data import Tokenizer
-from chainrule.models.decoder import Decoder
+from chainrule.models import CausalLM
 
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).resolve().parents[1] / "build" / "release"))
 KINDS = ("f32", "bf16", "int8", "int4")
@@ -43,20 +43,20 @@ PROMPT, PREFILL = 32, 1000
 SLOW = 10_000  # ms; a peer that took longer is not measured again
 
 
-def made(name: str) -> Decoder:
+def made(name: str) -> CausalLM:
     cr.manual_seed(0)
     if name == "124M":
         return models.GPT(50257, 1024, 12, 12, 768).eval()
     return models.Llama(49152, 2048, **LLAMA).eval()  # type: ignore[arg-type]
 
 
-def turned_into(model: Decoder, kind: str, group: int = 64) -> Decoder:
+def turned_into(model: CausalLM, kind: str, group: int = 64) -> CausalLM:
     if kind == "bf16":
         return model.bfloat16()
     return model.quantize(int(kind[3:]), group) if kind.startswith("int") else model
 
 
-def bytes_read(model: Decoder) -> int:
+def bytes_read(model: CausalLM) -> int:
     """Of the weights that every token needs: all but the rows of embeddings, which a tied head reads."""
     tables = ("wpe.", "" if model.output is getattr(model, "wte", getattr(model, "embed_tokens", None)) else "embed_")
     return sum(
@@ -66,8 +66,8 @@ def bytes_read(model: Decoder) -> int:
     )
 
 
-def token_times(model: Decoder, n: int) -> list[float]:
-    """Milliseconds of each token behind a prompt, by ``Decoder.stream``."""
+def token_times(model: CausalLM, n: int) -> list[float]:
+    """Milliseconds of each token behind a prompt, by ``CausalLM.stream``."""
     times, start = [], 0.0
     for _ in model.stream([(7 * i) % 1000 for i in range(PROMPT)], n + 1, 0):
         if start:  # behind the first, which reads the prompt
@@ -76,7 +76,7 @@ def token_times(model: Decoder, n: int) -> list[float]:
     return times
 
 
-def prompt_time(model: Decoder) -> float:
+def prompt_time(model: CausalLM) -> float:
     with cr.no_grad():
         ids = cr.tensor([[(7 * i) % 1000 for i in range(PREFILL)]])
         start = time.perf_counter()
@@ -246,7 +246,7 @@ def perplexity(o: argparse.Namespace) -> dict[str, float]:
     held = cr.tensor(text[cut : cut + windows * T + 1])
     x, y = held[:-1].view(-1, 8, T), held[1:].view(-1, 8, T)
 
-    def of(model: Decoder) -> float:
+    def of(model: CausalLM) -> float:
         with cr.no_grad():
             return math.exp(statistics.mean(float(model.eval().loss(x[i], y[i]).float()) for i in range(len(x))))
 

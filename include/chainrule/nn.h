@@ -107,21 +107,24 @@ cr_tensor *cr_attention_packed(const cr_tensor *qkv, const cr_attention_options 
                                gradients are one tensor; no mask */
 
 typedef enum cr_rope_scaling {
-    CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_DYNAMIC, CR_ROPE_LLAMA3, CR_ROPE_YARN
+    CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_DYNAMIC, CR_ROPE_LLAMA3, CR_ROPE_YARN, CR_ROPE_LONG
 } cr_rope_scaling;
 typedef struct cr_rope_options {        /* numbers that are 0 have the value in parentheses */
     double base;            /* (10000) pair i turns by position / base^(2 i / R) */
     cr_rope_scaling scaling;
-    double factor;          /* of the context; scalings but PLAIN: at least 1 */
-    double original;        /* positions of the training: DYNAMIC, LLAMA3, YARN */
+    double factor;          /* of the context; scalings but PLAIN, LONG: at least 1 */
+    double original;        /* positions of the training: DYNAMIC, LLAMA3, YARN, LONG */
     double low, high;       /* LLAMA3: turns within original: (1) fewer are slowed down, (4) more
                                are not */
     double beta_fast, beta_slow;        /* YARN: the same, (32) and (1) */
-    double attention_factor;            /* YARN: (0.1 log(factor) + 1) times cos and sin */
+    double attention_factor;            /* YARN: (0.1 log(factor) + 1) times cos and sin; LONG:
+                               (sqrt(1 + log(factor) / log(original)), 1 where factor <= 1) */
     double mscale, mscale_all_dim;      /* YARN: both: its quotient of two such terms */
     bool untruncated;       /* YARN: the bounds stay between whole columns */
     int64_t start;          /* position of the first row */
-    int64_t length;         /* DYNAMIC: (start + n) of the whole sequence */
+    int64_t length;         /* DYNAMIC, LONG: (start + n) of the whole sequence */
+    const double *divisors[2];          /* LONG: of the R / 2 frequencies, where length <= original,
+                               and of longer texts */
 } cr_rope_options;
 cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *o, cr_dtype dt,
                          const cr_device *dev);
@@ -615,20 +618,58 @@ cr_lm      *cr_lm_of(const char *config, const cr_params *weights, const cr_devi
                             /* over these very tensors, by the names of cr_lm_params */
 bool        cr_lm_is_of(const cr_lm *m, int64_t n, const cr_tensor *const *weights);
                             /* are these its tensors, in the order of cr_lm_params? */
-cr_tensor  *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n,
-                         const int64_t *length);
-                            /* the residual stream after the last norm : (B, T) -> (B, T, C);
-                               n 0, or texts of these lengths, one after the other in (1, T) */
-cr_tensor  *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens,
-                               cr_tensor *const *stores, int64_t past, const cr_tensor *at);
-                            /* the same of tokens that follow `past` earlier ones; stores: keys,
-                               then values of each layer, (B, KV, room, D), which get the new ones;
-                               at: NULL, or i64 (1), the position of one token of each text, which
-                               a plan may be given anew */
+cr_lm      *cr_lm_of_files(const char *path, const char *config, const cr_params *weights,
+                           const cr_device *dev);
+                            /* the names and layouts are those of Hugging Face's files; path: of
+                               config.json, for messages */
+cr_lm      *cr_lm_new(const char *config, cr_dtype dt, const cr_device *dev, cr_generator *g);
+                            /* with new weights, as cr_gpt_new's; g NULL: not initialised */
+typedef enum cr_lm_part {   /* what a part is; a group has no weights of its own */
+    CR_PART_GROUP, CR_PART_LINEAR, CR_PART_ROWS, CR_PART_TABLE, CR_PART_LAYER_NORM,
+    CR_PART_RMS_NORM, CR_PART_NORM  /* the last: RMS, times 1 + weight */
+} cr_lm_part;
+typedef cr_status (*cr_lm_visit)(void *ctx, const char *name, int64_t part, cr_lm_part kind);
+cr_status   cr_lm_parts_visit(const cr_lm *m, cr_lm_visit fn, void *ctx);
+                            /* embeddings, norms, linear layers; groups: blocks, their attention
+                               and MLP */
+int64_t     cr_lm_parts_count(const cr_lm *m);  /* the numbers of parts are below this */
+typedef struct cr_lm_parts {        /* parts that the caller computes */
+    const uint8_t *own;             /* (cr_lm_parts_count): 1: these */
+    cr_tensor *(*call)(int64_t part, const cr_tensor *x, void *ctx);
+                            /* a reference (cr_retain); NULL: an error */
+    void *ctx;
+    void (*hold)(void *ctx, bool on);   /* a backward pass that runs blocks again keeps ctx */
+} cr_lm_parts;
+cr_tensor  *cr_lm_part_run(const cr_lm *m, int64_t part, const cr_tensor *x);
+                            /* what the model computes there, in a call of cr_lm_parts only */
+typedef struct cr_lm_train { double dropout; cr_generator *generator; } cr_lm_train;
+typedef struct cr_lm_reading {      /* zeros: texts (B, T) from their first token on */
+    int64_t n; const int64_t *length;
+                            /* texts one after the other in (1, T); 0: rows of equal length */
+    cr_tensor *const *stores;
+                            /* of each layer and text keys, values (B, KV, room, D), and of int8 the
+                               scales of both (B, KV, room, 1), which get the new ones */
+    const int64_t *past;    /* positions that the stores hold, of each text or of all rows */
+    const cr_tensor *at;    /* instead: i64 (1), the position of the one token of each row, which a
+                               plan may be given anew */
+    cr_lm_train train;      /* generator NULL: no dropout */
+    const cr_lm_parts *parts;       /* NULL: none */
+} cr_lm_reading;
+cr_tensor  *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, const cr_lm_reading *p);
+                            /* the residual stream after the last norm : (B, T) -> (B, T, C) */
 cr_tensor  *cr_lm_head(const cr_lm *m, const cr_tensor *x);     /* (..., C) -> (..., V) */
 cr_tensor  *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets,
                             cr_reduction reduction);
                             /* the cross-entropy of these logits : (N, C), (N) -> () or (N) */
+cr_tensor  *cr_lm_capped(const cr_lm *m, const cr_tensor *logits);
+                            /* logits of another head, with the model's cap */
+const char *cr_lm_family(const cr_lm *m, const char **hf_class, const char **turned,
+                         const char **lora);
+                            /* the prefix of names in files; transformers' class, ends "a|b" of
+                               matrices that are stored (in, out), PEFT's targets "a,b" */
+double      cr_lm_numbers(const cr_lm *m, double *dropout, bool *length_dependent);
+                            /* eps of the norms; dropout of config.json; do angles depend on the
+                               length of the text? */
 bool        cr_lm_steady(const cr_lm *m);   /* may a plan serve the steps with `at`? */
 void        cr_lm_cache_shape(const cr_lm *m, int64_t shape[3]);    /* layers, KV, D */
 cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
@@ -681,6 +722,8 @@ cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, con
                             /* format: "safetensors", a Hugging Face folder; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
                                "bf16", "q8_0", "q4_0" (gguf); NULL: as they are */
+cr_status   cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes);
+                            /* safetensors files of at most so many bytes; 0: 5 GB */
 cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,
                             const char *tokenizer);
                             /* with more entries, a JSON object such as cr_tokenizer_gguf's, or

@@ -21,7 +21,7 @@ from typing import Any
 
 from . import _core
 from ._core import Device, Tensor
-from ._noted import Planned, noted
+from ._noted import Fixed, Planned, noted
 from ._trace import INSTALLED, OWN, STANDARD, USER, Code, Refused, Trace, file_origin, origin_of
 
 ITEM, INDEX, SIZE, ATTRIBUTE, TYPE, TENSOR, VALUE, ENTRIES = range(8)  # the kinds, as in python/src/plan.c
@@ -231,7 +231,7 @@ class Walk:
 
     def _visit(self, x: Any, path: str) -> None:
         kind = type(x)
-        if kind in PLAIN or id(x) in self._seen:
+        if kind in PLAIN or isinstance(x, Fixed) or id(x) in self._seen:
             return
         self._seen[id(x)] = x
         if kind in _PROXIES:

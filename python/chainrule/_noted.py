@@ -26,3 +26,8 @@ noted = _Noted()
 def note(of: dict[Any, Any], key: Any) -> None:
     """The step that is recorded reads this entry."""
     noted.entries.append((of, key))
+
+
+class Fixed:
+    """What an object of the library keeps for itself: a recorded step reads nothing from it that changes unless a
+    module or a tensor does."""

@@ -19,6 +19,9 @@ PyObject *api__quantize(const arg *a) {
     return status == CR_OK ? tuple_with(codes, 1, &scales) : raise_error();
 }
 cr_tensor *api__dequantize(const arg *a) { return cr_dequantize(a[0].t, a[1].t, a[2].dt); }
+cr_tensor *api__unpack(const arg *a) { return cr_unpack(a[0].t, a[1].s, a[2].dt); }
+/* (input, weight, format, bias) */
+cr_tensor *api__linear_packed(const arg *a) { return cr_linear_packed(a[0].t, a[1].t, a[2].s, a[3].t); }
 cr_tensor *api__linear_quantized(const arg *a) {
     return cr_linear_quantized(a[0].t, a[1].t, a[2].t, a[3].t);
 }

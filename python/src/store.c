@@ -282,18 +282,6 @@ PyObject *api__load_safetensors(const arg *a) {
     return dict;
 }
 
-/* (f, device) */
-PyObject *api__load_gguf(const arg *a) {
-    char *config = NULL;
-    cr_params *p;
-    WITHOUT_GIL(p = cr_load_gguf(a[0].s, a[1].dev, &config));
-    if (!p) return raise_error();
-    PyObject *result = Py_BuildValue("sN", config, dict_of(p));
-    cr_params_free(p);
-    cr_free(config);
-    return result;
-}
-
 PyObject *api__storage(const arg *a) {
     return Py_BuildValue("NL", PyLong_FromVoidPtr((void *)(uintptr_t)cr_storage_id(a[0].t)),
                          (long long)cr_storage_bytes(a[0].t));
@@ -442,26 +430,78 @@ static const char lm_name[] = "chainrule.lm";
 static void free_lm(PyObject *capsule) { cr_lm_free(PyCapsule_GetPointer(capsule, lm_name)); }
 static cr_lm *lm_of(const arg *a) { return PyCapsule_GetPointer(a->o, lm_name); }
 
-/* (path, device): a dict, and the text of config.json */
-PyObject *api__lm_load(const arg *a) {
-    cr_lm *m;
-    WITHOUT_GIL(m = cr_lm_load(a[0].s, a[1].dev));
+static PyObject *capsule_of(cr_lm *m) {
+    PyObject *capsule = m ? PyCapsule_New(m, lm_name, free_lm) : raise_error();
+    if (!capsule) cr_lm_free(m);
+    return capsule;
+}
+
+/* The text of config.json, and a dict; frees the model. */
+static PyObject *weights_of(cr_lm *m) {
     if (!m) return raise_error();
     PyObject *result = Py_BuildValue("sN", cr_lm_config(m), dict_of(cr_lm_params(m)));
     cr_lm_free(m);
     return result;
 }
 
+/* (path, floats, device) */
+PyObject *api__lm_load(const arg *a) {
+    cr_lm *m;
+    cr_status status = CR_OK;
+    WITHOUT_GIL(m = cr_lm_load(a[0].s, a[2].dev); if (m && a[1].b) status = cr_lm_unpack(m));
+    if (status != CR_OK) {
+        cr_lm_free(m);
+        return raise_error();
+    }
+    return weights_of(m);
+}
+
+/* (path, config, weights, device) */
+PyObject *api__lm_of_files(const arg *a) {
+    cr_params *p = params_of(a[2].o);
+    cr_lm *m;
+    if (!p) return NULL;
+    WITHOUT_GIL(m = cr_lm_of_files(a[0].s, a[1].s, p, a[3].dev));
+    cr_params_free(p);
+    return weights_of(m);
+}
+
+/* (config, dtype, device, generator) */
+PyObject *api__lm_new(const arg *a) {
+    cr_lm *m;
+    WITHOUT_GIL(m = cr_lm_new(a[0].s, a[1].dt, a[2].dev, a[3].g));
+    return weights_of(m);
+}
+
+static cr_lm *lm_over(const arg *config, const arg *weights, const arg *device) {
+    cr_params *p = params_of(weights->o);
+    cr_lm *m;
+    if (!p) return NULL;
+    WITHOUT_GIL(m = cr_lm_of(config->s, p, device->dev));
+    cr_params_free(p);
+    if (!m) raise_error();
+    return m;
+}
+
 /* (config, weights, device) */
 PyObject *api__lm_of(const arg *a) {
-    cr_params *p = params_of(a[1].o);
-    if (!p) return NULL;
-    cr_lm *m;
-    WITHOUT_GIL(m = cr_lm_of(a[0].s, p, a[2].dev));
-    cr_params_free(p);
-    PyObject *capsule = m ? PyCapsule_New(m, lm_name, free_lm) : raise_error();
-    if (!capsule) cr_lm_free(m);
-    return capsule;
+    cr_lm *m = lm_over(&a[0], &a[1], &a[2]);
+    return m ? capsule_of(m) : NULL;
+}
+
+/* (config, weights, device, bits, group, tokens): tokens uint32 on the host, or None */
+PyObject *api__lm_quantize(const arg *a) {
+    cr_lm *m = lm_over(&a[0], &a[1], &a[2]);
+    if (!m) return NULL;
+    const int64_t n = a[5].given ? cr_numel(a[5].t) : 0;
+    uint32_t *ids = a[5].given ? PyMem_Malloc((size_t)(n + 1) * sizeof *ids) : NULL;
+    cr_status status = a[5].given && !ids ? CR_NO_MEMORY : CR_OK;
+    if (ids) status = cr_read(a[5].t, CR_U32, ids, (size_t)n * sizeof *ids);
+    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_quantize(m, (int)a[3].i, a[4].i, ids, n));
+    PyMem_Free(ids);
+    if (status == CR_OK) return weights_of(m);
+    cr_lm_free(m);
+    return raise_error();
 }
 
 /* (lm, weights) */
@@ -470,39 +510,122 @@ PyObject *api__lm_is_of(const arg *a) {
     return m ? PyBool_FromLong(cr_lm_is_of(m, a[1].list.n, a[1].list.v)) : NULL;
 }
 
-/* (lm): vocabulary, context, layers, heads of keys, their width, does a plan serve its steps? */
-PyObject *api__lm_sizes(const arg *a) {
-    const cr_lm *m = lm_of(&a[0]);
-    int64_t shape[3];
-    if (!m) return NULL;
-    cr_lm_cache_shape(m, shape);
-    return Py_BuildValue("LLLLLO", (long long)cr_lm_vocabulary(m), (long long)cr_lm_context(m), (long long)shape[0],
-                         (long long)shape[1], (long long)shape[2], cr_lm_steady(m) ? Py_True : Py_False);
+static cr_status add_part(void *list, const char *name, int64_t part, cr_lm_part what) {
+    PyObject *row = Py_BuildValue("sLi", name, (long long)part, (int)what);
+    const bool ok = row && PyList_Append(list, row) == 0;
+    Py_XDECREF(row);
+    return ok ? CR_OK : CR_RUNTIME;
 }
 
-/* (lm, path, format, type): as cr_lm_save */
+static PyObject *names_of(const cr_params *p) {
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < cr_params_count(p); i++) {
+        PyObject *name = PyUnicode_FromString(cr_params_name(p, i));
+        if (!name || PyList_Append(list, name)) Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+/* (lm) */
+PyObject *api__lm_describe(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    int64_t shape[3];
+    const char *class, *turned, *lora;
+    if (!m) return NULL;
+    cr_lm_cache_shape(m, shape);
+    const char *prefix = cr_lm_family(m, &class, &turned, &lora);
+    PyObject *parts = PyList_New(0), *names = parts ? names_of(cr_lm_params(m)) : NULL;
+    if (!names || cr_lm_parts_visit(m, add_part, parts) != CR_OK) {
+        Py_XDECREF(parts);
+        Py_XDECREF(names);
+        return raise_error();
+    }
+    bool grows;
+    double dropout, eps = cr_lm_numbers(m, &dropout, &grows);
+    return Py_BuildValue("LLLLLddOOssssNNL", (long long)cr_lm_vocabulary(m), (long long)cr_lm_context(m),
+                         (long long)shape[0], (long long)shape[1], (long long)shape[2], dropout, eps,
+                         cr_lm_steady(m) ? Py_True : Py_False, grows ? Py_True : Py_False, prefix, class, turned, lora,
+                         names, parts, (long long)cr_lm_parts_count(m));
+}
+
+/* (lm, folder, shard_bytes) */
 PyObject *api__lm_save(const arg *a) {
     const cr_lm *m = lm_of(&a[0]);
     cr_status status;
     if (!m) return NULL;
-    WITHOUT_GIL(status = cr_lm_save(m, a[1].s, a[2].s, a[3].s));
+    WITHOUT_GIL(status = cr_lm_save_folder(m, a[1].s, a[2].i));
     return done(status);
 }
 
-/* (lm, tokens, stores, past, at, lengths): lengths: int64 on the host */
+/* (lm, path, type, entries) */
+PyObject *api__lm_save_gguf(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_status status;
+    if (!m) return NULL;
+    WITHOUT_GIL(status = cr_lm_save_gguf(m, a[1].s, a[2].s, a[3].s));
+    return done(status);
+}
+
+/* (lm, on) */
+PyObject *api__lm_recompute(const arg *a) {
+    cr_lm *m = lm_of(&a[0]);
+    if (!m) return NULL;
+    cr_lm_gradient_checkpointing(m, a[1].b);
+    Py_RETURN_NONE;
+}
+
+/* ctx: (the function, the bytes of cr_lm_parts.own, the capsule of the model) */
+static cr_tensor *call_part(int64_t part, const cr_tensor *x, void *ctx) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *given = wrap_borrowed(x), *result = NULL;
+    cr_tensor *y = NULL;
+    if (given) result = PyObject_CallFunction(PyTuple_GetItem(ctx, 0), "LO", (long long)part, given);
+    if (result && is_tensor(result)) y = cr_retain(handle(result));
+    else if (result) raise_type(result, "a part of a language model must return a Tensor, not");
+    Py_XDECREF(given);
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return y;
+}
+
+static void hold_parts(void *ctx, bool on) {
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    if (on) Py_INCREF((PyObject *)ctx);
+    else Py_DECREF((PyObject *)ctx);
+    PyGILState_Release(state);
+}
+
+/* (lm, tokens, stores, past, at, spans, dropout, generator, own, call): spans: int64 (2, n) on the host, lengths and
+ * pasts */
 PyObject *api__lm_hidden(const arg *a) {
     const cr_lm *m = lm_of(&a[0]);
     if (!m) return NULL;
     cr_tensor *y = NULL;
-    const int64_t n = a[5].given ? cr_numel(a[5].t) : 0;
-    const cr_tensor *at = a[4].given ? a[4].t : NULL;
-    int64_t *length = n ? PyMem_Malloc((size_t)n * sizeof *length) : NULL;
-    if (n && !length) return PyErr_NoMemory();
-    if (a[2].list.n)
-        WITHOUT_GIL(y = cr_lm_hidden_after(m, a[1].t, (cr_tensor *const *)(uintptr_t)a[2].list.v, a[3].i, at));
-    else if (!n || cr_read(a[5].t, CR_I64, length, (size_t)n * sizeof *length) == CR_OK)
-        WITHOUT_GIL(y = cr_lm_hidden(m, a[1].t, n, length));
-    PyMem_Free(length);
+    const int64_t n = a[5].given ? cr_size(a[5].t, 1) : 0, past = a[3].i;
+    int64_t *span = PyMem_Malloc((size_t)(2 * n + 1) * sizeof *span);
+    PyObject *ctx = span ? PyTuple_Pack(3, a[9].o, a[8].o, a[0].o) : PyErr_NoMemory();
+    if (ctx && (!n || cr_read(a[5].t, CR_I64, span, (size_t)(2 * n) * sizeof *span) == CR_OK)) {
+        const char *own = a[8].o == Py_None ? NULL : PyBytes_AsString(a[8].o);
+        const cr_lm_parts parts = {(const uint8_t *)(const void *)own, call_part, ctx, hold_parts};
+        const cr_lm_reading reading = {.n = n, .length = span, .past = n ? span + n : &past,
+                                       .stores = a[2].list.n ? (cr_tensor *const *)(uintptr_t)a[2].list.v : NULL,
+                                       .at = a[4].given ? a[4].t : NULL,
+                                       .train = {a[6].d, a[6].d > 0 ? a[7].g : NULL}, .parts = &parts};
+        WITHOUT_GIL(y = cr_lm_hidden(m, a[1].t, &reading));
+    }
+    PyMem_Free(span);
+    Py_XDECREF(ctx);
+    return wrap(y);
+}
+
+/* (lm, part, x) */
+PyObject *api__lm_part(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_tensor *y;
+    if (!m) return NULL;
+    WITHOUT_GIL(y = cr_lm_part_run(m, a[1].i, a[2].t));
     return wrap(y);
 }
 
@@ -512,6 +635,15 @@ PyObject *api__lm_head(const arg *a) {
     cr_tensor *y;
     if (!m) return NULL;
     WITHOUT_GIL(y = cr_lm_head(m, a[1].t));
+    return wrap(y);
+}
+
+/* (lm, logits) */
+PyObject *api__lm_capped(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    cr_tensor *y;
+    if (!m) return NULL;
+    WITHOUT_GIL(y = cr_lm_capped(m, a[1].t));
     return wrap(y);
 }
 

@@ -7,11 +7,11 @@
 
 #include <stdint.h>
 
-typedef enum cr_format {
+typedef enum cr_block_format {
     CR_FORMAT_F32, CR_FORMAT_F16, CR_FORMAT_BF16,
     CR_FORMAT_Q8_0, CR_FORMAT_Q4_0, CR_FORMAT_Q4_1, CR_FORMAT_Q5_0, CR_FORMAT_Q5_1, CR_FORMAT_IQ4_NL, CR_FORMAT_MXFP4,
     CR_FORMAT_Q2_K, CR_FORMAT_Q3_K, CR_FORMAT_Q4_K, CR_FORMAT_Q5_K, CR_FORMAT_Q6_K, CR_FORMAT_IQ4_XS, CR_FORMATS
-} cr_format;
+} cr_block_format;
 enum { CR_FORMAT_PACKED = CR_FORMAT_Q8_0 };         /* the first that is no float */
 
 typedef struct cr_format_traits {

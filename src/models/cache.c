@@ -153,6 +153,30 @@ cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tenso
     return y;
 }
 
+cr_tensor *cr_cached_segments(const cr_caches *c, const cr_segments *s, int64_t layer, const cr_tensor *q,
+                              const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o) {
+    if (!q || !k || !v) return NULL;
+    const cr_tensor **part = malloc((size_t)s->n * sizeof *part);
+    if (!part) return cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld texts", (long long)s->n), NULL;
+    for (int64_t i = 0, at = 0; i < s->n; at += s->length[i++]) {
+        const int64_t end = at + s->length[i];
+        part[i] = attend(c->row[i], layer, cr_slice(q, 2, at, end, 1), cr_slice(k, 2, at, end, 1),
+                         cr_slice(v, 2, at, end, 1), o);
+    }
+    cr_tensor *y = s->n == 1 ? (cr_tensor *)(uintptr_t)part[0] : cr_cat((int)s->n, part, 2);
+    free(part);
+    return y;
+}
+
+cr_tensor *cr_segments_rows(const cr_caches *c, const cr_segments *s, cr_segment_fn fn, const void *ctx) {
+    const cr_tensor **part = malloc((size_t)s->n * sizeof *part);
+    if (!part) return cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld texts", (long long)s->n), NULL;
+    for (int64_t i = 0; i < s->n; i++) part[i] = fn(ctx, c->row[i]->past, s->length[i]);
+    cr_tensor *y = cr_cat((int)s->n, part, 0);
+    free(part);
+    return y;
+}
+
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last) {
     for (int64_t i = 0; i < B; i++) {

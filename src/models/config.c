@@ -76,6 +76,8 @@ void cr_entry_only(cr_entries *e, const char *key, double value) {
     else refuse(e, key, "%g", value);
 }
 
+void cr_entry_refuse(cr_entries *e, const char *key, const char *wanted) { refuse(e, key, "%s", wanted); }
+
 /* ---- weights ---- */
 void cr_binder_problem(cr_binder *b, const char *format, ...) {
     char one[200];

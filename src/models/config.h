@@ -14,6 +14,7 @@ bool    cr_entry_flag(cr_entries *e, const char *key, bool absent);
 int     cr_entry_word(cr_entries *e, const char *key, const char *words, int absent);
 /* refuses everything but this value, where the key is there */
 void    cr_entry_only(cr_entries *e, const char *key, double value);
+void    cr_entry_refuse(cr_entries *e, const char *key, const char *wanted);   /* "key" must be wanted, it is ... */
 const cr_json *cr_entry_at(const cr_entries *e, const char *key);          /* NULL: absent, or null */
 
 #endif

@@ -126,7 +126,8 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",
              [CR_ROLE_QKV] = "layers.%.self_attn.qkv_proj", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "sliding_window", .lora = "qkv_proj",
-     .features = {.eps = 1e-5, .rotary_share = 1, .windows = CR_WINDOW_ALL, .types_ignored = true}},
+     .features = {.eps = 1e-5, .rotary_share = 1, .long_only = true, .windows = CR_WINDOW_ALL,
+                  .types_ignored = true}},
     {.kind = "qwen3_moe", .class = "Qwen3MoeForCausalLM", .gguf = "qwen3moe", LLAMA_LIKE,
      .keys = "attention_bias|sliding_window|use_sliding_window|num_experts|num_local_experts|num_experts_per_tok|"
              "moe_intermediate_size|norm_topk_prob|decoder_sparse_step",
@@ -145,7 +146,8 @@ static const cr_family families[] = {
              [CR_ROLE_EXPERT_UP] = "layers.%.block_sparse_moe.experts.#.w3",
              [CR_ROLE_EXPERT_DOWN] = "layers.%.block_sparse_moe.experts.#.w2"},
      .keys = "sliding_window|num_local_experts|num_experts_per_tok",
-     .features = {.eps = 1e-5, .windows = CR_WINDOW_ALL, .experts = 8, .experts_used = 2, .normalize_experts = true,
+     .features = {.eps = 1e-5, .windows = CR_WINDOW_ALL, .types_ignored = true, .experts = 8, .experts_used = 2,
+                  .normalize_experts = true,
                   .expert_step = 1, .rope = {{.base = 1e6}}}},
     {.kind = "olmo2", .class = "Olmo2ForCausalLM", .gguf = "olmo2", LLAMA_LIKE, POST_NORMS, .keys = "attention_bias",
      .features = {.eps = 1e-5, .qk_norm = true, .qk_norm_whole = true}},
@@ -197,7 +199,8 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_SINKS] = "layers.%.self_attn.sinks", [CR_ROLE_ROUTER] = "layers.%.mlp.router",
              [CR_ROLE_EXPERTS_GATE_UP] = "layers.%.mlp.experts.gate_up_proj",
              [CR_ROLE_EXPERTS_DOWN] = "layers.%.mlp.experts.down_proj"},
-     .keys = "attention_bias|sliding_window|num_local_experts|num_experts_per_tok|swiglu_alpha|swiglu_limit",
+     .keys = "attention_bias|sliding_window|num_experts|num_local_experts|num_experts_per_tok|swiglu_alpha|"
+             "swiglu_limit",
      .features = {.eps = 1e-5, .head_dim = 64, .qkv_bias = true, .out_bias = true, .windows = CR_WINDOW_BUT_EVERY,
                   .window = 128, .window_every = 2, .experts = 128, .experts_used = 4, .expert_step = 1,
                   .softmax_used = true, .router_bias = true, .glu_alpha = 1.702, .glu_limit = 7,
@@ -211,7 +214,8 @@ static const cr_family families[] = {
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "layers.%.mlp.c_fc", [CR_ROLE_DOWN] = "layers.%.mlp.c_proj"},
      .keys = "norm_epsilon|sliding_window|use_bias",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
-                  .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .windows = CR_WINDOW_ALL}},
+                  .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .windows = CR_WINDOW_ALL,
+                  .types_ignored = true}},
     {.kind = "arcee", .class = "ArceeForCausalLM", .gguf = "arcee", .gguf_paired = true, LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = ""}, .keys = "attention_bias|mlp_bias",
      .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
@@ -239,8 +243,9 @@ static void check_quantizer(cr_entries *e) {
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
     if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
-    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': the weights are quantized by \"%.40s\", whose format is not read",
-                        e->path, method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
+    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"quantization_config\": the weights are quantized by \"%.40s\", "
+                        "whose format is not read", e->path,
+                        method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
 }
 
 const cr_family *cr_family_of(cr_entries *e) {
@@ -303,7 +308,7 @@ int64_t cr_family_depth(const cr_family *f, const cr_params *p) {
 
 /* ---- the reader ---- */
 /* of values; SIZE_0 and POSITIVE: null means none */
-typedef enum value { SIZE, SIZE_0, NUMBER, SHARE, POSITIVE, FLAG, ACTIVATION } value;
+typedef enum value { SIZE, SIZE_0, NUMBER, SHARE, EPS, POSITIVE, FLAG, ACTIVATION } value;
 typedef struct entry { const char *name; value kind; size_t at; } entry;
 #define AT(member) offsetof(cr_features, member)
 
@@ -364,7 +369,23 @@ static const entry others[] = {
     {"swiglu_limit", POSITIVE, AT(glu_limit)},
 };
 
+/* Where null is no value of an entry, transformers refuses it too. */
+static bool is_null(cr_entries *e, const char *key) {
+    const cr_json *v = cr_json_get(e->json, key);
+    const bool null = v && v->kind == CR_JSON_NULL;
+    if (null && e->status == CR_OK)
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must not be null", e->path, key);
+    return null;
+}
+
+static bool flag_of(cr_entries *e, const char *key, bool absent) {
+    return is_null(e, key) ? absent : cr_entry_flag(e, key, absent);
+}
+
 static void read_key(cr_entries *e, const entry *k, cr_features *f) {
+    const bool nullable = k->kind == SIZE_0 || lists("n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|"
+                                                     "swiglu_limit", k->name);
+    if (!nullable && is_null(e, k->name)) return;
     char *at = (char *)f + k->at;
     int64_t *size = (int64_t *)(void *)at;
     double *number = (double *)(void *)at;
@@ -373,6 +394,7 @@ static void read_key(cr_entries *e, const entry *k, cr_features *f) {
     case SIZE: *size = cr_entry_size(e, k->name, *size ? *size : -1, 1); break;
     case SIZE_0: *size = cr_entry_size(e, k->name, cr_json_get(e->json, k->name) ? 0 : *size, 0); break;
     case NUMBER: *number = cr_entry_number(e, k->name, *number, -1e30, 1e30); break;
+    case EPS: *number = cr_entry_number(e, k->name, *number, 0, 1); break;
     case SHARE: *number = cr_entry_number(e, k->name, *number, 0, 0.999); break;
     case POSITIVE:
         if (!cr_json_get(e->json, k->name)) break;
@@ -402,19 +424,26 @@ static void check_only(cr_entries *e, const char *only) {
 }
 
 /* ---- rotation ---- */
-static const char ropes[] = "default|linear|dynamic|llama3|yarn";
+static const char ropes[] = "default|linear|dynamic|llama3|yarn|longrope|su";     /* the last: an older name */
 
 /* One rotation; `in`: its object, or an empty one; outer: the file's other entries. */
-static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *base_key, double base, int64_t context) {
+static cr_rope_options rope_of(cr_entries *in, cr_entries *outer, const char *base_key, double base,
+                               const cr_features *f) {
+    const int64_t context = f->context, first = f->long_only ? 4096 : context;     /* where the file does not say it */
     cr_entries *has_base = cr_json_get(in->json, "rope_theta") ? in : outer;
     cr_rope_options r = {0};
     const int kind = cr_entry_word(in, cr_json_get(in->json, "rope_type") ? "rope_type" : "type", ropes, 0);
-    r.scaling = (cr_rope_scaling)kind;
+    r.scaling = (cr_rope_scaling)(kind > CR_ROPE_LONG ? CR_ROPE_LONG : kind);
     r.base = cr_entry_number(has_base, has_base == in ? "rope_theta" : base_key, base, 1.001, 1e30);
-    if (kind != CR_ROPE_PLAIN) r.factor = cr_entry_number(in, "factor", 0, 1, 1e6);
     r.original = (double)context;
-    if (kind == CR_ROPE_YARN || kind == CR_ROPE_LLAMA3)
-        r.original = (double)cr_entry_size(in, "original_max_position_embeddings", context, 1);
+    if (r.scaling > CR_ROPE_DYNAMIC) {               /* beside the object it prevails */
+        const char *key = "original_max_position_embeddings";
+        r.original = (double)cr_entry_size(cr_entry_at(outer, key) || f->long_only ? outer : in, key, first, 1);
+    }
+    const bool is_long = r.scaling == CR_ROPE_LONG;
+    if (kind != CR_ROPE_PLAIN)
+        r.factor = cr_entry_number(in, "factor", is_long ? (double)context / r.original : 0, is_long ? 1e-6 : 1, 1e6);
+    if (is_long) r.attention_factor = cr_entry_number(in, "attention_factor", 0, 0, 1e30);
     if (kind == CR_ROPE_LLAMA3) {
         r.low = cr_entry_number(in, "low_freq_factor", 0, 1e-6, 1e30);
         r.high = cr_entry_number(in, "high_freq_factor", 0, r.low * (1 + 1e-6), 1e30);
@@ -438,7 +467,32 @@ static void read_share(cr_entries *in, cr_entries *e, cr_features *f) {
     f->rotary = f->head_dim;
     if (f->rotary_share > 0)
         f->rotary = (int64_t)((double)f->head_dim * cr_entry_number(at, key, f->rotary_share, 1e-6, 1));
-    else cr_entry_only(in, "partial_rotary_factor", 1);
+    else {
+        cr_entry_only(in, key, 1);
+        cr_entry_only(e, key, 1);
+    }
+}
+
+/* An array of n positive numbers, into `to`. */
+static void read_divisors(cr_entries *in, const char *key, int64_t n, double *to) {
+    const cr_json *v = cr_entry_at(in, key);
+    const bool fits = v && v->kind == CR_JSON_ARRAY && v->count == n;
+    int64_t i = 0;
+    for (const cr_json *x = fits ? v->first : NULL; x && x->kind == CR_JSON_NUMBER && x->number > 0; x = x->next)
+        to[i++] = x->number;
+    if (i < n && in->status == CR_OK)
+        in->status = cr_fail(CR_BAD_VALUE, in->op, "'%s': \"%s\" must be an array of %lld numbers above 0", in->path,
+                             key, (long long)n);
+}
+
+static void read_long(cr_entries *in, cr_features *f) {
+    const int64_t n = f->rotary / 2;
+    if (in->status != CR_OK) return;
+    f->divisors = calloc((size_t)(2 * n) + 1, sizeof *f->divisors);
+    if (!f->divisors) { in->status = cr_fail(CR_NO_MEMORY, in->op, "no memory for a configuration"); return; }
+    for (int i = 0; i < 2; i++) f->rope[0].divisors[i] = f->divisors + i * n;
+    read_divisors(in, "short_factor", n, f->divisors);
+    read_divisors(in, "long_factor", n, f->divisors + n);
 }
 
 /* "rope_parameters", for all layers or those of each type, or "rope_theta" and "rope_scaling" of older files */
@@ -450,9 +504,13 @@ static void read_rope(cr_entries *e, cr_features *f) {
     for (int i = 0; i < 2; i++) {                   /* rope_scaling prevails */
         const cr_json *v = cr_entry_at(e, keys[i]);
         if (v && v->kind == CR_JSON_OBJECT) found = v;
-        else if (v && e->status == CR_OK)
-            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"rope_parameters\" must be an object", e->path);
+        else if (v) cr_entry_refuse(e, keys[i], "an object");
     }
+    if (f->two_ropes && cr_entry_at(e, keys[0]) && cr_entry_at(e, keys[1]))
+        cr_entry_refuse(e, keys[1], "absent beside \"rope_parameters\"");
+    if (f->two_ropes && found && found == cr_entry_at(e, keys[0]) && found->count && !cr_json_get(found, types[0]) &&
+        !cr_json_get(found, types[1]))
+        cr_entry_refuse(e, keys[0], "an object with full_attention and sliding_attention");
     const double base = f->rope[0].base > 0 ? f->rope[0].base : 1e4;
     const double second = f->rope[1].base > 0 ? f->rope[1].base : base;
     cr_entries in = {e->op, e->path, found ? found : &none, e->status};
@@ -460,18 +518,24 @@ static void read_rope(cr_entries *e, cr_features *f) {
         for (int i = 0; i < 2; i++) {
             const cr_json *one = cr_entry_at(&in, types[i]);
             cr_entries each = {e->op, e->path, one && one->kind == CR_JSON_OBJECT ? one : &none, in.status};
-            f->rope[i] = rope_of(&each, e, "rope_theta", i ? second : base, f->context);
+            f->rope[i] = rope_of(&each, e, "rope_theta", i ? second : base, f);
             in.status = each.status;
         }
     } else {                                        /* scalings are of layers without a window */
         static const char local[] = "rope_local_base_freq";
         const char *key = cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base" : "rope_theta";
-        if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f->context);
+        if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f);
         f->rope[1] = (cr_rope_options){.original = (double)f->context};
         f->rope[1].base = cr_entry_number(e, local, second == base ? f->rope[0].base : second, 1.001, 1e30);
     }
     read_share(&in, e, f);
-    f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", found ? 0 : f->position_scale, 0, 1e6);
+    if (f->rope[1].scaling == CR_ROPE_LONG) cr_entry_word(&in, "rope_type", "default|linear|dynamic|llama3|yarn", -1);
+    if (f->rope[0].scaling == CR_ROPE_LONG) read_long(&in, f);
+    const bool scales = f->position_scale > 0;
+    const double absent = !found ? f->position_scale : scales ? -1 : 0;
+    f->position_scale = cr_entry_number(&in, "llama_4_scaling_beta", absent, 0, 1e6);
+    if (f->long_only && f->rope[0].scaling != CR_ROPE_PLAIN && f->rope[0].scaling != CR_ROPE_LONG)
+        cr_entry_refuse(&in, "rope_type", "default or longrope");
     f->position_scale_from = f->rope[0].original;
     if (in.status != CR_OK) e->status = in.status;
     if (f->rope[0].scaling == CR_ROPE_DYNAMIC) f->context = (int64_t)((double)f->context * f->rope[0].factor);
@@ -483,6 +547,13 @@ cr_layer_features *cr_layers_new(const char *op, const cr_features *f) {
     if (!layer) cr_fail(CR_NO_MEMORY, op, "no memory for %lld layers", (long long)f->layers);
     for (int64_t l = 0; layer && l < f->layers; l++) layer[l].rotates = f->rotary > 0;
     return layer;
+}
+
+void cr_features_end(cr_features *f) {
+    free(f->layer);
+    free(f->divisors);
+    f->layer = NULL;
+    f->divisors = NULL;
 }
 
 /* An array of one element for each layer; NULL: absent. */
@@ -502,14 +573,17 @@ static void read_windows(cr_entries *e, cr_features *f) {
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
                              (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
                              (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
-    const bool typed = f->windows != CR_WINDOW_NONE && !f->types_ignored;
-    const cr_json *t = typed ? per_layer(e, "layer_types", f->layers) : NULL;
+    const cr_json *window = cr_entry_at(e, "sliding_window"), *t = per_layer(e, "layer_types", f->layers);
+    if (window && window->number < 1 && f->window_used && f->windows != CR_WINDOW_NONE)
+        cr_entry_refuse(e, "sliding_window", "null or a whole number from 1");
     for (int64_t l = 0; t; t = t->next, l++) {
         const bool slides = t->kind == CR_JSON_STRING && !strcmp(t->text, "sliding_attention");
         if (!slides && (t->kind != CR_JSON_STRING || strcmp(t->text, "full_attention")) && e->status == CR_OK)
             e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"layer_types\" must be full_attention or "
                                 "sliding_attention; the one of layer %lld is another", e->path, (long long)l);
-        f->layer[l].window = slides && f->window;
+        if (slides && !f->window)
+            cr_entry_refuse(e, "layer_types", "full_attention where there is no sliding_window");
+        if (!f->types_ignored) f->layer[l].window = slides && f->window;
     }
 }
 
@@ -522,6 +596,7 @@ static void read_layers(cr_entries *e, cr_features *f) {
     }
     read_windows(e, f);
     const cr_json *plain = f->experts ? cr_entry_at(e, "mlp_only_layers") : NULL;
+    if (plain && plain->kind != CR_JSON_ARRAY) cr_entry_refuse(e, "mlp_only_layers", "an array");
     for (const cr_json *v = plain ? plain->first : NULL; v; v = v->next)
         if (v->integral && v->integer >= 0 && v->integer < f->layers) f->layer[v->integer].experts = false;
 }
@@ -529,19 +604,21 @@ static void read_layers(cr_entries *e, cr_features *f) {
 /* ---- all of it ---- */
 static void check(cr_entries *e, const cr_features *f) {
     if (e->status != CR_OK) return;
-    if (f->heads % f->kv_heads || (f->rotary && (f->head_dim % 2 || f->head_dim < 2)))
+    if (f->heads % f->kv_heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op,
-                            "'%s': num_key_value_heads must divide num_attention_heads and head_dim be even: %lld,"
-                            " %lld, %lld", e->path, (long long)f->kv_heads, (long long)f->heads,
-                            (long long)f->head_dim);
+                            "'%s': \"num_key_value_heads\" must divide \"num_attention_heads\": %lld and %lld", e->path,
+                            (long long)f->kv_heads, (long long)f->heads);
+    else if (f->rotary && f->head_dim % 2)
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"head_dim\" must be even, it is %lld (\"hidden_size\" / "
+                            "\"num_attention_heads\" where it is absent)", e->path, (long long)f->head_dim);
     else if (!f->rotary && f->width % f->heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
                             (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': partial_rotary_factor gives %lld rotary columns of %lld, which "
-                            "must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"partial_rotary_factor\" gives %lld rotary columns of %lld, "
+                            "which must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
     else if (f->experts && f->experts_used > f->experts)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': num_experts_per_tok is %lld of %lld experts", e->path,
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"num_experts_per_tok\" is %lld of %lld experts", e->path,
                             (long long)f->experts_used, (long long)f->experts);
 }
 
@@ -549,13 +626,14 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const bool gpt = family->gpt_keys;
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
     for (size_t i = 0; i < n; i++) read_key(e, gpt ? &gpt_sizes[i] : &usual[i], f);
+    if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
     f->kv_heads = gpt || f->qkv_by_head ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
     const bool said = cr_json_get(e->json, "head_dim") != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
     f->head_dim = gpt ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
-    if (!family->gpt_keys && !f->layer_norm) f->eps = cr_entry_number(e, "rms_norm_eps", f->eps, 0, 1);
-    if (!gpt) f->tied = cr_entry_flag(e, "tie_word_embeddings", f->tied);
+    if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
+    if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
     if (!gpt && !lists(family->keys, "hidden_activation"))
         read_key(e, &(entry){"hidden_act", ACTIVATION, AT(activation)}, f);
     if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
@@ -564,28 +642,33 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
 cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth, cr_features *f) {
     *f = family->features;
     read_sizes(e, family, f);
+    if (e->status != CR_OK) return e->status;
     f->window_used = !lists(family->keys, "use_sliding_window");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (lists(family->keys, others[i].name)) read_key(e, &others[i], f);
     if (lists(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
-    if (lists(family->keys, "attention_out_bias")) f->out_bias = cr_entry_flag(e, "attention_out_bias", false);
+    if (lists(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
     check_only(e, family->only);
-    if (e->status == CR_OK && f->layers != depth)
+    for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
+        const cr_json *a = cr_entry_at(e, usual[i].name), *b = cr_entry_at(e, gpt_sizes[i].name);
+        if (a && b && a->number != b->number) cr_entry_refuse(e, usual[i].name, "equal to its name of GPT-2");
+    }
+    const cr_json *all = cr_entry_at(e, "num_experts"), *local = cr_entry_at(e, "num_local_experts");
+    if (f->experts && all && local && all->number != local->number)
+        cr_entry_refuse(e, "num_experts", "equal to \"num_local_experts\"");
+    if (e->status == CR_OK && depth >= 0 && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
                             family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);
     if (e->status == CR_OK && !cr_family_name(family, CR_ROLE_POSITION)) read_rope(e, f);
     check(e, f);
-    if (e->status != CR_OK) return e->status;
+    if (e->status != CR_OK) return cr_features_end(f), e->status;
     if (!f->expert_inner) f->expert_inner = f->inner;
     if (f->query_scalar > 0) f->attention_scale = 1 / sqrt(f->query_scalar);
     if (f->logit_divisor > 0) f->logit_scale = 1 / f->logit_divisor;
     f->layer = cr_layers_new(e->op, f);
-    if (!f->layer) return e->status = cr_error_status();
-    read_layers(e, f);
-    if (e->status != CR_OK) {
-        free(f->layer);
-        f->layer = NULL;
-    }
+    if (!f->layer) e->status = cr_error_status();
+    else read_layers(e, f);
+    if (e->status != CR_OK) cr_features_end(f);
     return e->status;
 }

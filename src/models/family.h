@@ -44,7 +44,7 @@ typedef struct cr_features {
     /* positions: rotary columns of each head; rope[1]: of layers with a window, where they have their own */
     double rotary_share;                            /* of the columns; 0: all, and the file may not say another one */
     int64_t rotary, every_unrotated;                /* each n-th layer has no rotation; 0: none */
-    bool interleaved, two_ropes;
+    bool interleaved, two_ropes, long_only;         /* long_only: no other scaling than longrope */
     cr_rope_options rope[2];
     double position_scale, position_scale_from;     /* queries times 1 + scale log(1 + floor(position / from)) */
     /* attention */
@@ -69,6 +69,7 @@ typedef struct cr_features {
     double embed_scale, residual_scale, logit_scale, logit_divisor, logit_cap;
     double dropout;                                 /* GPT-2's, in training */
     cr_layer_features *layer;                       /* (layers), owned */
+    double *divisors;                               /* of rope[0], owned */
 } cr_features;
 
 typedef struct cr_family {
@@ -96,8 +97,12 @@ bool             cr_family_reads(const cr_family *f, const char *key);     /* is
 bool             cr_family_masks(const cr_family *f, const char *name);
 bool             cr_family_turns(const cr_family *f, const char *name, const cr_tensor *t);
 int64_t          cr_family_depth(const cr_family *f, const cr_params *p);  /* how many layers the weights are of */
-/* By config.json; depth: the layers that the weights are of, so that no false number takes memory. */
+/* By config.json; depth: the layers that the weights are of, so that no false number takes memory; -1: no weights. */
 cr_status        cr_features_read(const cr_family *f, cr_entries *e, int64_t depth, cr_features *out);
+static inline bool cr_features_grow(const cr_features *f) {         /* do angles depend on the length of a text? */
+    return f->rotary && (f->rope[0].scaling == CR_ROPE_DYNAMIC || f->rope[0].scaling == CR_ROPE_LONG);
+}
+void             cr_features_end(cr_features *f);
 cr_layer_features *cr_layers_new(const char *op, const cr_features *f); /* every layer: rotates if any does */
 
 #endif

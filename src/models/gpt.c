@@ -102,29 +102,12 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
     return m;
 }
 
-/* GPT-2's initial values: norms 1 and 0, biases 0, weights N(0, 0.02), projections into the residual stream
- * N(0, 0.02 / sqrt(2 L)), because 2 L of them are added up. */
-static cr_status initialise(cr_gpt *m, cr_generator *g) {
-    const double std = 0.02, residual_std = std / sqrt(2.0 * (double)m->config.layers);
-    const bool grad = cr_set_grad_enabled(false);
-    cr_status status = CR_OK;
-    for (int64_t i = 0; i < cr_params_count(m->params); i++) {
-        if (status != CR_OK) break;
-        const char *name = cr_params_name(m->params, i);
-        cr_tensor *t = cr_params_at(m->params, i);
-        if (cr_ndim(t) == 2) status = cr_init_normal(t, 0, strstr(name, "c_proj") ? residual_std : std, g);
-        else status = cr_fill_(t, strstr(name, ".bias") ? 0 : 1) ? CR_OK : cr_error_status();
-    }
-    cr_set_grad_enabled(grad);
-    return status;
-}
-
 cr_gpt *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     if (!c) return cr_fail_null("gpt_new", "config"), NULL;
     if (!dev) return cr_fail_null("gpt_new", "device"), NULL;
     if (check_config("gpt_new", c, dt)) return NULL;
     cr_gpt *m = gpt_empty(c, dt, dev, g);
-    if (m && initialise(m, m->generator)) { cr_gpt_free(m); return NULL; }
+    if (m && cr_transformer_initialise(m->net, m->params, m->generator)) { cr_gpt_free(m); return NULL; }
     return m;
 }
 

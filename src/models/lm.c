@@ -291,6 +291,46 @@ cr_lm *cr_lm_of(const char *config, const cr_params *weights, const cr_device *d
     return lm_over(op, "config.json", strcpy(text, config), weights, dev, true);
 }
 
+cr_lm *cr_lm_of_files(const char *path, const char *config, const cr_params *weights, const cr_device *dev) {
+    static const char op[] = "lm_load";
+    cr_json *root = cr_json_parse(op, path, config, strlen(config));
+    char *text = root ? text_of(root) : NULL;
+    cr_entries e = {op, path, root, CR_OK};
+    const cr_family *family = text ? cr_family_of(&e) : NULL;
+    cr_params *plain = family ? plain_names(weights, family) : NULL;
+    cr_lm *m = plain ? cr_lm_over(op, path, text, plain, dev) : NULL;
+    if (!plain) free(text);
+    cr_params_free(plain);
+    cr_json_free(root);
+    return m;
+}
+
+cr_lm *cr_lm_new(const char *config, cr_dtype dt, const cr_device *dev, cr_generator *g) {
+    static const char op[] = "lm_new";
+    cr_lm *m = calloc(1, sizeof *m);
+    if (!m) return cr_fail(CR_NO_MEMORY, op, "no memory for a model"), NULL;
+    cr_json *root = cr_json_parse(op, "config.json", config, strlen(config));
+    m->config = root ? text_of(root) : NULL;
+    m->params = m->config ? cr_params_new() : NULL;
+    cr_binder b = {.into = m->params, .dtype = dt, .dev = dev};
+    cr_entries e = {op, "config.json", root, m->params ? CR_OK : cr_error_status()};
+    cr_features f;
+    const bool recording = cr_set_grad_enabled(false);
+    if (e.status == CR_OK) m->family = cr_family_of(&e);
+    if (e.status == CR_OK && !cr_features_read(m->family, &e, -1, &f)) {
+        m->net = cr_transformer_over(op, m->family, &f, dev, &b);
+        e.status = m->net ? b.status : cr_error_status();
+    }
+    if (e.status == CR_OK) m->d = cr_transformer_decoder(m->net);
+    if (e.status == CR_OK && g) e.status = cr_transformer_initialise(m->net, m->params, g);
+    cr_set_grad_enabled(recording);
+    cr_out_free(&b.problems);
+    cr_json_free(root);
+    if (e.status == CR_OK) return m;
+    cr_lm_free(m);
+    return NULL;
+}
+
 bool cr_lm_is_of(const cr_lm *m, int64_t n, const cr_tensor *const *weights) {
     if (cr_lacks("lm_is_of", "model", m) || cr_params_count(m->params) != n) return false;
     for (int64_t i = 0; i < n; i++) if (cr_params_at(m->params, i) != weights[i]) return false;
@@ -305,51 +345,92 @@ void cr_lm_cache_shape(const cr_lm *m, int64_t shape[3]) {
     shape[2] = m->d.head_dim;
 }
 
-cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, int64_t n, const int64_t *length) {
+const char *cr_lm_family(const cr_lm *m, const char **class, const char **turned_ends, const char **lora) {
+    *class = m->family->class;
+    *turned_ends = m->family->turned ? m->family->turned : "";
+    *lora = m->family->lora;
+    return m->family->prefix;
+}
+
+double cr_lm_numbers(const cr_lm *m, double *dropout, bool *length_dependent) {
+    const cr_features *f = cr_transformer_features(m->net);
+    *length_dependent = cr_features_grow(f);
+    *dropout = f->dropout;
+    return f->eps;
+}
+
+static void end_caches(cr_cache **row, int64_t n) {
+    for (int64_t i = 0; row && i < n && row[i]; i++) {
+        memset(row[i]->layer, 0, (size_t)row[i]->d.layers * sizeof *row[i]->layer);        /* borrowed */
+        cr_cache_free(row[i]);
+    }
+    free(row);
+}
+
+/* A cache for each text over the stores, NULL: an error. */
+static cr_cache **borrowed_caches(const cr_lm *m, const cr_lm_reading *p, int64_t n, int64_t T) {
     static const char op[] = "lm_hidden";
+    const cr_dtype dt = cr_dtype_of(p->stores[0]);
+    const int64_t each = dt == CR_I8 ? 4 : 2;
+    cr_cache **row = calloc((size_t)n + 1, sizeof *row);
+    if (!row) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld texts", (long long)n), NULL;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(row[i] = cr_cache_for(op, &m->d, dt))) return end_caches(row, n), NULL;
+        const int64_t length = p->n ? p->length[i] : T, past = p->past ? p->past[i] : 0;
+        for (int64_t l = 0; l < m->d.layers; l++) {
+            cr_tensor *const *t = &p->stores[(l * n + i) * each];
+            row[i]->layer[l] = (cr_kv){t[0], t[1], each > 2 ? t[2] : NULL, each > 2 ? t[3] : NULL};
+        }
+        row[i]->room = cr_size(row[i]->layer[0].k, 2);
+        row[i]->past = past;
+        if (p->at || past + length <= row[i]->room) continue;
+        cr_fail(CR_BAD_VALUE, op, "%lld positions do not fit the %lld of the stores", (long long)(past + length),
+                (long long)row[i]->room);
+        return end_caches(row, n), NULL;
+    }
+    return row;
+}
+
+cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, const cr_lm_reading *p) {
+    static const char op[] = "lm_hidden";
+    static const cr_lm_reading plain = {0};
     if (cr_lacks(op, "model", m)) return NULL;
-    if (!n && cr_check_tokens(op, tokens, m->d.context)) return NULL;
-    cr_segments *s = n ? cr_segments_new(n, length) : NULL;
-    if (n && !s) return NULL;
-    cr_scope_begin();
-    cr_tensor *y = n ? m->d.packed(m->d.model, tokens, s) : m->d.hidden(m->d.model, tokens, NULL);
-    if (y) cr_keep(y);
-    cr_scope_end();
+    if (!p) p = &plain;
+    if (!p->n && cr_check_tokens(op, tokens, m->d.context)) return NULL;
+    const int64_t n = p->n ? p->n : 1;                 /* rows of equal length share their stores */
+    cr_segments *s = p->n ? cr_segments_new(n, p->length) : NULL;
+    cr_cache **row = p->stores ? borrowed_caches(m, p, n, cr_size(tokens, 1)) : NULL;
+    cr_tensor *y = NULL;
+    if ((!p->n || s) && (!p->stores || row)) {
+        const cr_caches caches = {.n = n, .row = row, .at = p->at};
+        cr_scope_begin();
+        y = cr_transformer_pass(m->net, tokens, row ? &caches : NULL, s, &p->train, p->parts);
+        if (y) cr_keep(y);
+        cr_scope_end();
+    }
+    end_caches(row, n);
     cr_segments_drop(s);
     return y;
 }
 
-cr_tensor *cr_lm_hidden_after(const cr_lm *m, const cr_tensor *tokens, cr_tensor *const *stores, int64_t past,
-                              const cr_tensor *at) {
-    static const char op[] = "lm_hidden_after";
-    if (cr_lacks(op, "model", m) || cr_check_tokens(op, tokens, m->d.context)) return NULL;
-    const int64_t B = at ? 1 : cr_size(tokens, 0), L = m->d.layers, room = cr_size(stores[0], 2);
-    if (!at && past + cr_size(tokens, 1) > room)
-        return cr_fail(CR_BAD_VALUE, op, "%lld positions do not fit the %lld of the stores",
-                       (long long)(past + cr_size(tokens, 1)), (long long)room), NULL;
-    cr_cache **row = calloc((size_t)B, sizeof(cr_cache *));        /* with `at`, one store serves all texts */
-    bool ok = row != NULL;
+int64_t cr_lm_parts_count(const cr_lm *m) { return cr_transformer_parts(m->net); }
+
+cr_status cr_lm_parts_visit(const cr_lm *m, cr_lm_visit fn, void *ctx) { return cr_transformer_visit(m->net, fn, ctx); }
+
+cr_tensor *cr_lm_part_run(const cr_lm *m, int64_t part, const cr_tensor *x) {
+    if (cr_lacks("lm_part", "model", m)) return NULL;
     cr_scope_begin();
-    for (int64_t b = 0; b < B && ok; b++) {
-        ok = (row[b] = cr_cache_for(op, &m->d, cr_dtype_of(stores[0]))) != NULL;
-        if (!ok) break;
-        row[b]->room = room;
-        row[b]->past = past;
-        for (int64_t l = 0; l < L; l++) {
-            cr_tensor *const *kv = &stores[2 * l];
-            row[b]->layer[l] = (cr_kv){.k = B == 1 ? kv[0] : cr_slice(kv[0], 0, b, b + 1, 1),
-                                       .v = B == 1 ? kv[1] : cr_slice(kv[1], 0, b, b + 1, 1)};
-        }
-    }
-    const cr_caches caches = {.n = B, .row = row, .at = at};
-    cr_tensor *y = ok ? m->d.hidden(m->d.model, tokens, &caches) : NULL;
+    cr_tensor *y = cr_transformer_part(m->net, part, x);
     if (y) cr_keep(y);
     cr_scope_end();
-    for (int64_t b = 0; b < B && row && row[b]; b++) {
-        memset(row[b]->layer, 0, (size_t)L * sizeof *row[b]->layer);       /* borrowed */
-        cr_cache_free(row[b]);
-    }
-    free(row);
+    return y;
+}
+
+cr_tensor *cr_lm_capped(const cr_lm *m, const cr_tensor *logits) {
+    cr_scope_begin();
+    cr_tensor *y = cr_transformer_capped(m->net, cr_view(logits, cr_ndim(logits), cr_shape(logits)));
+    if (y) cr_keep(y);
+    cr_scope_end();
     return y;
 }
 
@@ -471,7 +552,8 @@ static cr_status save_checkpoint(const cr_lm *m, const char *path, const char *c
     return status;
 }
 
-static cr_status save(const cr_lm *m, const char *path, const char *format, const char *type, const char *tokenizer) {
+static cr_status save(const cr_lm *m, const char *path, const char *format, const char *type, const char *tokenizer,
+                      int64_t shard_bytes) {
     static const char op[] = "lm_save";
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
@@ -493,7 +575,7 @@ static cr_status save(const cr_lm *m, const char *path, const char *format, cons
     char *config = config_for(m, dt);
     cr_params *p = config ? weights_for(m, dt, folder, gguf) : NULL;
     cr_status status = p ? CR_OK : cr_error_status();
-    if (status == CR_OK && folder) status = cr_save_folder(path, p, config, 0);
+    if (status == CR_OK && folder) status = cr_save_folder(path, p, config, shard_bytes);
     else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, tokenizer, t);
     else if (status == CR_OK) status = save_checkpoint(m, path, config, p);
     cr_set_grad_enabled(recording);
@@ -503,9 +585,13 @@ static cr_status save(const cr_lm *m, const char *path, const char *format, cons
 }
 
 cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
-    return save(m, path, format, type, NULL);
+    return save(m, path, format, type, NULL, 0);
 }
 
 cr_status cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer) {
-    return save(m, path, "gguf", type, tokenizer);
+    return save(m, path, "gguf", type, tokenizer, 0);
+}
+
+cr_status cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes) {
+    return save(m, path, "safetensors", NULL, NULL, shard_bytes);
 }

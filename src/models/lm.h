@@ -61,6 +61,7 @@ typedef struct cr_block_run {
     const void *pass; size_t bytes;                 /* what the blocks of a forward pass share; copied */
     int64_t layer;
     const cr_segments *segments;                    /* that pass points to, and tensors: kept with the copy */
+    void *owner; void (*hold)(void *owner, bool on);        /* of the model and its callbacks; hold NULL: the caller */
     const cr_tensor *const *table; int tables;
 } cr_block_run;
 cr_tensor *cr_block_recomputed(const cr_block_run *b, const cr_tensor *x);
@@ -113,6 +114,11 @@ cr_tensor *cr_cache_positions(const cr_caches *c, int64_t T, const cr_device *de
 /* Attention over the new keys and values and, with caches, those before: q (B, H, T, D), k, v (B, KV, T, D) -> q's */
 cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
                                const cr_tensor *v, const cr_attend_options *o);
+/* The same of texts in one row (1, N), text i behind what row[i] holds. */
+cr_tensor *cr_cached_segments(const cr_caches *c, const cr_segments *s, int64_t layer, const cr_tensor *q,
+                              const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o);
+/* fn(ctx, past, length) of each text, joined along axis 0 */
+cr_tensor *cr_segments_rows(const cr_caches *c, const cr_segments *s, cr_segment_fn fn, const void *ctx);
 /* Runs T more tokens of each of B texts, ids (B, T) -> logits of their last `last` positions (B, last, V). */
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last);
@@ -204,9 +210,19 @@ cr_decoder cr_transformer_decoder(const cr_transformer *m);
 const cr_features *cr_transformer_features(const cr_transformer *m);       /* borrowed */
 /* tokens (B, T) -> the residual stream after the last norm; drop: draws the dropout of a training, NULL: none */
 cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop);
+/* caches, s, train, parts: each may be NULL; caches and s: one cache for each segment */
+cr_tensor *cr_transformer_pass(const cr_transformer *m, const cr_tensor *tokens, const cr_caches *caches,
+                               const cr_segments *s, const cr_lm_train *train, const cr_lm_parts *parts);
+cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_tensor *x);    /* as cr_lm_part_run */
+int64_t    cr_transformer_parts(const cr_transformer *m);                  /* their numbers are below this */
+cr_status  cr_transformer_visit(const cr_transformer *m, cr_lm_visit fn, void *ctx);
+cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits);
 /* the linear layers of all blocks by name, but no routers */
 cr_status  cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx);
 cr_status  cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx);       /* routers and tables too */
+/* GPT-2's initial values: norms 1, biases 0, weights N(0, 0.02), projections into the residual stream
+ * N(0, 0.02 / sqrt(2 L)), because 2 L of them are added up */
+cr_status  cr_transformer_initialise(const cr_transformer *m, const cr_params *p, cr_generator *g);
 cr_affine *cr_transformer_head(cr_transformer *m);  /* the matrix of the logits, which may be the embedding too */
 
 /* ---- lm.c */

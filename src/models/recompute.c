@@ -18,6 +18,7 @@ static void drop_kept(void *ctx) {
     kept *k = ctx;
     for (int i = 0; i < k->run.tables; i++) cr_drop(k->table[i]);
     cr_segments_drop(k->run.segments);
+    if (k->run.hold) k->run.hold(k->run.owner, false);
     free((void *)(uintptr_t)k->run.pass);
     free(k);
 }
@@ -40,6 +41,7 @@ cr_tensor *cr_block_recomputed(const cr_block_run *b, const cr_tensor *x) {
     k->run = *b;
     k->run.pass = pass;
     k->run.segments = cr_segments_hold(b->segments);
+    if (b->hold) b->hold(b->owner, true);
     k->lora_trains = cr_lora_train(false);
     cr_lora_train(k->lora_trains);
     for (int i = 0; i < b->tables; i++) k->table[i] = cr_retain(b->table[i]);

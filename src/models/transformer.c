@@ -33,18 +33,55 @@ typedef struct pass {
     const cr_transformer *m;
     const cr_caches *caches;
     const cr_segments *s;
-    cr_generator *drop;                             /* training: draws the dropout; NULL: none */
+    cr_lm_train train;                              /* generator NULL: no dropout */
+    cr_lm_parts parts;
     cr_tensor *table[2], *scale;                    /* rotations, of layers without and with a window; of queries */
 } pass;
 
-/* ---- layers */
-static cr_tensor *linear(const cr_affine *p, const cr_tensor *x) { return cr_affine_apply(p, x); }
+/* ---- parts that the caller computes.  A part is a role, or one of these, of a layer, and of an expert */
+enum { BLOCK = CR_ROLES, ATTENTION, MLP, KINDS };
 
-/* x, where the model has no such norm */
-static cr_tensor *norm(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
-    if (!p->weight || !x) return (cr_tensor *)(uintptr_t)x;
+/* e: of an expert; -1: of none */
+static int64_t number_of(const cr_transformer *m, int64_t l, int64_t e, int kind) {
+    return (l * (m->f.experts + 1) + e + 1) * KINDS + kind;
+}
+
+static _Thread_local const pass *running;           /* the pass of the innermost call */
+
+static bool calls(const pass *a, int64_t part) { return a->parts.own && a->parts.own[part]; }
+
+static cr_tensor *call(const pass *a, int64_t part, const cr_tensor *x) {
+    const pass *outer = running;
+    if (!x) return NULL;
+    running = a;
+    cr_tensor *y = a->parts.call(part, x, a->parts.ctx);
+    running = outer;
+    cr_tensor *ours = y ? cr_view(y, cr_ndim(y), cr_shape(y)) : NULL;      /* in this scope; y may be any tensor */
+    cr_drop(y);
+    return ours;
+}
+
+/* ---- layers */
+static cr_tensor *affine(const pass *a, int64_t l, int64_t e, cr_role r, const cr_affine *p, const cr_tensor *x) {
+    const int64_t part = number_of(a->m, l, e, (int)r);
+    return calls(a, part) ? call(a, part, x) : cr_affine_apply(p, x);
+}
+
+static cr_tensor *linear(const pass *a, int64_t l, cr_role r, const cr_tensor *x) {
+    return affine(a, l, -1, r, &a->m->h[l].p[r], x);
+}
+
+static cr_tensor *norm_by(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
     if (m->f.layer_norm) return cr_layer_norm(x, p->weight, p->bias ? p->bias : CR_NONE, m->f.eps);
     return cr_rms_norm(x, m->f.unit_offset ? cr_add_scalar(p->weight, 1) : p->weight, m->f.eps);
+}
+
+/* x, where the model has no such norm */
+static cr_tensor *norm(const pass *a, int64_t l, cr_role r, const cr_tensor *x) {
+    const cr_affine *p = cr_role_of_block(r) ? &a->m->h[l].p[r] : &a->m->p[r];
+    const int64_t part = number_of(a->m, l, -1, (int)r);
+    if (!p->weight || !x) return (cr_tensor *)(uintptr_t)x;
+    return calls(a, part) ? call(a, part, x) : norm_by(a->m, p, x);
 }
 
 static cr_tensor *scaled(cr_tensor *x, double by) { return by != 0 && by != 1 ? cr_mul_scalar(x, by) : x; }
@@ -70,25 +107,31 @@ static cr_tensor *gated(cr_activation act, const cr_tensor *gate, const cr_tenso
     return act == CR_ACT_SILU ? cr_swiglu(gate, up) : cr_mul(activated(act, gate), up);
 }
 
+static cr_tensor *dropped(const pass *a, cr_tensor *x) {
+    const cr_lm_train *t = &a->train;
+    return t->generator && t->dropout > 0 ? cr_dropout(x, t->dropout, true, t->generator) : x;
+}
+
 /* x + dropout(y): adds a branch to the residual stream. */
 static cr_tensor *residual(const pass *a, const cr_tensor *x, cr_tensor *y) {
-    if (a->drop && a->m->f.dropout > 0) y = cr_dropout(y, a->m->f.dropout, true, a->drop);
-    return cr_add(x, scaled(y, a->m->f.residual_scale));
+    return cr_add(x, scaled(dropped(a, y), a->m->f.residual_scale));
 }
 
 /* ---- attention */
-/* (B, T, n D) -> (B, n, T, D), normalized: all together, or each head */
-static cr_tensor *heads(const cr_transformer *m, cr_tensor *x, int64_t n, const cr_affine *norm_of) {
-    const bool whole = m->f.qk_norm_whole;
-    if (norm_of && whole) x = norm(m, norm_of, x);
-    if (m->f.qkv_clip > 0) x = cr_clamp(x, -m->f.qkv_clip, m->f.qkv_clip);
-    cr_tensor *y = cr_reshape(x, CR_LIST(cr_size(x, 0), cr_size(x, 1), n, m->f.head_dim));
-    return cr_transpose(norm_of && !whole ? norm(m, norm_of, y) : y, 1, 2);
+/* (B, T, n D) -> (B, n, T, D), normalized by role r: all together, or each head; CR_ROLES: not */
+static cr_tensor *heads(const pass *a, int64_t l, cr_tensor *x, int64_t n, cr_role r) {
+    const cr_features *f = &a->m->f;
+    const bool normed = r != CR_ROLES;
+    if (!x) return NULL;
+    if (normed && f->qk_norm_whole) x = norm(a, l, r, x);
+    if (f->qkv_clip > 0) x = cr_clamp(x, -f->qkv_clip, f->qkv_clip);
+    cr_tensor *y = x ? cr_reshape(x, CR_LIST(cr_size(x, 0), cr_size(x, 1), n, f->head_dim)) : NULL;
+    return cr_transpose(normed && !f->qk_norm_whole ? norm(a, l, r, y) : y, 1, 2);
 }
 
 /* q, k, v (B, H | KV, T, D) of one product: one behind the other, or each head's q, k, v in turn */
-static void fused(const cr_transformer *m, cr_tensor *x, cr_tensor *part[3]) {
-    const cr_features *f = &m->f;
+static void fused(const pass *a, int64_t l, cr_tensor *x, cr_tensor *part[3]) {
+    const cr_features *f = &a->m->f;
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1), D = f->head_dim;
     if (f->qkv_by_head || f->heads == f->kv_heads) {
         const int axis = f->qkv_by_head ? 3 : 2;
@@ -99,11 +142,11 @@ static void fused(const cr_transformer *m, cr_tensor *x, cr_tensor *part[3]) {
     }
     const int64_t count[] = {f->heads, f->kv_heads, f->kv_heads};
     for (int64_t i = 0, at = 0; i < 3; at += count[i++] * D)
-        part[i] = heads(m, cr_slice(x, 2, at, at + count[i] * D, 1), count[i], NULL);
+        part[i] = heads(a, l, cr_slice(x, 2, at, at + count[i] * D, 1), count[i], CR_ROLES);
 }
 
 /* x (B, T, C) -> (B, T, C).  With caches the T positions follow earlier ones. */
-static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
+static cr_tensor *attend_to(const pass *a, int64_t l, const cr_tensor *x) {
     const cr_transformer *m = a->m;
     const cr_features *f = &m->f;
     const cr_affine *p = m->h[l].p;
@@ -114,38 +157,48 @@ static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
     const bool qkv = cr_affine_exists(&p[CR_ROLE_QKV]);
     cr_tensor *part[3], *y;
     if (qkv) {
-        cr_tensor *all = linear(&p[CR_ROLE_QKV], x);
+        cr_tensor *all = linear(a, l, CR_ROLE_QKV, x);
         if (!all) return NULL;
         if (!a->s && !a->caches && !layer->rotates && f->heads == f->kv_heads && !f->qkv_by_head) {
             y = cr_attention_packed(cr_view(all, CR_LIST(B, T, 3, f->heads, f->head_dim)), &o.plain);
-            return linear(&p[CR_ROLE_O], cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
+            return linear(a, l, CR_ROLE_O, cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
         }
-        fused(m, all, part);
+        fused(a, l, all, part);
     } else {
-        part[0] = heads(m, linear(&p[CR_ROLE_Q], x), f->heads, &p[CR_ROLE_Q_NORM]);
-        part[1] = heads(m, linear(&p[CR_ROLE_K], x), f->kv_heads, &p[CR_ROLE_K_NORM]);
-        part[2] = heads(m, linear(&p[CR_ROLE_V], x), f->kv_heads, NULL);
+        part[0] = heads(a, l, linear(a, l, CR_ROLE_Q, x), f->heads, CR_ROLE_Q_NORM);
+        part[1] = heads(a, l, linear(a, l, CR_ROLE_K, x), f->kv_heads, CR_ROLE_K_NORM);
+        part[2] = heads(a, l, linear(a, l, CR_ROLE_V, x), f->kv_heads, CR_ROLES);
     }
     const cr_tensor *table = a->table[f->two_ropes && layer->window];
     for (int i = 0; i < 2 && layer->rotates; i++) part[i] = cr_rope(part[i], table, f->interleaved);
     if (a->scale) part[0] = cr_mul(part[0], a->scale);
-    y = a->s ? cr_segments_attention(a->s, part[0], part[1], part[2], &o)
-             : cr_cached_attention(a->caches, l, part[0], part[1], part[2], &o);
-    return linear(&p[CR_ROLE_O], cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
+    if (a->s && a->caches) y = cr_cached_segments(a->caches, a->s, l, part[0], part[1], part[2], &o);
+    else if (a->s) y = cr_segments_attention(a->s, part[0], part[1], part[2], &o);
+    else y = cr_cached_attention(a->caches, l, part[0], part[1], part[2], &o);
+    return linear(a, l, CR_ROLE_O, cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
+}
+
+static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
+    const int64_t part = number_of(a->m, l, -1, ATTENTION);
+    return calls(a, part) ? call(a, part, x) : attend_to(a, l, x);
 }
 
 /* ---- MLP and experts */
-static cr_tensor *mlp(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
-    const cr_activation act = m->f.activation;
+static cr_tensor *mlp(const pass *a, int64_t l, const cr_tensor *x) {
+    const cr_affine *p = a->m->h[l].p;
+    const cr_activation act = a->m->f.activation;
     const cr_affine *both = &p[CR_ROLE_GATE_UP], *gate = &p[CR_ROLE_GATE], *up = &p[CR_ROLE_UP];
     cr_tensor *y;
     if (cr_affine_exists(both)) {
-        cr_tensor *all = linear(both, x);
-        const int64_t N = m->f.inner;
+        cr_tensor *all = linear(a, l, CR_ROLE_GATE_UP, x);
+        const int64_t N = a->m->f.inner;
         y = gated(act, cr_slice(all, 2, 0, N, 1), cr_slice(all, 2, N, 2 * N, 1));
-    } else if (cr_affine_exists(gate)) y = gated(act, linear(gate, x), linear(up, x));
-    else y = act == CR_ACT_GELU_TANH ? cr_affine_gelu(up, x) : activated(act, linear(up, x));
-    return linear(&p[CR_ROLE_DOWN], y);
+    } else if (cr_affine_exists(gate)) {
+        cr_tensor *opened = linear(a, l, CR_ROLE_GATE, x);
+        y = opened ? gated(act, opened, linear(a, l, CR_ROLE_UP, x)) : NULL;
+    } else if (act == CR_ACT_GELU_TANH && !calls(a, number_of(a->m, l, -1, CR_ROLE_UP))) y = cr_affine_gelu(up, x);
+    else y = activated(act, linear(a, l, CR_ROLE_UP, x));
+    return linear(a, l, CR_ROLE_DOWN, y);
 }
 
 /* (up + 1) gate sigmoid(alpha gate), gate at most, up within +-limit */
@@ -157,12 +210,16 @@ static cr_tensor *oss_glu(const cr_features *f, cr_tensor *gate, cr_tensor *up) 
     return cr_mul(cr_add_scalar(up, 1), cr_mul(gate, cr_sigmoid(cr_mul_scalar(gate, f->glu_alpha))));
 }
 
-static cr_tensor *expert(const cr_transformer *m, const block *b, int64_t e, const cr_tensor *x) {
+static cr_tensor *expert(const pass *a, int64_t l, int64_t e, const cr_tensor *x) {
+    const cr_transformer *m = a->m;
+    const block *b = &m->h[l];
     const cr_affine *in = &b->p[CR_ROLE_EXPERTS_GATE_UP], *out = &b->p[CR_ROLE_EXPERTS_DOWN];
     if (!in->weight) {
         const cr_affine *p = b->expert[e];
-        cr_tensor *gate = linear(&p[0], x), *up = linear(&p[1], x);
-        return linear(&p[2], m->f.glu_alpha > 0 ? oss_glu(&m->f, gate, up) : gated(m->f.activation, gate, up));
+        cr_tensor *gate = affine(a, l, e, CR_ROLE_EXPERT_GATE, &p[0], x);
+        cr_tensor *up = gate ? affine(a, l, e, CR_ROLE_EXPERT_UP, &p[1], x) : NULL;
+        cr_tensor *y = !up ? NULL : m->f.glu_alpha > 0 ? oss_glu(&m->f, gate, up) : gated(m->f.activation, gate, up);
+        return affine(a, l, e, CR_ROLE_EXPERT_DOWN, &p[2], y);
     }
     /* columns of gate and up take turns */
     cr_tensor *both = cr_add(cr_matmul(x, cr_select(in->weight, 0, e)), cr_select(in->bias, 0, e));
@@ -172,8 +229,9 @@ static cr_tensor *expert(const cr_transformer *m, const block *b, int64_t e, con
 }
 
 /* The rows of x that chose expert e, times their shares, added to y; chosen (K, used): the host's copy. */
-static cr_tensor *add_expert(const cr_transformer *m, const block *b, int64_t e, const cr_tensor *x,
-                             const cr_tensor *share, const int64_t *chosen, int64_t K, int64_t *rows, cr_tensor *y) {
+static cr_tensor *add_expert(const pass *a, int64_t l, int64_t e, const cr_tensor *x, const cr_tensor *share,
+                             const int64_t *chosen, int64_t K, int64_t *rows, cr_tensor *y) {
+    const cr_transformer *m = a->m;
     const int64_t used = m->f.experts_used;
     int64_t n = 0, *at = rows + K;
     for (int64_t i = 0; i < K * used; i++) {
@@ -183,13 +241,14 @@ static cr_tensor *add_expert(const cr_transformer *m, const block *b, int64_t e,
     }
     if (!n) return y;
     const cr_tensor *index = cr_from(rows, CR_LIST(n), CR_I64, m->dev);
-    cr_tensor *part = expert(m, b, e, cr_index_select(x, 0, index));
+    cr_tensor *part = expert(a, l, e, cr_index_select(x, 0, index));
     cr_tensor *weight = cr_index_select(cr_reshape(share, CR_LIST(-1, 1)), 0, cr_from(at, CR_LIST(n), CR_I64, m->dev));
     return cr_index_add(y, 0, index, cr_mul(part, weight));
 }
 
 /* shares (K, used) and *chosen (K, used) of logits (K, E) */
 static cr_tensor *route(const cr_features *f, const cr_tensor *logits, cr_dtype dt, cr_tensor **chosen) {
+    if (!logits) return NULL;
     const cr_device *dev = cr_device_of(logits);
     cr_tensor *p = cr_to(logits, dt == CR_F64 ? CR_F64 : CR_F32, dev);
     cr_tensor *share = cr_topk(f->softmax_used ? p : cr_softmax(p, 1), f->experts_used, 1, true, chosen);
@@ -198,56 +257,77 @@ static cr_tensor *route(const cr_features *f, const cr_tensor *logits, cr_dtype 
     return cr_to(share, dt, dev);
 }
 
-static cr_tensor *shared_expert(const cr_transformer *m, const cr_affine *p, const cr_tensor *x) {
-    cr_tensor *y = gated(m->f.activation, linear(&p[CR_ROLE_SHARED_GATE], x), linear(&p[CR_ROLE_SHARED_UP], x));
-    return cr_mul(linear(&p[CR_ROLE_SHARED_DOWN], y), cr_sigmoid(linear(&p[CR_ROLE_SHARED_ROUTER], x)));
+static cr_tensor *shared_expert(const pass *a, int64_t l, const cr_tensor *x) {
+    cr_tensor *gate = linear(a, l, CR_ROLE_SHARED_GATE, x), *up = gate ? linear(a, l, CR_ROLE_SHARED_UP, x) : NULL;
+    cr_tensor *y = linear(a, l, CR_ROLE_SHARED_DOWN, up ? gated(a->m->f.activation, gate, up) : NULL);
+    return y ? cr_mul(y, cr_sigmoid(linear(a, l, CR_ROLE_SHARED_ROUTER, x))) : NULL;
 }
 
 /* x (B, T, C) -> (B, T, C): the host sorts the tokens by their experts, which work in order. */
-static cr_tensor *mixture(const cr_transformer *m, const block *b, const cr_tensor *x3) {
+static cr_tensor *mixture(const pass *a, int64_t l, const cr_tensor *x3) {
+    const cr_transformer *m = a->m;
     const cr_features *f = &m->f;
     const int64_t C = f->width, K = cr_size(x3, 0) * cr_size(x3, 1), n = K * f->experts_used;
     const cr_tensor *x = cr_reshape(x3, CR_LIST(K, C));
-    cr_tensor *chosen = NULL, *share = route(f, linear(&b->p[CR_ROLE_ROUTER], x), m->dtype, &chosen);
+    cr_tensor *chosen = NULL, *share = route(f, linear(a, l, CR_ROLE_ROUTER, x), m->dtype, &chosen);
     int64_t *at = share ? malloc((size_t)(n + K + n) * sizeof *at) : NULL;
     if (!at) return share ? cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld tokens", (long long)K), NULL : NULL;
     cr_tensor *y = cr_read(chosen, CR_I64, at, (size_t)n * sizeof *at) ? NULL
                                                                          : cr_zeros(CR_LIST(K, C), m->dtype, m->dev);
-    for (int64_t e = 0; e < f->experts && y; e++) y = add_expert(m, b, e, x, share, at, K, at + n, y);
+    for (int64_t e = 0; e < f->experts && y; e++) y = add_expert(a, l, e, x, share, at, K, at + n, y);
     free(at);
-    if (y && f->shared_inner) y = cr_add(y, shared_expert(m, b->p, x));
+    if (y && f->shared_inner) y = cr_add(y, shared_expert(a, l, x));
     return y ? cr_reshape(y, CR_LIST(cr_size(x3, 0), cr_size(x3, 1), C)) : NULL;
 }
 
 /* ---- blocks */
+static cr_tensor *feed_forward(const pass *a, int64_t l, const cr_tensor *x) {
+    return a->m->f.layer[l].experts ? mixture(a, l, x) : mlp(a, l, x);
+}
+
+static cr_tensor *branch(const pass *a, int64_t l, const cr_tensor *x) {
+    const int64_t part = number_of(a->m, l, -1, MLP);
+    return !x ? NULL : calls(a, part) ? call(a, part, x) : feed_forward(a, l, x);
+}
+
 /* Its own scope frees the temporaries when there is no graph. */
 static cr_tensor *block_forward(const pass *a, int64_t l, const cr_tensor *x) {
     const cr_transformer *m = a->m;
     const block *b = &m->h[l];
     cr_scope_begin();
-    const cr_tensor *first = norm(m, &b->p[CR_ROLE_NORM_1], x);
-    cr_tensor *y = residual(a, x, norm(m, &b->p[CR_ROLE_POST_1], attention(a, l, first)));
+    const cr_tensor *first = norm(a, l, CR_ROLE_NORM_1, x);
+    cr_tensor *z = norm(a, l, CR_ROLE_POST_1, first ? attention(a, l, first) : NULL), *y = z ? residual(a, x, z) : NULL;
     /* beside attention, on the same stream: by its own norm or by attention's */
     const cr_tensor *own = m->f.parallel ? x : y;
-    const cr_tensor *in = m->f.parallel && !b->p[CR_ROLE_NORM_2].weight ? first : norm(m, &b->p[CR_ROLE_NORM_2], own);
-    cr_tensor *branch = !in ? NULL : m->f.layer[l].experts ? mixture(m, b, in) : mlp(m, b->p, in);
-    y = cr_keep(residual(a, y, norm(m, &b->p[CR_ROLE_POST_2], branch)));
+    const bool shares = m->f.parallel && !b->p[CR_ROLE_NORM_2].weight;
+    z = !y ? NULL : norm(a, l, CR_ROLE_POST_2, branch(a, l, shares ? first : norm(a, l, CR_ROLE_NORM_2, own)));
+    y = z ? cr_keep(residual(a, y, z)) : NULL;
     cr_scope_end();
     return y;
 }
 
-static cr_tensor *block_again(const void *a, int64_t l, const cr_tensor *x) { return block_forward(a, l, x); }
+static cr_tensor *block_of(const void *pass_, int64_t l, const cr_tensor *x) {
+    const pass *a = pass_;
+    const int64_t part = number_of(a->m, l, -1, BLOCK);
+    if (!calls(a, part)) return block_forward(a, l, x);
+    cr_scope_begin();
+    cr_tensor *y = call(a, part, x);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
 
 /* The blocks one after the other. */
 static cr_tensor *blocks(const pass *a, cr_tensor *x) {
     const cr_transformer *m = a->m;
     const cr_tensor *tables[3];
-    cr_block_run run = {block_again, a, sizeof *a, .segments = a->s, .table = tables};
+    cr_block_run run = {block_of, a, sizeof *a, .segments = a->s, .table = tables, .owner = a->parts.ctx,
+                        .hold = a->parts.hold};
     for (int i = 0; i < 2; i++) if (a->table[i]) tables[run.tables++] = a->table[i];
     if (a->scale) tables[run.tables++] = a->scale;
     const bool again = m->recomputes && !a->caches && cr_grad_enabled();
     for (run.layer = 0; run.layer < m->f.layers && x; run.layer++)
-        x = again ? cr_block_recomputed(&run, x) : block_forward(a, run.layer, x);
+        x = again ? cr_block_recomputed(&run, x) : block_of(a, run.layer, x);
     return x;
 }
 
@@ -276,10 +356,13 @@ static cr_tensor *first_rows(const void *p, int64_t start, int64_t length) {
     return rows_at(p, 0, length);
 }
 
+static cr_tensor *rows_after(const void *p, int64_t past, int64_t length) { return rows_at(p, past, length); }
+
 /* Those of T tokens : (T, columns), or of several texts (B, 1, T, columns). */
 static cr_tensor *rows_of(const pass *a, int which, int64_t T) {
     const positions p = {a->m, which};
     const cr_caches *c = a->caches;
+    if (a->s && c) return cr_segments_rows(c, a->s, rows_after, &p);
     if (a->s) return cr_segments_join(a->s, 0, first_rows, &p);
     if (c && c->at) return cr_index_select(rows_at(&p, 0, c->row[0]->room), 0, c->at);
     if (!c || c->n == 1) return rows_at(&p, cr_cache_start(c), T);
@@ -297,7 +380,7 @@ static cr_tensor *learned(const pass *a, int64_t T) {
     const cr_caches *c = a->caches;
     if (!table) return NULL;
     if (c && c->at) return cr_embedding(table, c->at);
-    if (c && c->n > 1) return cr_embedding(table, cr_cache_positions(c, T, a->m->dev));
+    if (c && c->n > 1 && !a->s) return cr_embedding(table, cr_cache_positions(c, T, a->m->dev));
     return rows_of(a, LEARNED, T);
 }
 
@@ -308,11 +391,14 @@ static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
     const int64_t T = cr_size(tokens, 1);
     for (int i = 0; i < 1 + f->two_ropes && f->rotary; i++) if (!(a->table[i] = rows_of(a, i, T))) return NULL;
     if (f->position_scale > 0 && !(a->scale = rows_of(a, SCALES, T))) return NULL;
-    cr_tensor *x = cr_affine_rows(&m->p[CR_ROLE_EMBED], tokens, m->dtype);
+    const bool called = calls(a, number_of(m, 0, -1, CR_ROLE_EMBED));
+    cr_tensor *x = called ? call(a, number_of(m, 0, -1, CR_ROLE_EMBED), tokens)
+                          : cr_affine_rows(&m->p[CR_ROLE_EMBED], tokens, m->dtype);
+    if (!x) return NULL;
     if (m->p[CR_ROLE_POSITION].weight) x = cr_add(x, learned(a, T));
     x = scaled(x, m->embed_scale);
-    if (a->drop && f->dropout > 0) x = cr_dropout(x, f->dropout, true, a->drop);
-    return scaled(norm(m, &m->p[CR_ROLE_LAST_NORM], blocks(a, x)), f->logit_scale);
+    x = norm(a, 0, CR_ROLE_LAST_NORM, blocks(a, dropped(a, x)));
+    return x ? scaled(x, f->logit_scale) : NULL;
 }
 
 static cr_tensor *hidden(const void *model, const cr_tensor *tokens, const cr_caches *caches) {
@@ -324,14 +410,42 @@ static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_se
 }
 
 cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop) {
-    return stream(&(pass){.m = m, .drop = drop}, tokens);
+    return stream(&(pass){.m = m, .train = {m->f.dropout, drop}}, tokens);
 }
+
+cr_tensor *cr_transformer_pass(const cr_transformer *m, const cr_tensor *tokens, const cr_caches *caches,
+                               const cr_segments *s, const cr_lm_train *train, const cr_lm_parts *parts) {
+    pass a = {.m = m, .caches = caches, .s = s};
+    if (train) a.train = *train;
+    if (parts) a.parts = *parts;
+    return stream(&a, tokens);
+}
+
+cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_tensor *x) {
+    const pass *a = running;
+    if (!a || a->m != m)
+        return cr_fail(CR_RUNTIME, "lm", "a part computes only inside of its model: call the model"), NULL;
+    const int64_t E = m->f.experts + 1, l = part / KINDS / E, e = part / KINDS % E - 1;
+    const cr_role r = (cr_role)(part % KINDS);
+    switch ((int)r) {
+    case BLOCK: return block_forward(a, l, x);
+    case ATTENTION: return attend_to(a, l, x);
+    case MLP: return feed_forward(a, l, x);
+    default: break;
+    }
+    const cr_affine *p = !cr_role_of_block(r) ? &m->p[r] : e < 0 ? &m->h[l].p[r]
+                                                                 : &m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE];
+    const bool vector = p->weight && cr_ndim(p->weight) == 1;
+    return vector ? norm_by(m, p, x) : cr_affine_apply(p, x);
+}
+
+cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits) { return capped(logits, m->f.logit_cap); }
 
 cr_decoder cr_transformer_decoder(const cr_transformer *m) {
     const cr_features *f = &m->f;
-    const bool dynamic = f->rotary && f->rope[0].scaling == CR_ROPE_DYNAMIC;
+    const bool grows = cr_features_grow(f);
     return (cr_decoder){m, hidden, packed, m->p[f->tied ? CR_ROLE_EMBED : CR_ROLE_HEAD], f->vocabulary, f->context,
-                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !dynamic && !f->experts, f->logit_cap};
+                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !grows && !f->experts, f->logit_cap};
 }
 
 void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }
@@ -491,7 +605,7 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
                                     cr_binder *b) {
     cr_transformer *m = calloc(1, sizeof *m + (size_t)f->layers * sizeof *m->h);
     if (!m) {
-        free(f->layer);
+        cr_features_end(f);
         return cr_fail(CR_NO_MEMORY, op, "no memory for %lld layers", (long long)f->layers), NULL;
     }
     m->f = *f;
@@ -519,7 +633,7 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
 
 void cr_transformer_free(cr_transformer *m) {
     for (int64_t l = 0; m && l < m->f.layers; l++) free(m->h[l].expert);
-    if (m) free(m->f.layer);
+    if (m) cr_features_end(&m->f);
     free(m);
 }
 
@@ -554,6 +668,85 @@ cr_status cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx) {
     cr_status status = visit(m, 0, CR_ROLE_EMBED, 0, &m->p[CR_ROLE_EMBED], fn, ctx);
     if (status == CR_OK) status = visit_blocks(m, true, fn, ctx);
     return status == CR_OK ? visit(m, 0, CR_ROLE_HEAD, 0, &m->p[CR_ROLE_HEAD], fn, ctx) : status;
+}
+
+int64_t cr_transformer_parts(const cr_transformer *m) { return number_of(m, m->f.layers, -1, 0); }
+
+/* The name without its last `words` words. */
+static void cut(char *name, int words) {
+    for (char *dot; words-- && (dot = strrchr(name, '.'));) *dot = 0;
+}
+
+static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn, void *ctx) {
+    const cr_family *f = m->family;
+    const bool mixes = m->f.layer[l].experts;
+    const struct { int kind, words; cr_role of; } groups[] = {
+        {BLOCK, 2, CR_ROLE_O}, {ATTENTION, 1, CR_ROLE_O}, {MLP, 1, mixes ? CR_ROLE_ROUTER : CR_ROLE_DOWN}};
+    char name[128];
+    cr_status status = CR_OK;
+    for (int i = 0; i < 3 && status == CR_OK; i++) {
+        name_of(cr_family_name(f, groups[i].of), l, 0, name, sizeof name);
+        cut(name, groups[i].words);
+        status = fn(ctx, name, number_of(m, l, -1, groups[i].kind), CR_PART_GROUP);
+    }
+    return status;
+}
+
+static cr_lm_part kind_of(const cr_transformer *m, cr_role r, shape is) {
+    if (r == CR_ROLE_EMBED) return CR_PART_ROWS;
+    if (r == CR_ROLE_POSITION) return CR_PART_TABLE;
+    if (is.columns) return CR_PART_LINEAR;
+    return m->f.layer_norm ? CR_PART_LAYER_NORM : m->f.unit_offset ? CR_PART_NORM : CR_PART_RMS_NORM;
+}
+
+static cr_status visit_role(const cr_transformer *m, cr_role r, int64_t l, cr_lm_visit fn, void *ctx) {
+    const char *pattern = cr_family_name(m->family, r);
+    const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
+    char name[128];
+    cr_status status = CR_OK;
+    if (!is.there || (is_expert(r) && m->joint)) return CR_OK;
+    for (int64_t e = 0; e < (is_expert(r) ? m->f.experts : 1) && status == CR_OK; e++)
+        status = fn(ctx, name_of(pattern, l, e, name, sizeof name),
+                    number_of(m, l, is_expert(r) ? e : -1, (int)r), kind_of(m, r, is));
+    return status;
+}
+
+cr_status cr_transformer_visit(const cr_transformer *m, cr_lm_visit fn, void *ctx) {
+    cr_status status = CR_OK;
+    for (cr_role r = CR_ROLE_EMBED; r < CR_ROLES && status == CR_OK; r++)
+        if (!cr_role_of_block(r)) status = visit_role(m, r, 0, fn, ctx);
+    for (int64_t l = 0; l < m->f.layers && status == CR_OK; l++) {
+        status = visit_block(m, l, fn, ctx);
+        for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && status == CR_OK; r++)
+            status = visit_role(m, r, l, fn, ctx);
+    }
+    return status;
+}
+
+/* Does it add to the residual stream? */
+static bool is_output(const cr_transformer *m, const cr_tensor *weight) {
+    for (int64_t l = 0; l < m->f.layers; l++) {
+        const block *b = &m->h[l];
+        bool is = b->p[CR_ROLE_O].weight == weight || b->p[CR_ROLE_DOWN].weight == weight ||
+                  b->p[CR_ROLE_EXPERTS_DOWN].weight == weight || b->p[CR_ROLE_SHARED_DOWN].weight == weight;
+        for (int64_t e = 0; b->expert && e < m->f.experts; e++) is |= b->expert[e][2].weight == weight;
+        if (is) return true;
+    }
+    return false;
+}
+
+cr_status cr_transformer_initialise(const cr_transformer *m, const cr_params *p, cr_generator *g) {
+    const double std = 0.02, residual_std = std / sqrt(2.0 * (double)m->f.layers);
+    const bool grad = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < cr_params_count(p) && status == CR_OK; i++) {
+        cr_tensor *t = cr_params_at(p, i);
+        const double fill = strstr(cr_params_name(p, i), "bias") || m->f.unit_offset ? 0 : 1;
+        if (cr_ndim(t) > 1) status = cr_init_normal(t, 0, is_output(m, t) ? residual_std : std, g);
+        else status = cr_fill_(t, fill) ? CR_OK : cr_error_status();
+    }
+    cr_set_grad_enabled(grad);
+    return status;
 }
 
 cr_affine *cr_transformer_head(cr_transformer *m) { return &m->p[m->f.tied ? CR_ROLE_EMBED : CR_ROLE_HEAD]; }

@@ -134,7 +134,7 @@ static double kept_share(const cr_rope_options *o, int64_t R, double base, int64
     return 1 - fmin(fmax(((double)i - at[0]) / (at[1] - at[0]), 0), 1);
 }
 
-static double frequency(const cr_rope_options *o, int64_t R, double base, int64_t i) {
+static double frequency(const cr_rope_options *o, int64_t R, double base, int64_t i, bool long_text) {
     const double plain = cr_f64_power(base, -2 * (double)i / (double)R), slow = plain / or_else(o->factor, 1);
     switch (o->scaling) {
         case CR_ROPE_LINEAR: return slow;
@@ -148,6 +148,7 @@ static double frequency(const cr_rope_options *o, int64_t R, double base, int64_
             const double keep = fmin(fmax((turns - low) / (high - low), 0), 1);
             return slow * (1 - keep) + plain * keep;
         }
+        case CR_ROPE_LONG: return plain / o->divisors[long_text][i];
         default: return plain;
     }
 }
@@ -158,8 +159,9 @@ static double yarn_scale(double factor, double weight) {
 
 /* Factor of all cosines and sines. */
 static double amplitude(const cr_rope_options *o) {
-    if (o->scaling != CR_ROPE_YARN) return 1;
+    if (o->scaling != CR_ROPE_YARN && o->scaling != CR_ROPE_LONG) return 1;
     if (o->attention_factor != 0) return o->attention_factor;
+    if (o->scaling == CR_ROPE_LONG) return o->factor <= 1 ? 1 : sqrt(1 + cr_f64_log(o->factor) / cr_f64_log(o->original));
     if (o->mscale != 0 && o->mscale_all_dim != 0)
         return yarn_scale(o->factor, o->mscale) / yarn_scale(o->factor, o->mscale_all_dim);
     return yarn_scale(o->factor, 1);
@@ -171,10 +173,12 @@ static cr_status check_options(const cr_rope_options *o, int64_t n, int64_t R, d
                        (long long)n, (long long)R);
     if (!(base > 1) || !isfinite(base))
         return cr_fail(CR_BAD_VALUE, "rope_table", "the base must be above 1: %g", base);
-    if (o->scaling < CR_ROPE_PLAIN || o->scaling > CR_ROPE_YARN)
+    if (o->scaling < CR_ROPE_PLAIN || o->scaling > CR_ROPE_LONG)
         return cr_fail(CR_BAD_VALUE, "rope_table", "unknown scaling %d", (int)o->scaling);
     if (o->scaling == CR_ROPE_PLAIN) return CR_OK;
-    if (!(o->factor >= 1) || !isfinite(o->factor))
+    if (o->scaling == CR_ROPE_LONG && (!o->divisors[0] || !o->divisors[1]))
+        return cr_fail_null("rope_table", "the divisors");
+    if (!(o->factor >= 1 || (o->scaling == CR_ROPE_LONG && o->factor > 0)) || !isfinite(o->factor))
         return cr_fail(CR_BAD_VALUE, "rope_table", "the factor of the scaling must be at least 1: %g", o->factor);
     if (o->scaling != CR_ROPE_LINEAR && !(o->original >= 1 && isfinite(o->original)))
         return cr_fail(CR_BAD_VALUE, "rope_table", "this scaling needs the original number of positions: %g",
@@ -200,7 +204,7 @@ cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *options, c
     double *to = cr_data(table);
     const double size = amplitude(&o);
     for (int64_t i = 0; i < R / 2; i++) {
-        const double f = frequency(&o, R, base, i);
+        const double f = frequency(&o, R, base, i, length > o.original);
         for (int64_t p = 0; p < n; p++) {
             const double angle = (double)(o.start + p) * f;
             to[p * R + i] = size * cr_f64_cos(angle);

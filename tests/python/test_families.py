@@ -4,6 +4,7 @@ configurations as older versions wrote them; what is refused.  ``models.CausalLM
 from __future__ import annotations
 
 import copy
+import gc
 import importlib.util
 import json
 import pickle
@@ -76,6 +77,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "phi 3": ("phi3", {"sliding_window": 5, "rope_parameters": {**ROPE, "partial_rotary_factor": 0.5}}),
+    "phi 4 mini": (
+        "phi3",
+        {
+            "original_max_position_embeddings": 16,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 200.0,
+                "partial_rotary_factor": 0.75,
+                "short_factor": [1.0, 1.3, 2.0],
+                "long_factor": [1.0, 4.0, 9.0],
+            },
+        },
+    ),
     "phi": ("phi", {}),
     "qwen 3 moe": ("qwen3_moe", {**EXPERTS, "head_dim": 8}),
     "qwen 3 moe, some layers": (
@@ -179,7 +193,8 @@ def test_family(case: str, tmp_path: Path) -> None:
     rows = [IDS, IDS[::-1]]
     want = logits_of(theirs, rows)
     assert apart(logits_of(mine, rows), want) < 1e-5, case
-    assert mine.generate(IDS[:12], 50, 0.0, stop=()) == greedy(theirs, IDS[:12], 50), case
+    start = 20 if case == "phi 4 mini" else 12  # a cache keeps its angles where a text outgrows the first context
+    assert mine.generate(IDS[:start], 50, 0.0, stop=()) == greedy(theirs, IDS[:start], 50), case
     packed = mine.hidden(cr.tensor([[*IDS[:9], *IDS]]), past=models.decoder.Spans.whole([9, 40]))
     last = mine.logits(packed).detach().numpy()[0, 9:]
     assert apart(last, want[0]) < 1e-5, f"{case}: the second of two samples in a row"
@@ -274,14 +289,15 @@ def test_program(case: str, tmp_path: Path) -> None:
     assert done.stdout.rstrip(b"\n") == want.rstrip(b"\n"), case
 
 
-def tiny(path: Path, **changes: Any) -> Path:
+def tiny(path: Path, vocabulary: int = V, **changes: Any) -> Path:
     """A folder of a Mixtral-like model, made without transformers."""
     said: dict[str, Any] = {**SIZES, "model_type": "mixtral", "num_local_experts": 2, "num_hidden_layers": 1}
+    said["vocab_size"] = vocabulary
     C, N, D = 48, 36, 8
     shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (V, C),
+        "model.embed_tokens.weight": (vocabulary, C),
         "model.norm.weight": (C,),
-        "lm_head.weight": (V, C),
+        "lm_head.weight": (vocabulary, C),
         "model.layers.0.input_layernorm.weight": (C,),
         "model.layers.0.post_attention_layernorm.weight": (C,),
         "model.layers.0.self_attn.q_proj.weight": (6 * D, C),
@@ -298,28 +314,206 @@ def tiny(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_parts_are_refused(tmp_path: Path) -> None:
-    """What the engine would not see: parts with hooks, parts that were replaced, removed or called."""
+def test_hooks_of_every_part(tmp_path: Path) -> None:
+    """Each module that computes is called once with a hook, and changes no number; what a hook returns is used."""
     model = models.from_pretrained(tiny(tmp_path))
-    assert isinstance(model, models.CausalLM) and isinstance(model.layers[0], nn.Module)
+    assert isinstance(model, models.CausalLM) and model.model.layers is model.layers
     tokens = cr.tensor([IDS])
     before = model(tokens)
-    handle = model.layers[0].register_forward_hook(lambda *_: None)
-    with pytest.raises(RuntimeError, match=r"'layers\.0' was replaced or has hooks"):
-        model(tokens)
-    handle.remove()
+    called: list[str] = []
+    silent = ("layers", "layers.0.block_sparse_moe.experts")
+    names = [name for name, m in model.named_modules() if name and name not in silent and "experts." not in name]
+    names += [f"layers.0.block_sparse_moe.experts.{e}.w{i}" for e in (0, 1) for i in (1, 2, 3)]
+    handles = [
+        model.get_submodule(name).register_forward_hook(lambda m, x, y, name=name: called.append(name))
+        for name in names
+    ]
+    assert apart(model(tokens).detach().numpy(), before.detach().numpy()) < 1e-6
+    assert sorted(called) == sorted(names) and len(names) == 19
+    for handle in handles:
+        handle.remove()
     assert cr.equal(model(tokens), before)
-    with pytest.raises(NotImplementedError, match="as a whole"):
-        model.norm(tokens)
-    model.layers[0].self_attn.q_proj = nn.Linear(48, 48)
-    with pytest.raises(RuntimeError, match=r"'layers\.0\.self_attn\.q_proj' was replaced"):
+    for name in names:
+        pre = model.get_submodule(name).register_forward_pre_hook(
+            lambda m, x: (x[0] * 1.5,) if x[0].is_floating_point() else (x[0] * 0 + 3,)
+        )
+        changed = model(tokens)
+        pre.remove()
+        post = model.get_submodule(name).register_forward_hook(lambda m, x, y: y * 1.5)
+        assert not cr.equal(model(tokens), before), name
+        post.remove()
+        if "norm" not in name:
+            assert not cr.equal(changed, before), name
+    assert cr.equal(model(tokens), before)
+    for name in silent:
+        with model.get_submodule(name).register_forward_hook(lambda *_: None):
+            with pytest.raises(RuntimeError, match=f"'{name}' was replaced or has hooks"):
+                model(tokens)
+
+
+def test_gradients_through_hooks(tmp_path: Path) -> None:
+    """Gradients reach all weights behind a hook, an input can be patched, and backward hooks see gradients."""
+    model: Any = models.from_pretrained(tiny(tmp_path))
+    tokens, targets = cr.tensor([IDS[:-1]]), cr.tensor([IDS[1:]])
+    model.loss(tokens, targets).backward()
+    plain: dict[str, Any] = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    seen: list[Any] = []
+    model.layers[0].register_full_backward_hook(lambda m, gx, gy: seen.append((gx[0].shape, gy[0].shape)))
+    model.layers[0].self_attn.q_proj.register_forward_hook(lambda m, x, y: y * 1)
+    model.loss(tokens, targets).backward()
+    assert seen == [((1, 39, 48), (1, 39, 48))]
+    for name, p in model.named_parameters():
+        assert apart(p.grad.numpy(), plain[name].numpy()) < 1e-5, name
+    kept: list[cr.Tensor] = []
+    model.embed_tokens.register_forward_hook(lambda m, x, y: kept.append(y))
+    model.layers[0].register_forward_hook(lambda m, x, y: kept[-1])
+    x = cr.nn.functional.rms_norm(model.embed_tokens(tokens), (48,), model.norm.weight, 1e-5)
+    assert apart(model.hidden(tokens).detach().numpy(), x.detach().numpy()) < 1e-6
+
+
+def test_parts_that_are_replaced(tmp_path: Path) -> None:
+    """Another class takes effect, with the engine's rule inside; a part that is removed is named."""
+    model = models.from_pretrained(tiny(tmp_path))
+    tokens = cr.tensor([IDS])
+    before = model(tokens)
+
+    class Doubled(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: cr.Tensor) -> cr.Tensor:
+            return self.inner(x) * 2 + 0.5  # type: ignore[no-any-return]
+
+    for name in ("layers.0", "layers.0.self_attn", "layers.0.block_sparse_moe", "layers.0.self_attn.q_proj", "norm"):
+        was = model.get_submodule(name)
+        model.set_submodule(name, Doubled(was))
+        found = model(tokens)
+        copied = copy.deepcopy(model)
+        assert cr.equal(copied(tokens), found) and cr.equal(pickle_free(copied)(tokens), found)
+        model.set_submodule(name, was)
+        hook = was.register_forward_hook(lambda m, x, y: y * 2 + 0.5)
+        assert cr.equal(model(tokens), found) and not cr.equal(found, before), name
+        hook.remove()
+    assert cr.equal(model(tokens), before)
+    kept, model.norm.eps = model.norm.eps, 1.0
+    assert not cr.equal(model(tokens), before)
+    model.norm.eps = kept
+    q = model.layers[0].self_attn.q_proj
+    nn.utils.parametrize.register_parametrization(q, "weight", Half())
+    half = model(tokens)
+    nn.utils.parametrize.remove_parametrizations(q, "weight")
+    assert apart(model(tokens).detach().numpy(), half.detach().numpy()) < 1e-6 and not cr.equal(half, before)
+    wide: Any = nn.Linear(48, 48)
+    model.layers[0].self_attn.q_proj = wide  # with a bias
+    with cr.no_grad():
+        wide.weight.copy_(q.weight)
+        wide.bias.fill_(0)
+    assert apart(model(tokens).detach().numpy(), half.detach().numpy()) < 1e-6
+    with pytest.raises(ValueError, match=r"'layers\.0\.self_attn\.q_proj' was replaced by a Linear"):
+        model.save_pretrained(tmp_path / "x")
+    with pytest.raises(RuntimeError, match="only inside of its model"):
+        models.from_pretrained(tmp_path).layers[0](cr.zeros(1, 2, 48))
+    del model.layers[0]
+    with pytest.raises(RuntimeError, match=r"'layers' has 0 parts, the model 1"):
         model(tokens)
-    with pytest.raises(NotImplementedError, match="chainrule quantize"):
-        model.quantize()
-    with pytest.raises(ValueError, match="no GGUF file is written of the family 'mixtral'"):
-        model.save_gguf(tmp_path / "m.gguf")
-    with pytest.raises(TypeError, match="float type, not int8"):
-        models.from_pretrained(tmp_path).generate(IDS[:3], 2, cache_dtype=cr.int8)
+
+
+def test_a_backward_pass_that_outlives_its_model() -> None:
+    """Blocks that run again keep the engine, also where a part is called."""
+    found = []
+    for hook in False, True:
+        model = models.GPT(V, 16, 2, 2, 16, 0.3, generator=cr.Generator().manual_seed(3))
+        if hook:
+            model.h[1].mlp.register_forward_hook(lambda m, x, y: y * 1)
+        model.gradient_checkpointing_enable()
+        weight, x = model.wte.weight, cr.tensor([IDS[:9]])
+        loss = model.loss(x, x)
+        del model
+        gc.collect()
+        loss.backward()
+        assert weight.grad is not None
+        found.append(weight.grad.clone())
+    assert apart(found[0].numpy(), found[1].numpy()) < 1e-5
+
+
+class Half(nn.Module):
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        return x / 2
+
+
+def pickle_free(model: Any) -> Any:
+    """A copy without an engine, as an unpickled one."""
+    return copy.deepcopy(model).float()
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", ["gpt2", "llama", "gemma 2", "neox", "mixtral"])
+def test_hidden_states(case: str, tmp_path: Path) -> None:
+    """Those of transformers, and hooks on layers see the same."""
+    import torch
+
+    theirs, mine = folder_of(case, tmp_path), engine(tmp_path)
+    with torch.no_grad():
+        want = theirs(torch.tensor([IDS]), output_hidden_states=True)
+    seen: list[cr.Tensor] = []
+    handles = [b.register_forward_pre_hook(lambda m, x: seen.append(x[0])) for b in mine.blocks]
+    found = mine(cr.tensor([IDS]), output_hidden_states=True)
+    assert len(found.hidden_states) == len(want.hidden_states) == len(seen) + 1
+    for a, b in zip(found.hidden_states, want.hidden_states, strict=True):
+        assert apart(a.detach().numpy(), b.numpy()) < 1e-5
+    assert all(cr.equal(a, b) for a, b in zip(seen, found.hidden_states, strict=False))
+    assert apart(found.logits.detach().numpy(), want.logits.numpy()) < 1e-5
+    for handle in handles:
+        handle.remove()
+    with pytest.raises(NotImplementedError, match="output_attentions"):
+        mine(cr.tensor([IDS]), output_attentions=True)
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", ["gpt2", "qwen 2", "gemma 3", "phi 3", "qwen 2 moe", "neox", "olmo 2"])
+def test_what_every_family_has(case: str, tmp_path: Path) -> None:
+    """Adapters, 8 bits, int8 caches, gradient checkpointing, a recorded step, other dtypes, half precision."""
+    folder_of(case, tmp_path / "m")
+    mine, x, y = engine(tmp_path / "m"), cr.tensor([IDS[:-1]]), cr.tensor([IDS[1:]])
+    plain = mine.loss(x, y)
+    names = nn.lora.apply(mine, 2, 4.0, "all-linear", generator=cr.Generator().manual_seed(1))
+    assert len(names) >= 2 * mine.config.layers and abs(mine.loss(x, y).item() - plain.item()) < 1e-5
+    with cr.no_grad():
+        for p in nn.lora.parameters(mine):
+            p.normal_(0, 0.1, generator=cr.Generator().manual_seed(2))
+    adapted = mine.loss(x, y)
+    adapted.backward()
+    assert all(p.grad is not None for p in nn.lora.parameters(mine)) and abs(adapted.item() - plain.item()) > 1e-4
+    text = mine.generate(IDS[:5], 8, 0.0, stop=())
+    nn.lora.save(mine, tmp_path / "a")
+    again = engine(tmp_path / "m")
+    nn.lora.load(again, tmp_path / "a")
+    assert abs(again.loss(x, y).item() - adapted.item()) < 1e-6
+    nn.lora.merge(mine)
+    assert abs(mine.loss(x, y).item() - adapted.item()) < 1e-4
+    nn.lora.remove(mine)
+    assert mine.generate(IDS[:5], 8, 0.0, stop=()) == text
+    mine.train()
+    found = []
+    for again_ in (False, True):
+        (mine.gradient_checkpointing_enable if again_ else mine.gradient_checkpointing_disable)()
+        mine.zero_grad()
+        cr.manual_seed(0)
+        mine.loss(x, y).backward()
+        found.append({n: p.grad.clone() for n, p in mine.named_parameters() if p.grad is not None})
+    assert all(cr.equal(found[0][n], found[1][n]) for n in found[0]) and len(found[0]) == len(found[1])
+    mine.gradient_checkpointing_disable()
+    mine.eval()
+    assert len(mine.generate(IDS[:5], 8, 0.0, cache_dtype=cr.int8, stop=())) == 8
+    assert mine.generate(IDS[:5], 8, 0.0, draft=mine, stop=()) == mine.generate(IDS[:5], 8, 0.0, stop=())
+    if mine.steady:
+        step = cr.compile(lambda x, y: mine.loss(x, y), fullgraph=True)
+        losses = [step(x, y).item() for _ in range(4)]
+        assert losses == [losses[0]] * 4
+    half = engine(tmp_path / "m").bfloat16()
+    assert half.loss(x, y).dtype is cr.float32 and half(x).dtype is cr.bfloat16
 
 
 @needs_transformers
@@ -334,6 +528,8 @@ def test_parts_are_refused(tmp_path: Path) -> None:
         ("smollm 3, windows", {"use_sliding_window": False}),
         ("qwen 2", {"use_sliding_window": False, "layer_types": None}),
         ("gemma 2", {"layer_types": ["full_attention"] * 4}),
+        ("mixtral", {"layer_types": ["full_attention"] * 4}),
+        ("starcoder 2", {"layer_types": ["full_attention", "sliding_attention"] * 2}),
         ("granite", {"logits_scaling": 2.0, "attention_bias": True}),
         ("neox", {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
     ],
@@ -379,13 +575,14 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
         ({"model_type": "bert"}, '"model_type" must be one of gpt2|llama|mistral'),
         ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
         ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
-        ({"num_experts_per_tok": 3}, "num_experts_per_tok is 3 of 2 experts"),
+        ({"num_experts_per_tok": 3}, '"num_experts_per_tok" is 3 of 2 experts'),
         ({"num_local_experts": 2000000000}, "2000000000 experts are more than the weights have"),
         ({"num_hidden_layers": 2000000000}, '"num_hidden_layers" is 2000000000, the weights are of 1 layers'),
         ({"num_experts_per_tok": "2"}, '"num_experts_per_tok" must be a whole number'),
         ({"num_local_experts": 3}, "'layers.0.block_sparse_moe.gate.weight' is (2, 48), not (3, 48)"),
         ({"hidden_act": "mish"}, '"hidden_act" must be one of silu'),
-        ({"rope_parameters": {"rope_type": "longrope"}}, '"rope_type" must be one of default'),
+        ({"rope_parameters": {"rope_type": "longrope"}}, '"short_factor" must be an array of 4 numbers'),
+        ({"rope_parameters": {"rope_type": "axial"}}, '"rope_type" must be one of default'),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, '"partial_rotary_factor" must be 1'),
         ({"layer_types": ["full_attention"] * 2}, '"layer_types" must be an array of 1'),
         ({"layer_types": ["linear_attention"]}, '"layer_types" must be full_attention or sliding_attention'),

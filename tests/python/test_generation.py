@@ -24,7 +24,7 @@ import chainrule as cr
 import pytest
 from chainrule.data import Tokenizer
 from chainrule.models import GPT, Llama, generation
-from chainrule.models.cache import caches, write
+from chainrule.models.cache import Int8, caches
 from conftest import BUILD
 
 PROGRAM = BUILD / "chainrule"
@@ -93,7 +93,10 @@ def test_steps_replay(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (step is not None) == model.steady == (kind != "dynamic")
         assert step is None or "attention" in step.explain()
         draft = small(kind, 6, context=80)
-        assert model.generate(PROMPT, 30, 0, draft=draft) == without_plans(model, 30, monkeypatch, temperature=0)
+        exact = kind != "dynamic"  # whose angles depend on how many tokens are read at once
+        assert not exact or model.generate(PROMPT, 30, 0, draft=draft) == without_plans(
+            model, 30, monkeypatch, temperature=0
+        )
         model.train()
         assert model.generate(PROMPT, 120, generator=seeded(1)) == text and model.training
         with cr.no_grad():  # in place, and other tensors
@@ -225,10 +228,16 @@ def test_smaller_caches_are_near(kind: str) -> None:
 
 def test_int8_is_within_half_a_step() -> None:
     """Keys or values as a cache gives them back: each row of a head by its largest number."""
-    store = caches(small("gpt2"), 9, cr.int8)[0][0]
-    x = cr.randn(1, 4, 9, 4, generator=seeded(1))
-    off = (write(store, x, 0) - x).abs() / x.abs().amax(3, keepdim=True)
-    assert off.max() <= 0.501 / 127
+    model, tokens = small("gpt2"), cr.tensor([[7 * i % V for i in range(9)]])
+    floats, small_ones = caches(model, 9, None), caches(model, 9, cr.int8)
+    with cr.no_grad():
+        for stores in floats, small_ones:
+            model.hidden(tokens[:, :4], stores, 0)
+            model.hidden(tokens[:, 4:], stores, 4)
+    for x, store in zip(floats[0], small_ones[0], strict=True):  # of the first layer, whose inputs are equal
+        assert isinstance(store, Int8) and isinstance(x, cr.Tensor)
+        off = (cr.Tensor.float(store.codes) * store.scale - x).abs() / x.abs().amax(3, keepdim=True)
+        assert 0 < off.max() <= 0.501 / 127
 
 
 @pytest.mark.parametrize("context", [8, 9])

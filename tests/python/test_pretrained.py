@@ -141,7 +141,7 @@ def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) ->
     assert torch.equal(again(torch.tensor(x)).logits, wanted)
 
     other, optimizers = again, (optim.AdamW(mine.parameters(), lr=1e-3), torch.optim.AdamW(again.parameters(), lr=1e-3))
-    their_name = {n.removeprefix(type(mine).prefix): p for n, p in other.named_parameters()}
+    their_name = {n.removeprefix(mine.prefix): p for n, p in other.named_parameters()}
     for step in range(10 if name in DEEP else 1):
         loss = mine.loss(cr.tensor(x), cr.tensor(y))
         logits = other(torch.tensor(x)).logits
@@ -152,9 +152,7 @@ def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) ->
         for n, p in mine.named_parameters():
             wanted = their_name[n].grad
             if step == 0:
-                close(
-                    p.grad, wanted.t() if n.endswith(type(mine).transposed) and wanted.ndim == 2 else wanted, 20 * tight
-                )
+                close(p.grad, wanted.t() if n.endswith(mine.transposed) and wanted.ndim == 2 else wanted, 20 * tight)
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
@@ -317,15 +315,14 @@ def test_one_message_for_all_weights(tmp_path: Path) -> None:
     weights["stray"] = cr.zeros(2)
     weights["h.0.attn.bias"] = cr.zeros(1, 1, 32, 32)  # a mask of old files
     cr.save(weights, path / "model.safetensors")
-    with pytest.raises(RuntimeError) as error:
+    with pytest.raises(ValueError) as error:
         GPT.from_pretrained(path)
     for part in (
         "config.json",
-        "n_embd 32",
-        "'ln_f.bias' is missing, (32,)",
-        f"'wte.weight' is ({V}, 31) in the file, ({V}, 32) by config.json",
-        "'h.1.mlp.c_fc.weight' is (32, 100) in the file, (32, 128) by config.json",
-        "'stray' is not wanted, (2,)",
+        "'ln_f.bias' is missing",
+        f"'wte.weight' is ({V}, 31), not ({V}, 32)",
+        "'h.1.mlp.c_fc.weight' is (100, 32), not (128, 32)",
+        "'stray' is not wanted",
     ):
         assert part in str(error.value)
     assert "attn.bias" not in str(error.value).replace("c_attn.bias", "")
@@ -334,32 +331,32 @@ def test_one_message_for_all_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind, changes, message",
     [
-        ("gpt2", {"n_layer": 2000000000}, "config.json says 2000000000 layers, the weights are of 2"),
-        ("gpt2", {"n_layer": 1}, "config.json says 1 layers, the weights are of 2"),
-        ("gpt2", {"n_embd": 36}, "(67, 32) in the file, (67, 36) by config.json"),
+        ("gpt2", {"n_layer": 2000000000}, '"n_layer" is 2000000000, the weights are of 2 layers'),
+        ("gpt2", {"n_layer": 1}, '"n_layer" is 1, the weights are of 2 layers'),
+        ("gpt2", {"n_embd": 36}, "'wte.weight' is (67, 32), not (67, 36)"),
         ("gpt2", {"n_embd": "32"}, '"n_embd" must be a whole number from 1 to 2147483647, it is "32"'),
         ("gpt2", {"n_embd": -1}, "it is -1"),
-        ("gpt2", {"n_head": 5}, "heads must divide width: 5 and 32"),
+        ("gpt2", {"n_head": 5}, '"n_head" must divide "n_embd": 5 and 32'),
         ("gpt2", {"n_embd": None}, "it is absent"),
-        ("gpt2", {"n_inner": 100}, '"n_inner" must be 128, it is 100'),
-        ("gpt2", {"activation_function": "mish"}, '"activation_function" must be "gelu_new", it is "mish"'),
+        ("gpt2", {"n_inner": 100}, "'h.0.mlp.c_fc.weight' is (128, 32), not (100, 32)"),
+        ("gpt2", {"activation_function": "mish"}, '"activation_function" must be one of silu|swish|gelu'),
         ("gpt2", {"model_type": "bert"}, '"model_type" must be one of gpt2|llama'),
-        ("llama", {"num_key_value_heads": 3}, "kv_heads must divide heads: 3 and 4"),
+        ("llama", {"num_key_value_heads": 3}, '"num_key_value_heads" must divide "num_attention_heads": 3 and 4'),
         (
             "llama",
             {"rope_scaling": None, "rope_parameters": {"rope_type": "longrope"}},
-            '"rope_type" must be "default" or "linear"',
+            '"short_factor" must be an array of 4 numbers',
         ),
         ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 0.5}}, '"factor" must be a number from 1'),
         ("llama", {"rope_scaling": None, "rope_parameters": [1]}, '"rope_parameters" must be an object, it is [1]'),
-        ("llama", {"tie_word_embeddings": True}, "config.json ties the head to the embedding"),
+        ("llama", {"tie_word_embeddings": True}, "the configuration ties the head to the embedding"),
         ("qwen2", {"tie_word_embeddings": False}, "'lm_head.weight' is missing"),
-        ("llama", {"hidden_act": "mish"}, '"hidden_act" must be "silu"'),
-        ("llama", {"head_dim": 7}, "head_dim must be even, not 7"),
+        ("llama", {"hidden_act": "mish"}, '"hidden_act" must be one of silu|swish|gelu'),
+        ("llama", {"head_dim": 7}, '"head_dim" must be even, it is 7'),
         (
             "mistral",
             {"layer_types": ["full_attention"]},
-            '"layer_types" must be full_attention, then sliding_attention',
+            '"layer_types" must be an array of 2, one for each layer',
         ),
     ],
 )
@@ -381,18 +378,13 @@ def test_config_that_contradicts(kind: str, changes: dict[str, Any], message: st
 
 def test_damaged_folders(tmp_path: Path) -> None:
     """Files that are absent, cut short, no JSON, or an index that leads out of its folder."""
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OSError, match="holds no model"):
         models.from_pretrained(tmp_path)
     path = folder(tmp_path)
     config = (path / "config.json").read_bytes()
-    for text, kind in (
-        (b"", "not JSON"),
-        (config[:50], "not JSON"),
-        (b"[1]", "not a JSON object"),
-        (b"[" * 100000, "not JSON"),
-    ):
+    for text in (b"", config[:50], b"[1]", b"[" * 100000):
         (path / "config.json").write_bytes(text)
-        with pytest.raises(ValueError, match=kind):
+        with pytest.raises((OSError, ValueError), match=r"config\.json' is no"):
             models.from_pretrained(path)
     (path / "config.json").write_bytes(config)
     whole = (path / "model.safetensors").read_bytes()
@@ -417,7 +409,7 @@ def test_damaged_folders(tmp_path: Path) -> None:
         with pytest.raises((OSError, RuntimeError)):
             cr._core._load_safetensors(str(path))
     index.write_text('{"weight_map": {"a": "model-1.safetensors"}}')
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OSError, match="model-1"):
         models.from_pretrained(path)
     cr.save({"b": cr.zeros(2)}, path / "model-1.safetensors")
     with pytest.raises(OSError, match="not there"):

@@ -19,11 +19,13 @@ from typing import Any
 
 import chainrule as cr
 import pytest
+from chainrule import models
 from chainrule.data import Tokenizer
 from chainrule.data.chat import Chat
 from chainrule.models import Llama
 from chainrule.models.batch import Engine
 from conftest import BUILD, FULL
+from test_families import tiny
 
 h11 = pytest.importorskip("h11", reason="h11 is not installed (tools/requirements-test.txt)")
 
@@ -172,6 +174,28 @@ def text_of(model: Any, prompt: str, n: int, **options: Any) -> str:
 
 
 # ---- answers
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "mixtral"])
+def test_the_text_of_the_program(kind: str, tmp_path: Path) -> None:
+    """The same folder: the program's greedy text is the server's, of a model's class and of any family."""
+    cr.manual_seed(4)
+    if kind == "gpt2":
+        models.GPT(256, 64, 2, 2, 32).save_pretrained(tmp_path)
+    elif kind == "llama":
+        models.Llama(256, 64, 2, 4, 32, 48, 2).save_pretrained(tmp_path)
+    else:
+        tiny(tmp_path, 256)
+    TOKENIZER.save(tmp_path / "tokenizer.json")
+    running = Running(models.from_pretrained(tmp_path))
+    try:
+        said = running.post("completions", prompt="hello", max_tokens=30, temperature=0)["choices"][0]["text"]
+    finally:
+        running.stop()
+    words = ["generate", "--model", tmp_path, "--prompt", "hello", "--tokens", 30, "--temperature", 0]
+    done = subprocess.run([str(word) for word in (PROGRAM, *words)], capture_output=True, check=True)
+    assert done.stdout[5:].removesuffix(b"\n").decode("utf-8", "replace") == said and len(said) > 5
+
+
 def test_completions(server: Running, model: Any) -> None:
     """The text of Decoder.generate; usage; several prompts, answers to each, tokens, echo."""
     said = server.post("completions", prompt="hello", max_tokens=24, temperature=0)

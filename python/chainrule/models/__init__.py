@@ -7,14 +7,13 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .decoder import Decoder
 from .evaluation import evaluate
 from .gpt import GPT
-from .llama import Llama, LlamaConfig
+from .llama import Llama
 
 __all__ = [
     "CausalLM",
     "GPT",
     "Decoder",
     "Llama",
-    "LlamaConfig",
     "evaluate",
     "from_pretrained",
     "load_checkpoint",

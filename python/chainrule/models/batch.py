@@ -102,8 +102,8 @@ class Engine:
             if number < least:
                 raise ValueError(f"[Engine] {name} must be at least {least}, not {number}")
         self.model, self.slots, self.queue, self.chunk, self.exact = model.eval(), slots, queue, chunk, exact
-        if getattr(model.config, "rope", {}).get("rope_type") == "dynamic":
-            self.chunk = model.config.context  # its angles depend on the length of the prompt: it is not cut
+        if model.length_dependent:
+            self.chunk = model.config.context  # angles depend on the length of the prompt: it is not cut
         self.steps = 0  # forward passes so far
         self._changed = Condition()  # over what follows
         self._waiting: deque[Request] = deque()

@@ -5,152 +5,236 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..data.chat import Chat
-from ..nn import Parameter
-from .cache import Int8
+from ..nn.lora import LoRA
+from ..serialization import load
+from ..serialization.sharded import bytes_of, load_sharded
+from .cache import Int8, Store
 from .decoder import Cache, Decoder, Past, Spans
-from .pretrained import is_gguf
+from .parts import ROWS, Engine, Group, Leaf, assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..data import Tokenizer
 
-__all__ = ["CausalLM"]
+__all__ = ["CausalLM", "Output", "read"]
+
+FILES = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
+HEADS = ("lm_head", "embed_out")
+NAMES = 13  # where _lm_describe has them
 
 
-class Sizes(NamedTuple):
-    """What callers ask about a model."""
+class Config(NamedTuple):
+    """The sizes of a model."""
 
     vocabulary: int
     context: int
     layers: int
     kv_heads: int
     head_dim: int
-    steady: bool
-    dropout: float = 0.0
+    dropout: float
 
 
-class Part(nn.Module):
-    """Weights that the engine uses; it computes nothing by itself."""
+class Output(NamedTuple):
+    """``model(tokens, output_hidden_states=True)``: the logits, and the residual stream before each layer and, behind
+    the last norm, at the end."""
 
-    def forward(self, *_: Any) -> Tensor:
-        raise NotImplementedError("[CausalLM] the engine computes the model as a whole: call the model")
-
-
-class Engine:
-    """The C engine over some tensors; a copy of a model makes its own."""
-
-    lm: Any = None
-
-    def __deepcopy__(self, _: Any) -> Engine:
-        return Engine()
-
-    def __reduce__(self) -> tuple[type[Engine], tuple[()]]:
-        return Engine, ()
-
-
-def assemble(root: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Makes the tensors parameters, codes and scales buffers, at their places among parts."""
-    made = {"": root}
-    for name, tensor in weights.items():
-        *path, last = name.split(".")
-        at = ""
-        for part, after in zip(path, [*path[1:], last], strict=True):
-            below = f"{at}.{part}".removeprefix(".")
-            if below not in made:
-                made[below] = nn.ModuleList() if after.isdigit() else Part()
-                made[at].add_module(part, made[below])
-            at = below
-        if tensor.is_floating_point() and last != "scales":
-            made[at].register_parameter(last, Parameter(tensor.detach()))
-        else:
-            made[at].register_buffer(last, tensor)
+    logits: Tensor
+    hidden_states: tuple[Tensor, ...]
 
 
 class CausalLM(Decoder):
-    """A pretrained model, ints (B, T) -> logits (B, T, V): ``models.from_pretrained(folder)`` makes it for the families
-    that have no class of their own.
+    """A language model of a family of Hugging Face's, ints (B, T) -> logits (B, T, V): ``models.from_pretrained``.
 
-    ``state_dict`` has Hugging Face's names, without the prefix of the body.  The C engine computes the model as a
-    whole, from these parameters: they train, move and load as those of any module.  A part that is replaced, or has
-    hooks, is refused when the model runs, because the engine would not see it.  Keys and values have float types."""
+    ``state_dict`` has Hugging Face's names without the prefix of the body, which is the model itself:
+    ``model.model.layers`` is ``model.layers``.  The C engine computes the model from these parameters: they train,
+    move and load as those of any module.  Layers, their attention and MLP, linear layers, norms and embeddings may
+    have hooks, be replaced or parametrized: those are called in place of the engine's rule, and so take effect.  Where
+    that cannot be, a call of the model is an error."""
+
+    kinds: ClassVar[tuple[str, ...]] = ()  # "model_type" of config.json; (): all
 
     def __init__(self, config: str, weights: Mapping[str, Tensor], generator: Generator | None = None) -> None:
         super().__init__()
         self.pretrained, self.generator = json.loads(config), generator
-        self._names = [*weights]
-        assemble(self, weights)
-        self._engine = Engine()
-        self.config = Sizes(*_core._lm_sizes(self._lm()))
+        self._said: dict[str, Any] = {}  # entries of config.json of a model that is not from a file
+        self._text, self._engine = config, Engine()
+        device = next(iter(weights.values())).device
+        self._engine.lm = lm = _core._lm_of(config, {name: t.detach() for name, t in weights.items()}, device)
+        V, context, layers, kv, D, dropout, eps, steady, grows, *rest = _core._lm_describe(lm)
+        self.prefix, _, turned, targets, _, parts, self._count = rest
+        self.transposed, self.lora_targets = tuple(turned.split("|")) if turned else (), tuple(targets.split(","))
+        self._config: Any = Config(V, context, layers, kv, D, dropout)
+        self._cache_shape, self._steady, self.length_dependent = (kv, D), bool(steady), bool(grows)
+        known = {name: (number, kind) for name, number, kind in parts}
+        self._groups, self._leaves, self._raw = assemble(self, self._engine, weights, known, eps, D)
+        self._blocks = [g for g in self._groups if g.number >= 0 and isinstance(g.holder, nn.ModuleList)]
+        (table,) = (leaf for leaf in self._leaves if leaf.kind == ROWS)
+        heads = [leaf for leaf in self._leaves if leaf.name in HEADS]
+        self._output = heads[0] if heads else table
+        table.tied = not heads
+        self._marked: tuple[frozenset[int], bytes] = frozenset(), bytes(self._count)
+        self.gradient_checkpointing = False
 
-    def _tensors(self) -> dict[str, Tensor]:
-        """The weights by name.  RuntimeError: parts that the engine would not see."""
-        for name, part in self.named_modules():
-            strange = type(part) not in (Part, nn.ModuleList) or part._has_hooks
-            if part is not self and strange:
-                raise RuntimeError(
-                    f"[{type(self).__name__}] '{name}' was replaced or has hooks: the engine computes the model as a"
-                    " whole, so they would have no effect"
-                )
-        found = {**dict(self.named_parameters()), **dict(self.named_buffers())}
-        missing = [name for name in self._names if name not in found] + [n for n in found if n not in self._names]
-        if missing:
-            raise RuntimeError(f"[{type(self).__name__}] '{missing[0]}' was added, removed or replaced")
-        return {name: found[name] for name in self._names}
+    def _made(
+        self, text: str, weights: Mapping[str, Tensor], generator: Generator | None, said: dict[str, Any]
+    ) -> None:
+        """What ``__init__`` does for a model that is not from a file: the entries of its config.json are ``said``."""
+        CausalLM.__init__(self, text, weights, generator)
+        self.pretrained, self._said = {}, said
+        self._take_config()
 
-    def _lm(self) -> Any:
-        """The engine over the tensors that are the parameters now."""
-        tensors, engine = self._tensors(), self._engine
-        if engine.lm is None or not _core._lm_is_of(engine.lm, [*tensors.values()]):
-            engine.lm = _core._lm_of(json.dumps(self.pretrained), tensors, self.like.device)
-        return engine.lm
+    def _take_config(self) -> None:
+        """Makes ``_config`` that of the class."""
+
+    def __getattr__(self, name: str) -> Any:
+        """The body, ``model.model`` or ``model.transformer``, is the model itself."""
+        if name == self.__dict__.get("prefix", "")[:-1] != "":
+            return self
+        return super().__getattr__(name)
+
+    # ---- the engine ----
+    def _weights(self) -> tuple[dict[str, Tensor], dict[int, Any]]:
+        """The weights by name, and the parts that are called.  RuntimeError: a change without effect."""
+        found: dict[str, Tensor] = {}
+        own: dict[int, Any] = {}
+        like = self.like
+        for group in self._groups:
+            group.collect(own)
+        for leaf in self._leaves:
+            leaf.collect(like, found, own)
+        for holder, attribute, name in self._raw:
+            found[name] = getattr(holder, attribute)
+        return found, own
+
+    def _ready(self) -> tuple[Any, dict[int, Any]]:
+        """The engine over the tensors that are the parameters now, and the parts that are called."""
+        found, own = self._weights()
+        engine = self._engine
+        given = [(name, tensor.dtype) for name, tensor in found.items()]
+        if engine.given != given or not _core._lm_is_of(engine.lm, [found[name] for name in engine.names]):
+            engine.lm = _core._lm_of(self._text, found, self.like.device)
+            engine.names, engine.given = _core._lm_describe(engine.lm)[NAMES], given
+            _core._lm_recompute(engine.lm, self.gradient_checkpointing)
+        return engine.lm, own
+
+    def gradient_checkpointing_enable(self) -> None:
+        """The graph keeps the input of each layer, and the backward pass runs the layer again: the same bits, less
+        memory, more time."""
+        self._recompute(True)
+
+    def gradient_checkpointing_disable(self) -> None:
+        """The graph keeps what each layer needs."""
+        self._recompute(False)
+
+    def _recompute(self, on: bool) -> None:
+        self.gradient_checkpointing = on
+        _core._lm_recompute(self._ready()[0], on)
+
+    def forward(self, tokens: Tensor, *, output_hidden_states: bool = False, output_attentions: bool = False) -> Any:
+        """The logits, or ``Output``.  NotImplementedError: output_attentions."""
+        if output_attentions:
+            raise NotImplementedError(
+                f"[{type(self).__name__}] output_attentions: attention is computed without a tensor of its weights"
+            )
+        if not output_hidden_states:
+            return self.logits(self.hidden(tokens))
+        states: list[Tensor] = []
+        x = self._stream(tokens, None, 0, states)
+        return Output(self.logits(x), (*states, x))
 
     def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
+        return self._stream(tokens, caches, past, None)
+
+    def _stream(self, tokens: Tensor, caches: Any, past: Past, states: list[Tensor] | None) -> Tensor:
         self._time(tokens, past)
-        if isinstance(past, Spans):
-            if caches is None:
-                lengths = _core.tensor([*past.lengths])
-                return _core._lm_hidden(self._lm(), tokens, [], 0, None, lengths)
-            parts, start = [], 0
-            for i, (length, before) in enumerate(zip(*past, strict=True)):
-                own: Any = [layer[i] for layer in caches]
-                parts.append(self.hidden(tokens[:, start : start + length], own, before))
-                start += length
-            return _core.cat(parts, 1)
-        stores: list[Any] = [store for layer in caches or () for store in layer]
-        if any(isinstance(store, Int8) for store in stores):
-            raise TypeError(f"[{type(self).__name__}] keys and values have a float type, not int8")
-        if isinstance(past, Tensor):
-            return _core._lm_hidden(self._lm(), tokens, stores, 0, past)
-        return _core._lm_hidden(self._lm(), tokens, stores, past)
+        lm, own = self._ready()
+        if states is not None:
+            own |= {b.number: _Noted(states, own.get(b.number, b.made)) for b in self._blocks}
+        spans = _core.tensor([[*past.lengths], [*past.pasts]]) if isinstance(past, Spans) else None
+        dropout = self.config.dropout if self.training else 0.0
+        return _core._lm_hidden(
+            lm,
+            tokens,
+            [tensor for layer in caches or () for tensor in _flat(layer)],
+            past if isinstance(past, int) else 0,
+            past if isinstance(past, Tensor) else None,
+            spans,
+            dropout,
+            self.generator,
+            self._marks(own) if own else None,
+            partial(_call, own) if own else None,
+        )
+
+    def _marks(self, own: Mapping[int, Any]) -> bytes:
+        """A byte for each part: 1 for those."""
+        if self._marked[0] != own.keys():
+            marks = bytearray(self._count)
+            for number in own:
+                marks[number] = 1
+            self._marked = frozenset(own), bytes(marks)
+        return self._marked[1]
 
     def logits(self, x: Tensor) -> Tensor:
-        return _core._lm_head(self._lm(), x)
+        lm, own = self._ready()
+        head = None if self._output.tied else own.get(self._output.number)
+        return _core._lm_head(lm, x) if head is None else _core._lm_capped(lm, head(x))
 
     def _loss(self, x: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
-        return _core._lm_loss(self._lm(), x, targets, reduction == "none")
+        lm, own = self._ready()
+        plain = getattr(self.logits, "__func__", None) is CausalLM.logits
+        if plain and (self._output.tied or self._output.number not in own):
+            return _core._lm_loss(lm, x, targets, reduction == "none")
+        return super()._loss(x, targets, reduction)
+
+    # ---- what others ask ----
+    @property
+    def config(self) -> Any:
+        """The sizes.  dropout may be set; ValueError: another change."""
+        return self._config
+
+    @config.setter
+    def config(self, new: Any) -> None:
+        if new._replace(dropout=self._config.dropout) != self._config:
+            raise ValueError(f"[{type(self).__name__}] only dropout may change: {new}, not {self._config}")
+        self._config = new
+        if "n_embd" in json.loads(self._text):
+            self._said |= {"resid_pdrop": new.dropout, "embd_pdrop": new.dropout}
 
     @property
     def blocks(self) -> Any:
-        return range(self.config.layers)
+        return self._blocks[0].holder
+
+    @property
+    def output(self) -> Any:
+        """The module whose weight the logits have: the embedding where the head is tied to it."""
+        return self._output.holder.__dict__[self._output.attribute]
+
+    @property
+    def head(self) -> Tensor:
+        """The weight of the logits, (V, C)."""
+        return self.output.weight  # type: ignore[no-any-return]
 
     @property
     def steady(self) -> bool:
-        return bool(self.config.steady)
+        return self._steady
 
     def cache_shape(self, room: int) -> tuple[int, ...]:
-        return (1, self.config.kv_heads, room, self.config.head_dim)
+        return (1, self._cache_shape[0], room, self._cache_shape[1])
 
-    def quantize(self, bits: int = 8, group: int = 64, calibration: Collection[int] | Tensor | None = None) -> Self:
-        """Refused: ``chainrule quantize`` writes a folder of 8 or 4 bits, which ``from_pretrained`` reads.
-        NotImplementedError: always."""
-        raise NotImplementedError("[quantize] of this family only the program quantizes: chainrule quantize --model")
+    # ---- files ----
+    @classmethod
+    def _over(cls, config: str, weights: Mapping[str, Tensor], generator: Generator | None) -> Self:
+        """A model over weights, whatever the arguments of its class are."""
+        model = cls.__new__(cls)
+        CausalLM.__init__(model, config, weights, generator)
+        model._take_config()
+        return model
 
     @classmethod
     def from_pretrained(
@@ -160,24 +244,58 @@ class CausalLM(Decoder):
         dtype: _core.dtype | None = None,
         device: Device | str | None = None,
         generator: Generator | None = None,
+        _read: tuple[str, dict[str, Tensor]] | None = None,
     ) -> Self:
-        """The model in a folder of Hugging Face's layout, a GGUF file, or a checkpoint.  ValueError: an entry of
-        config.json, or weights, that do not fit; they are named.  OSError: there is no model, or it is damaged."""
-        floats = dtype is not None and is_gguf(folder)  # not in blocks, as they lie
-        load = _core._load_gguf if floats else _core._lm_load
-        config, weights = load(os.fspath(folder), device or "cpu")
-        model = cls(config, weights, generator)
+        """The model in a folder of Hugging Face's layout (config.json, and the weights in model.safetensors, its shards
+        with their index, or pytorch_model.bin), in a GGUF file, or in a checkpoint.  Weights lie over the mapped
+        files: a page is read when it is first touched, and training changes no file.  dtype: another one than the
+        files', which takes memory of its own.  The model does not train; ``train()`` turns its dropout on.
+        OSError: there is no model, or it is damaged.  ValueError: an entry of config.json that is damaged or of a
+        model that this class is not, or weights that are missing, not wanted or of another shape, in one message.
+
+        Packed weights of a GGUF file (Q8_0, Q4_K...) stay as they lie and do not train, adapters over them do; with a
+        ``dtype``, or on a device that does not multiply them, they become floats."""
+        config, weights = _read or read(os.fspath(folder), device or "cpu", dtype is not None)
+        kind = json.loads(config).get("model_type")
+        if cls.kinds and kind not in cls.kinds:
+            wanted = " or ".join(json.dumps(k) for k in cls.kinds)
+            raise ValueError(
+                f"[from_pretrained] '{os.fspath(folder)}': \"model_type\" must be {wanted}, it is {kind!r}"
+            )
         if dtype is not None:
-            model.to(dtype)
+            floats = {n for n, t in weights.items() if t.is_floating_point() and not n.endswith(".scales")}
+            weights = {n: t.to(dtype) if n in floats else t for n, t in weights.items()}
+        model = cls._over(config, weights, generator)
         model._ends = Chat(os.fspath(folder)).said.ends
         return model.eval()
 
+    def _described(self) -> str:
+        """config.json, with what the one that the model came with says besides."""
+        # without these entries transformers takes the numbers of its first models
+        ends = {} if "model_type" in self.pretrained else {"bos_token_id": None, "eos_token_id": None}
+        return json.dumps({**ends, **self.pretrained, **self._said})
+
+    def _plain(self, op: str) -> tuple[str, dict[str, Tensor]]:
+        """The configuration and the weights.  ValueError: parts that no file of the family holds."""
+        if any(isinstance(m, LoRA) for m in self.modules()):
+            raise ValueError(
+                f"[{op}] the model has adapters: nn.lora.save writes them; or nn.lora.merge and remove first"
+            )
+        found, own = self._weights()
+        places: list[Leaf | Group] = [*self._leaves, *self._groups]
+        for part in places:
+            module = part.holder.__dict__[part.attribute]
+            known = part.tensors(module) is not None if isinstance(part, Leaf) else module is part.made
+            if not known and part.number in own:
+                raise ValueError(f"[{op}] '{part.name}' was replaced by a {type(module).__name__}, which no file holds")
+        return self._described(), {name: t.detach() for name, t in found.items()}
+
     def save_pretrained(self, folder: str | os.PathLike[str], max_shard_size: int | str = "5GB") -> None:
-        """Writes config.json and the weights, which ``transformers`` loads.  ValueError: another max_shard_size than
-        5GB.  OSError: it cannot be written."""
-        if max_shard_size != "5GB":
-            raise ValueError(f"[save_pretrained] max_shard_size must be '5GB' for this family, not {max_shard_size!r}")
-        _core._lm_save(self._lm(), os.fspath(folder), "safetensors", "")
+        """Writes config.json and the weights, which ``transformers`` loads, into ``folder``; files of at
+        most ``max_shard_size``.  After a failure, such as a full disk, the files that were there are
+        as before.  Other files in the folder stay.  OSError: it cannot be written."""
+        lm = _core._lm_of(*self._plain("save_pretrained"), self.like.device)
+        _core._lm_save(lm, os.fspath(folder), bytes_of(max_shard_size))
 
     def save_gguf(
         self,
@@ -186,5 +304,101 @@ class CausalLM(Decoder):
         metadata: Mapping[str, Any] | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Refused: the families whose GGUF files are written have classes of their own.  ValueError: always."""
-        raise ValueError(f"[save_gguf] no GGUF file is written of the family {self.pretrained.get('model_type')!r}")
+        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0" or
+        "q4_0" (the token table and the head: q8_0); vectors and GPT-2's positions are f32.
+        tokenizer: its entries, which llama.cpp needs to read text.
+        metadata: more entries, in place of equal ones of the tokenizer.
+        ValueError: a family that has no GGUF file here, or llama.cpp would read text as other tokens than this
+        tokenizer.  OSError: the file cannot be written; the one that was there is as before."""
+        entries: dict[str, Any] = {}
+        if tokenizer is not None:
+            entries = json.loads(
+                _core._tokenizer_gguf(tokenizer._source, tokenizer._folder or "", self.config.vocabulary)
+            )
+        lm = _core._lm_of(*self._plain("save_gguf"), self.like.device)
+        _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}))
+
+    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
+        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
+        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
+        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
+        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
+        IndexError: a token outside of the vocabulary."""
+        tokens = None
+        if calibration is not None:
+            ids = [*(calibration.tolist() if isinstance(calibration, Tensor) else calibration)]
+            wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
+            if wrong:
+                raise IndexError(f"[quantize] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
+            tokens = _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
+        text, plain = self._plain("quantize")
+        config, weights = _core._lm_quantize(text, plain, self.like.device, bits, group, tokens)
+        for leaf in self._leaves:
+            codes = weights.get(f"{leaf.name}.codes")
+            old: Any = leaf.holder.__dict__[leaf.attribute]
+            if codes is None or type(old) in (nn.QuantizedLinear, nn.QuantizedEmbedding):
+                continue
+            scales = weights[f"{leaf.name}.scales"]
+            new: Any = (
+                nn.QuantizedEmbedding.of(codes, scales, old.weight.dtype)
+                if leaf.kind == ROWS
+                else nn.QuantizedLinear.of(codes, scales, old.bias)
+            )
+            setattr(leaf.holder, leaf.attribute, new.train(self.training))
+        said = json.loads(config)["quantization_config"]
+        self.pretrained = {**self.pretrained, "quantization_config": said}
+        self._text = config
+        return self
+
+
+class _Noted:
+    """A layer whose inputs are kept."""
+
+    def __init__(self, states: list[Tensor], block: Any) -> None:
+        self.states, self.block = states, block
+
+    def __call__(self, x: Tensor) -> Any:
+        self.states.append(x)
+        return self.block(x)
+
+
+def _call(own: Mapping[int, Callable[[Tensor], Any]], number: int, x: Tensor) -> Any:
+    return own[number](x)
+
+
+def _flat(layer: Any) -> list[Tensor]:
+    """The stores of a layer, as the engine takes them: keys, values, and scales of both, text by text."""
+    texts: list[tuple[Store, Store]] = [layer] if isinstance(layer[0], Tensor | Int8) else layer
+    flat: list[Tensor] = []
+    for k, v in texts:
+        flat += [k.codes, v.codes, k.scale, v.scale] if isinstance(k, Int8) and isinstance(v, Int8) else [k, v]  # type: ignore[list-item]
+    return flat
+
+
+def read(path: str, device: Device | str, floats: bool = False) -> tuple[str, dict[str, Tensor]]:
+    """The configuration, and the weights by the names of the model; packed ones as they lie, or as floats."""
+    if os.path.isdir(path) and os.path.exists(os.path.join(path, "config.json")):
+        _core._complete_folder(path)
+        found = [file for file in (os.path.join(path, name) for name in FILES) if os.path.exists(file)]
+        if not found:
+            raise FileNotFoundError(f"[from_pretrained] '{path}' has no weights: none of {', '.join(FILES)}")
+        if ".bin" in os.path.basename(found[0]):
+            return _read_pickled(path, found[0], device)
+    return _core._lm_load(path, floats, device)
+
+
+def _read_pickled(folder: str, file: str, device: Device | str) -> tuple[str, dict[str, Tensor]]:
+    """The same of PyTorch's files, by the restricted reader."""
+
+    def read(path: str) -> dict[str, Tensor]:
+        tensors: Any = load(path, map_location=device, mmap=True)
+        return tensors if isinstance(tensors, Mapping) else {}  # type: ignore[return-value]
+
+    tensors = load_sharded(file, read) if file.endswith(".json") else read(file)
+    strange = [str(name) for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
+    if strange or not tensors:
+        raise OSError(f"[from_pretrained] '{file}' holds no dict of tensors{': ' + strange[0] if strange else ''}")
+    path = os.path.join(folder, "config.json")
+    with open(path, "rb") as f:
+        text = f.read().decode("utf-8", "replace")
+    return _core._lm_of_files(path, text, dict(tensors), device)

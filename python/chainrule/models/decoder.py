@@ -1,34 +1,27 @@
-"""``Decoder``: what GPT and Llama share. Loss, text by a cache of keys and values, files."""
+"""``Decoder``: what predicts the next token. Loss, and text by a cache of keys and values."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .. import _core, nn
-from .._core import Device, Generator, Tensor
+from .._core import Generator, Tensor
 from ..amp import autocast
-from ..autograd import no_grad
 from ..nn import functional as F
-from ..nn import init
-from . import generation, pretrained
-from .cache import Store, write
-from .pretrained import Settings
+from . import generation
+from .cache import Store
 
-if TYPE_CHECKING:
-    from ..data import Tokenizer
-
-__all__ = ["Cache", "Decoder", "Past", "Spans", "attend", "consistent"]
+__all__ = ["Cache", "Decoder", "Past", "Spans", "consistent", "float32_loss"]
 
 Loaded = TypeVar("Loaded")
 Cache = tuple[Store, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
 
 
-def _float32_loss(x: Tensor) -> AbstractContextManager[object]:
+def float32_loss(x: Tensor) -> AbstractContextManager[object]:
     """A region in which the loss of logits in half precision is float32, as under autocast."""
     half = x.dtype in (_core.float16, _core.bfloat16)
     return autocast(x.device.type, x.dtype) if half else nullcontext()
@@ -46,47 +39,11 @@ class Spans(NamedTuple):
         """Sequences from their first token on."""
         return cls([*lengths], [0] * len(lengths))
 
-    def positions(self) -> list[int]:
-        """The position of each token in its sequence, (N)."""
-        return [past + i for length, past in zip(*self, strict=True) for i in range(length)]
-
 
 # How many positions come before: the same for all rows; for each sequence; or, (1) int64 on the device, before the one
 # position that is computed.  Then a store is used whole, what lies behind the position unseen, so that shapes do not
 # depend on it and a plan serves all positions.
 Past = int | Spans | Tensor
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, cache: Cache | Sequence[Cache] | None, past: Past, window: int = 0
-) -> Tensor:
-    """Each position looks at itself and those before, or the last ``window`` of them : (B, H, T, D), (B,
-    KV, T, D) x 2 -> (B, H, T, D).  With a cache, which receives k and v, the T positions follow ``past``
-    earlier ones; ``Spans``: each sequence sees only itself, and has a cache of its own if there are any."""
-    if isinstance(past, Tensor):
-        stores: Any = cache
-        for store, new in zip(stores, (k, v), strict=True):
-            store.index_copy_(2, past, new)
-        positions = _core.arange(stores[0].size(2), device=q.device)
-        seen = positions <= past
-        if window:
-            seen = seen & (positions > past - window)
-        keys, values = stores
-        return _core._attention(q, keys, values, False, 0, seen.view(1, 1, 1, -1), 0)
-    if isinstance(past, Spans):
-        parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
-        own_caches: Sequence[Any] = cache or [None] * len(past.pasts)
-        rows: Any = zip(parts, own_caches, past.pasts, strict=True)
-        return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
-    if cache is not None:
-        stores = cache
-        k, v = write(stores[0], k, past), write(stores[1], v, past)
-    return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
-
-
-def in_autocast(x: Tensor) -> Tensor:
-    """Rows of an embedding in the dtype of autocast, so that the residual stream has it too; x outside of autocast"""
-    return x.to(_core._autocast_dtype(x.device)) if _core._autocasting() and x.dtype is _core.float32 else x
 
 
 def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
@@ -102,20 +59,11 @@ def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], L
 class Decoder(nn.Module):
     """Predicts each next token: ints (B, T) -> logits (B, T, V)."""
 
-    # Hugging Face's layout of the architecture
-    kinds: ClassVar[Mapping[str, str]]  # "model_type" of config.json -> its class in transformers
-    prefix: ClassVar[str]  # of every name but the head's
-    layer: ClassVar[str]  # what stands before the number of a layer in a name
-    masks: ClassVar[str]  # names that are no weights, as an expression
-    transposed: ClassVar[tuple[str, ...]] = ()  # matrices that are stored (in, out): ends of their names
-    embedding: ClassVar[str]  # the table that a tied head is
-    into_residual: ClassVar[tuple[str, ...]]  # matrices into the residual stream: ends of their names
-    lora_targets: ClassVar[tuple[str, ...]]  # layers with an adapter where nn.lora is not told: PEFT's
-
     config: Any
     generator: Generator | None
     pretrained: dict[str, Any]  # config.json of the folder that the model is from
 
+    length_dependent = False  # do the angles of a position depend on how many follow?
     _ends: tuple[int, ...] | None = None
 
     @property
@@ -128,15 +76,6 @@ class Decoder(nn.Module):
             said = [*self._ends]
         return tuple(id for id in said if type(id) is int and 0 <= id < self.config.vocabulary)
 
-    @classmethod
-    def options(cls, said: Settings) -> dict[str, Any]:
-        """The arguments of the constructor by config.json.  ValueError: it is damaged, or of another model."""
-        raise NotImplementedError
-
-    def described(self) -> dict[str, Any]:
-        """The entries of config.json."""
-        raise NotImplementedError
-
     def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C).  caches: one for each layer, which
         hold ``past`` earlier positions; or, where past is ``Spans``, one for each sequence of each layer."""
@@ -147,32 +86,9 @@ class Decoder(nn.Module):
         """The layers, in order."""
         raise NotImplementedError
 
-    @property
-    def head(self) -> Tensor:
-        """The weight of the logits, (V, C)."""
-        raise NotImplementedError
-
-    @property
-    def output(self) -> Any:
-        """The module with that weight: the embedding where the head is tied to it, else a linear layer."""
-        raise NotImplementedError
-
     def logits(self, x: Tensor) -> Tensor:
         """Of the residual stream after the last norm : (..., C) -> (..., V)"""
-        output = self.output
-        if isinstance(output, nn.QuantizedEmbedding):
-            return output.linear(x)
-        return F.linear(x, output.weight) if isinstance(output, nn.Embedding) else output(x)
-
-    def _head(self) -> tuple[Tensor, Tensor | None] | None:
-        """The weight (V, C) and the bias (V), if any, where ``logits`` is ``F.linear`` of them.  None: it is not."""
-        output = self.output
-        if getattr(self.logits, "__func__", None) is not Decoder.logits:
-            return None
-        if isinstance(output, nn.Embedding):
-            return output.weight, None
-        linear = getattr(output.forward, "__func__", None) is nn.Linear.forward
-        return (output.weight, output.bias) if linear and not output._has_hooks else None
+        raise NotImplementedError
 
     @property
     def like(self) -> Tensor:
@@ -187,21 +103,6 @@ class Decoder(nn.Module):
     def cache_shape(self, room: int) -> tuple[int, ...]:
         """The shape of the keys of a layer, (1, KV, room, D)."""
         raise NotImplementedError
-
-    def reset_parameters(self) -> None:
-        """GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), those into the residual stream N(0,
-        0.02 / sqrt(2 layers)), since 2 layers add up there."""
-        small = 0.02 / math.sqrt(2 * len(self.blocks))
-        for name, p in self.named_parameters():
-            if p.ndim == 2:
-                init.normal_(p, 0.0, small if name.endswith(self.into_residual) else 0.02, self.generator)
-            else:
-                init.constant_(p, 0.0 if name.endswith("bias") else 1.0)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return (
-            _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
-        )
 
     def _time(self, tokens: Tensor, past: Past) -> int:
         """T.  ValueError: tokens that the model does not take."""
@@ -231,17 +132,14 @@ class Decoder(nn.Module):
             return self.losses(tokens, targets, lengths).mean()
         if self._has_hooks:
             logits = self(tokens).flatten(0, 1)
-            with _float32_loss(logits):
+            with float32_loss(logits):
                 return F.cross_entropy(logits, targets.flatten())
         return self._loss(self.hidden(tokens).flatten(0, 1), targets.flatten())
 
     def _loss(self, x: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
         """The cross-entropy of the logits of x : (N, C), (N) -> () or (N)"""
-        head = self._head()
-        with _float32_loss(x):
-            if head is None:
-                return F.cross_entropy(self.logits(x), targets, reduction=reduction)
-            return F.linear_cross_entropy(x, head[0], targets, linear_bias=head[1], reduction=reduction)
+        with float32_loss(x):
+            return F.cross_entropy(self.logits(x), targets, reduction=reduction)
 
     def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
         """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""
@@ -370,55 +268,3 @@ class Decoder(nn.Module):
         if draft_tokens < 1:
             raise ValueError(f"[generate] draft_tokens must be at least 1, not {draft_tokens}")
         return [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
-
-    # ---- quantization ----
-    @no_grad
-    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
-        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
-        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
-        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
-        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
-        IndexError: a token outside of the vocabulary."""
-        pretrained.quantize(self, bits, group, calibration)
-        return self
-
-    # ---- files ----
-    @classmethod
-    def from_pretrained(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        dtype: _core.dtype | None = None,
-        device: Device | str | None = None,
-        generator: Generator | None = None,
-    ) -> Self:
-        """The model in a Hugging Face folder: config.json, and the weights in
-        model.safetensors, its shards with their index, or pytorch_model.bin; or in a GGUF file,
-        whose quantized weights become float32.  Other weights lie over the mapped files: a page is
-        read when it is first touched, and training changes no file. dtype: another one than the
-        files', which takes memory of its own.  The model does not train; ``train()`` turns its
-        dropout on.  OSError: there is no model, or it is damaged.  ValueError: a config.json that
-        is damaged, or of a model that this class is not.  RuntimeError: one message for all weights
-        that are missing, not wanted or of another shape than config.json says."""
-        return pretrained.build(cls, folder, dtype, device, generator)
-
-    def save_pretrained(self, folder: str | os.PathLike[str], max_shard_size: int | str = "5GB") -> None:
-        """Writes config.json and the weights, which ``transformers`` loads, into ``folder``; files of at
-        most ``max_shard_size``.  After a failure, such as a full disk, the files that were there are
-        as before.  Other files in the folder stay.  OSError: it cannot be written."""
-        pretrained.save(self, folder, max_shard_size)
-
-    def save_gguf(
-        self,
-        path: str | os.PathLike[str],
-        type: str = "f16",
-        metadata: Mapping[str, Any] | None = None,
-        tokenizer: Tokenizer | None = None,
-    ) -> None:
-        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0" or
-        "q4_0" (the token table and the head: q8_0); vectors and GPT-2's positions are f32.
-        tokenizer: its entries, which llama.cpp needs to read text.
-        metadata: more entries, in place of equal ones of the tokenizer.
-        ValueError: llama.cpp would read text as other tokens than this tokenizer.
-        OSError: the file cannot be written; the one that was there is as before."""
-        pretrained.save_gguf(self, path, type, metadata, tokenizer)

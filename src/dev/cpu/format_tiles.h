@@ -120,7 +120,7 @@ static inline vbyte looked_up(const int8_t table[16], vbyte q) {
 /* ---- codes */
 
 /* n vectors of codes q - bias_of[format], or with bias 128 of codes q. */
-static ALWAYS_INLINE void put(cr_format format, vbyte *to, const vbyte *q, int n) {
+static ALWAYS_INLINE void put(cr_block_format format, vbyte *to, const vbyte *q, int n) {
 #ifdef CR_BYTES
     const uint8_t add = bias_of[format] & 128;
 #else
@@ -145,7 +145,7 @@ static inline vbyte fifth_bits(vuint bits, int i) {
 }
 
 /* A block of 32 codes in the four words p; bits: the fifth ones, of some formats. */
-static ALWAYS_INLINE void put_nibbles(cr_format format, vbyte *to, const vbyte p[4], vuint bits) {
+static ALWAYS_INLINE void put_nibbles(cr_block_format format, vbyte *to, const vbyte p[4], vuint bits) {
     vbyte q[8];
     nibbles(q, p);
     CR_UNROLL(8)
@@ -158,7 +158,7 @@ static ALWAYS_INLINE void put_nibbles(cr_format format, vbyte *to, const vbyte p
 }
 
 /* the same from `at` on */
-static ALWAYS_INLINE void put_block(cr_format format, vbyte *to, rows_at row, int64_t at, vuint bits) {
+static ALWAYS_INLINE void put_block(cr_block_format format, vbyte *to, rows_at row, int64_t at, vuint bits) {
     vbyte p[4];
     piece(p, row, at);
     put_nibbles(format, to, p, bits);
@@ -168,7 +168,7 @@ static ALWAYS_INLINE void put_block(cr_format format, vbyte *to, rows_at row, in
 /* Blocks of f16 and `words` words of codes lie two by two on whole words: of a full tile all words are read, those of
  * every other block straddle two. */
 enum { TILE_BLOCKS = TILE / 32 };
-static ALWAYS_INLINE void put_straddling(cr_format format, int words, tile *t, rows_at row, int64_t at) {
+static ALWAYS_INLINE void put_straddling(cr_block_format format, int words, tile *t, rows_at row, int64_t at) {
     const int both = 2 * words + 1;
     vuint all[(2 * 8 + 1) * TILE_BLOCKS / 2];
     for (int i = 0; i < both * TILE_BLOCKS / 2; i += 4) piece((vbyte *)all + i, row, at + 4 * i);
@@ -194,7 +194,7 @@ static void tile_q8_0(tile *t, rows_at row, int64_t at, int n) {
     }
 }
 
-static ALWAYS_INLINE void tile_of_4(cr_format format, tile *t, rows_at row, int64_t at, int n) {
+static ALWAYS_INLINE void tile_of_4(cr_block_format format, tile *t, rows_at row, int64_t at, int n) {
     if (n == TILE_BLOCKS) { put_straddling(format, 4, t, row, at); return; }
     for (int b = 0; b < n; b++, at += 18) {
         put_block(format, t->q + 8 * b, row, at + 2, (vuint){0});

@@ -22,7 +22,7 @@ static float power(uint8_t e) {
 }
 
 /* Number k of a block. */
-static float number(cr_format format, const uint8_t *b, int k) {
+static float number(cr_block_format format, const uint8_t *b, int k) {
     const int g32 = k / 32, in = k % 32, part = k / 128, row = k / 32 % 4, g16 = k / 16;
     switch (format) {
     case CR_FORMAT_Q8_0: return half(b) * (float)(int8_t)b[2 + k];
@@ -69,7 +69,7 @@ static float number(cr_format format, const uint8_t *b, int k) {
 static double weight(const cr_array *w, int format, int64_t n, int64_t k) {
     const cr_format_traits *f = &cr_formats[format];
     const uint8_t *row = (const uint8_t *)address(w, 0) + n * w->strides[0];
-    return (double)number((cr_format)format, row + k / f->block * f->bytes, (int)(k % f->block));
+    return (double)number((cr_block_format)format, row + k / f->block * f->bytes, (int)(k % f->block));
 }
 
 cr_status cr_ref_unpack(const cr_unpack_args *args) {

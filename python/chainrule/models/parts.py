@@ -1,0 +1,318 @@
+"""The modules of a ``CausalLM``: they hold what the C engine computes with.  A layer that is as it was made lends its
+weights; one with hooks, of another class, or with another forward is called in place of the engine's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _core, nn
+from .._core import Tensor
+from .._noted import Fixed
+from ..nn import Parameter
+from ..nn.init import without_values
+
+__all__ = ["Engine", "Group", "Leaf", "Norm", "PackedEmbedding", "PackedLinear", "Part", "assemble"]
+
+PAIRED = "_paired"
+GROUP, LINEAR, ROWS, TABLE, LAYER_NORM, RMS_NORM, NORM = range(7)  # cr_lm_part
+
+
+class Engine(Fixed):
+    """The C engine over some tensors; a copy of a model makes its own."""
+
+    lm: Any = None
+    names: list[str] = []  # of its tensors, in its order
+    given: Any = None  # names and dtypes of the tensors that it was made of
+
+    def __deepcopy__(self, _: Any) -> Engine:
+        return Engine()
+
+    def __reduce__(self) -> tuple[type[Engine], tuple[()]]:
+        return Engine, ()
+
+
+class Part(nn.Module):
+    """A layer, its attention or its MLP: the engine computes it while its model runs.  Others hold layers or weights.
+    RuntimeError: a call outside of the model."""
+
+    def __init__(self, engine: Engine, number: int) -> None:
+        super().__init__()
+        self._engine, self._number = engine, number
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        if self._number < 0 or self._engine.lm is None:
+            raise RuntimeError("[CausalLM] a part computes only inside of its model: call the model")
+        return _core._lm_part(self._engine.lm, self._number, hidden_states)
+
+
+class Norm(nn.RMSNorm):
+    """x / sqrt(mean(x^2) + eps) (1 + weight), Gemma's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.weight is not None
+        return nn.functional.rms_norm(x, self.normalized_shape, self.weight + 1, self.eps)
+
+
+class _Packed(nn.Module):
+    """A matrix in a format of GGUF files, as it lies in the file: a buffer of bytes, named after the format.  It has no
+    gradient.  head: each so many rows are a head, whose rows i and i + head / 2 are neighbours in the file; 0: not."""
+
+    def _take(self, rows: Tensor, name: str, head: int) -> None:
+        self._name, self._head = name, head
+        self.register_buffer(name, rows)
+
+    @property
+    def _format(self) -> str:
+        return self._name.removesuffix(PAIRED)
+
+    @property
+    def rows(self) -> Tensor:
+        return getattr(self, self._name)  # type: ignore[no-any-return]
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix as a new tensor of float32."""
+        return self._in_order(_core._unpack(self.rows, self._format, _core.float32).mT).mT
+
+    def _in_order(self, y: Tensor) -> Tensor:
+        """The last axis, which has the rows as the file has them, in order."""
+        if not self._head:
+            return y
+        return y.unflatten(-1, (-1, self._head // 2, 2)).transpose(-1, -2).reshape(y.shape)
+
+    def extra_repr(self) -> str:
+        return f"{tuple(self.rows.shape)}, {self._format}"
+
+
+class PackedLinear(_Packed):
+    """x weight^T + bias : (..., in_features) -> (..., out_features).  Gradients reach x and the bias."""
+
+    bias: Parameter | None
+
+    def __init__(self, rows: Tensor, name: str, head: int, bias: Parameter | None) -> None:
+        super().__init__()
+        self._take(rows, name, head)
+        self.out_features, self.in_features = rows.size(0), columns_of(rows, name)
+        self.register_parameter("bias", bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self._head:
+            return _core._linear_packed(input, self.rows, self._format, self.bias)
+        y = self._in_order(_core._linear_packed(input, self.rows, self._format))
+        return y if self.bias is None else y + self.bias
+
+
+class PackedEmbedding(_Packed):
+    """Rows of a table : ints (...) -> (..., embedding_dim), of float32."""
+
+    def __init__(self, rows: Tensor, name: str) -> None:
+        super().__init__()
+        self._take(rows, name, 0)
+        self.num_embeddings, self.embedding_dim = rows.size(0), columns_of(rows, name)
+
+    def forward(self, input: Tensor) -> Tensor:
+        chosen = self.rows.index_select(0, input.reshape(-1))
+        found = _core._unpack(chosen, self._format, _core.float32)
+        return found.view(*input.shape, self.embedding_dim)
+
+
+def columns_of(rows: Tensor, name: str) -> int:
+    """The numbers in a row of bytes."""
+    return _core._unpack(rows[:1], name.removesuffix(PAIRED), _core.float32).size(1)
+
+
+CLASSES: dict[int, Any] = {
+    LINEAR: nn.Linear,
+    ROWS: nn.Embedding,
+    TABLE: nn.Embedding,
+    LAYER_NORM: nn.LayerNorm,
+    RMS_NORM: nn.RMSNorm,
+    NORM: Norm,
+}
+QUANTIZED: dict[int, type[nn.Module]] = {LINEAR: nn.QuantizedLinear, ROWS: nn.QuantizedEmbedding}
+PACKED: dict[int, type[nn.Module]] = {LINEAR: PackedLinear, ROWS: PackedEmbedding}
+KNOWN = {"weight", "codes", "scales", "bias"}  # other names are of packed rows
+
+
+def is_changed(module: Any) -> bool:
+    """Has it hooks, or a forward of its own?"""
+    return (module._hooked and module._has_hooks) or "forward" in module.__dict__
+
+
+class Leaf(Fixed):
+    """The place of a layer with weights."""
+
+    def __init__(self, holder: nn.Module, attribute: str, name: str, number: int, kind: int) -> None:
+        self.holder, self.attribute, self.name, self.number, self.kind = holder, attribute, name, number, kind
+        self.eps, self.tied = 0.0, False
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of the weights as floats
+        self.stand_ins: dict[str, Tensor] = {}
+
+    def make(self, tensors: Mapping[str, Tensor], eps: float, head: int) -> nn.Module:
+        """The layer over these tensors.  head: the size of a head."""
+        codes, bias = tensors.get("codes"), tensors.get("bias")
+        weight: Any = tensors.get("weight")
+        packed = next((name for name in tensors if name not in KNOWN), "")
+        if packed:
+            self.shapes = {"weight": (tensors[packed].size(0), columns_of(tensors[packed], packed))}
+        elif codes is not None:
+            columns = codes.size(1) * (1 if codes.dtype is _core.int8 else 2)
+            self.shapes = {"weight": (codes.size(0), columns)}
+        else:
+            self.shapes = {"weight": tuple(weight.shape)}
+        if bias is not None:
+            self.shapes["bias"] = tuple(bias.shape)
+        self.eps = eps
+        learned = Parameter(bias.detach()) if bias is not None else None
+        if packed and self.kind == LINEAR:
+            return PackedLinear(tensors[packed], packed, head if packed.endswith(PAIRED) else 0, learned)
+        if packed:
+            return PackedEmbedding(tensors[packed], packed)
+        if codes is not None and self.kind == LINEAR:
+            return nn.QuantizedLinear.of(codes, tensors["scales"], learned)
+        if codes is not None:
+            return nn.QuantizedEmbedding.of(codes, tensors["scales"], _core.float32)
+        sizes, made = self.shapes["weight"], CLASSES[self.kind]
+        with without_values():
+            if self.kind == LINEAR:
+                layer: Any = nn.Linear(sizes[1], sizes[0], bias is not None)
+            elif self.kind in (ROWS, TABLE):
+                layer = nn.Embedding(sizes[0], sizes[1])
+            elif self.kind == LAYER_NORM:
+                layer = nn.LayerNorm(sizes[0], eps, bias=bias is not None)
+            else:
+                layer = made(sizes[0], eps)
+        layer._store_as("weight", Parameter(weight.detach()))
+        if learned is not None:
+            layer._store_as("bias", learned)
+        return layer  # type: ignore[no-any-return]
+
+    def tensors(self, module: Any) -> dict[str, Tensor] | None:
+        """The weights of a layer that the engine knows, by their last names; None: it is another one."""
+        own = module.__dict__
+        if type(module) is QUANTIZED.get(self.kind):
+            found = {"codes": own.get("codes"), "scales": own.get("scales"), "bias": own.get("bias")}
+            rows, columns = self.shapes["weight"]
+            codes = found["codes"]
+            fits = codes is not None and codes.size(0) == rows and found["scales"] is not None
+            fits = fits and codes.size(1) == (columns if codes.dtype is _core.int8 else columns // 2)
+        elif type(module) is PACKED.get(self.kind):
+            found = {module._name: own.get(module._name), "bias": own.get("bias")}
+            fits = (len(module.rows), columns_of(module.rows, module._name)) == self.shapes["weight"]
+        elif type(module) is CLASSES[self.kind]:
+            found = {"weight": own.get("weight"), "bias": own.get("bias")}
+            weight = found["weight"]
+            fits = weight is not None and tuple(weight.shape) == self.shapes["weight"]
+            if self.kind in (LAYER_NORM, RMS_NORM, NORM):
+                fits = fits and module.eps == self.eps
+            elif self.kind != LINEAR:
+                fits = fits and module.padding_idx is None and module.max_norm is None
+        else:
+            return None
+        if not fits or (found["bias"] is not None) != ("bias" in self.shapes):
+            return None
+        return {name: t for name, t in found.items() if t is not None}
+
+    def collect(self, like: Tensor, into: dict[str, Tensor], own: dict[int, Any]) -> None:
+        """Adds the weights by their names, and the module where it is to be called.  RuntimeError: there is none, or
+        it would have no effect."""
+        module: Any = self.holder.__dict__.get(self.attribute)
+        if not isinstance(module, nn.Module):
+            raise RuntimeError(f"[CausalLM] '{self.name}' was removed")
+        found = self.tensors(module)
+        if found is None or is_changed(module):
+            if self.kind == TABLE:
+                raise RuntimeError(
+                    f"[CausalLM] '{self.name}' was replaced or has hooks: positions are rows of its weight, so they"
+                    " would have no effect"
+                )
+            own[self.number] = module
+        if found is None:
+            found = {name: self.stand_in(name, like) for name in self.shapes}
+            if self.tied:
+                weight = getattr(module, "weight", None)
+                if not isinstance(weight, Tensor) or tuple(weight.shape) != self.shapes["weight"]:
+                    raise RuntimeError(
+                        f"[CausalLM] '{self.name}' was replaced, and the head is tied to it: it needs a weight"
+                        f" {self.shapes['weight']}"
+                    )
+                found["weight"] = weight
+        for last, tensor in found.items():
+            into[f"{self.name}.{last}"] = tensor
+
+    def stand_in(self, last: str, like: Tensor) -> Tensor:
+        """In place of a weight that the engine does not read."""
+        known = self.stand_ins.get(last)
+        if known is None or known.dtype is not like.dtype or known.device != like.device:
+            known = like.new_zeros(1).expand(self.shapes[last])
+            self.stand_ins[last] = known
+        return known
+
+
+class Group(Fixed):
+    """The place of a module without weights of its own.  number: of a part; -1: nobody calls it."""
+
+    def __init__(self, holder: nn.Module, attribute: str, name: str, number: int, made: nn.Module) -> None:
+        self.holder, self.attribute, self.name, self.number, self.made = holder, attribute, name, number, made
+        self.length = len(made._kinds) if isinstance(made, nn.ModuleList) else -1
+
+    def collect(self, own: dict[int, Any]) -> None:
+        """Notes the module where it is to be called.  RuntimeError: it is gone, or would have no effect."""
+        module: Any = self.holder.__dict__.get(self.attribute)
+        if module is self.made and not is_changed(module):
+            if 0 <= self.length != len(module._kinds):
+                raise RuntimeError(
+                    f"[CausalLM] '{self.name}' has {len(module._kinds)} parts, the model {self.length} by config.json"
+                )
+        elif self.number >= 0 and isinstance(module, nn.Module):
+            own[self.number] = module
+        else:
+            raise RuntimeError(
+                f"[CausalLM] '{self.name}' was replaced or has hooks: the engine does not call it, so they would have"
+                " no effect"
+            )
+
+
+def assemble(
+    root: nn.Module,
+    engine: Engine,
+    weights: Mapping[str, Tensor],
+    parts: Mapping[str, tuple[int, int]],
+    eps: float,
+    head: int,
+) -> tuple[list[Group], list[Leaf], list[tuple[nn.Module, str, str]]]:
+    """Makes the modules below ``root``; their places, and tensors that are no layer's: module, attribute, name."""
+    made: dict[str, nn.Module] = {"": root}
+    groups, leaves, raw = list[Group](), list[Leaf](), list[tuple[nn.Module, str, str]]()
+    layers: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in weights.items():
+        path, _, last = name.rpartition(".")
+        layers.setdefault(path, {})[last] = tensor
+
+    def holder_of(path: str, child: str) -> nn.Module:
+        if path not in made:
+            above, _, attribute = path.rpartition(".")
+            holder = holder_of(above, attribute)
+            number = parts.get(path, (-1, GROUP))[0]
+            made[path] = nn.ModuleList() if child.isdigit() else Part(engine, number)
+            holder.add_module(attribute, made[path])
+            groups.append(Group(holder, attribute, path, number, made[path]))
+        return made[path]
+
+    for path, tensors in layers.items():
+        number, kind = parts.get(path, (-1, GROUP))
+        above, _, attribute = path.rpartition(".")
+        if kind == GROUP:
+            holder = holder_of(path, "")
+            for last, tensor in tensors.items():
+                holder.register_parameter(last, Parameter(tensor.detach()))
+                raw.append((holder, last, f"{path}.{last}"))
+            continue
+        leaf = Leaf(holder_of(above, attribute), attribute, path, number, kind)
+        leaf.holder.add_module(attribute, leaf.make(tensors, eps, head))
+        leaves.append(leaf)
+    for group in groups:
+        if isinstance(group.made, nn.ModuleList):
+            group.length = len(group.made._kinds)
+    return groups, leaves, raw
