@@ -231,7 +231,7 @@ class Walk:
 
     def _visit(self, x: Any, path: str) -> None:
         kind = type(x)
-        if kind in PLAIN or isinstance(x, Fixed) or id(x) in self._seen:
+        if kind in PLAIN or issubclass(kind, Fixed) or id(x) in self._seen:
             return
         self._seen[id(x)] = x
         if kind in _PROXIES:

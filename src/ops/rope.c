@@ -161,7 +161,8 @@ static double yarn_scale(double factor, double weight) {
 static double amplitude(const cr_rope_options *o) {
     if (o->scaling != CR_ROPE_YARN && o->scaling != CR_ROPE_LONG) return 1;
     if (o->attention_factor != 0) return o->attention_factor;
-    if (o->scaling == CR_ROPE_LONG) return o->factor <= 1 ? 1 : sqrt(1 + cr_f64_log(o->factor) / cr_f64_log(o->original));
+    if (o->scaling == CR_ROPE_LONG)
+        return o->factor <= 1 ? 1 : sqrt(1 + cr_f64_log(o->factor) / cr_f64_log(o->original));
     if (o->mscale != 0 && o->mscale_all_dim != 0)
         return yarn_scale(o->factor, o->mscale) / yarn_scale(o->factor, o->mscale_all_dim);
     return yarn_scale(o->factor, 1);

@@ -3,6 +3,7 @@ result line that tools/run_tests.py reads."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `full` run in `make test-all` only."""
     if not FULL:
         items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was imported until now out of the garbage collections that tests ask for: they took a third of the
+    time."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -260,8 +260,8 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=message):
             Tokenizer.from_pretrained(tmp_path)
     for name, data, message in (
-        ("a.model", b"\x0a\xff\xff\xff\xff\xff", "not a model of SentencePiece"),
-        ("b.model", b"", "not a model of SentencePiece"),
+        ("a.model", b"\x0a\xff\xff\xff\xff\xff", "nor a SentencePiece model"),
+        ("b.model", b"", "nor a SentencePiece model"),
         ("c.model", b"\x0a\x04\x0a\x02\xff\xfe", "is damaged"),
         ("vocab.json", b'{"a": 0}', "neither merges.txt nor vocab.bpe"),
         ("vocab.txt", b"a\xff", "is not UTF-8"),
