@@ -494,7 +494,7 @@ def test_randomness_of_vmap() -> None:
             assert len({tuple(row) for row in y.tolist()}) == rows, randomness
             following = lib.rand(1).item()
             assert following not in y.tolist()[0]
-        with pytest.raises(RuntimeError, match="randomness="):
+        with pytest.raises(RuntimeError, match="randomness"):
             vmap(draw)(x)
         with pytest.raises(RuntimeError, match="Only allowed values"):
             vmap(draw, randomness="some")(x)
