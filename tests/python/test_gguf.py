@@ -216,6 +216,41 @@ def test_a_packed_model_in_half_precision_and_in_files(tmp_path: Path) -> None:
     assert half.dtype is cr.bfloat16 and float((half.float() - want).abs().max()) < 0.1 * float(want.abs().max())
 
 
+def test_layers_of_a_packed_model(tmp_path: Path) -> None:
+    """Packed layers are called alone and by hooks, and take adapters that train; the packed weights stay."""
+    from chainrule import nn
+    from chainrule.nn import lora
+
+    path = written(tmp_path / "m.gguf", "llama", *llama("Q4_K", tied=True))
+    model, floats = models.from_pretrained(path), models.from_pretrained(path, dtype=cr.float32)
+    x, ids = cr.randn(3, 256), cr.tensor([[1, 2, 3, 4, 5]])
+    for name in ("layers.0.self_attn.q_proj", "layers.0.self_attn.k_proj", "layers.1.mlp.up_proj", "embed_tokens"):
+        part, plain = model.get_submodule(name), floats.get_submodule(name)
+        a, b = (m(ids if name == "embed_tokens" else x) for m in (part, plain))
+        assert float((a - b).abs().max()) < 2e-3 * float(b.abs().max()), name
+        assert float((part.weight - plain.weight).abs().max()) == 0, name
+    with cr.no_grad():
+        want = model(ids)
+        handle = model.layers[1].self_attn.q_proj.register_forward_hook(lambda m, args, out: None)
+        assert float((model(ids) - want).abs().max()) < 2e-3 * float(want.abs().max())
+        handle.remove()
+        handle = model.layers[0].register_forward_hook(lambda m, args, out: out * 0)
+        assert float((model(ids) - want).abs().max()) > 0.1 * float(want.abs().max())
+        handle.remove()
+    lora.apply(model, r=4, targets="all-linear")
+    optimizer = cr.optim.AdamW(lora.parameters(model), lr=5e-3)
+    before = {name: t.clone() for name, t in model.named_buffers()}
+    losses = []
+    for _ in range(8):
+        loss = nn.functional.cross_entropy(model(ids)[0, :-1], ids[0, 1:])
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert losses[-1] < losses[0] - 0.05, losses
+    assert len(before) == 15 and all(cr.equal(t, before[name]) for name, t in model.named_buffers())
+
+
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
 def test_adapters_over_a_packed_model(tmp_path: Path) -> None:
     """finetune --lora keeps the weights packed: the loss falls, in at most a quarter of the memory of a whole
