@@ -388,7 +388,7 @@ TALK = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         ({**HI, "prompt": [10**30]}, 400, "tokens must be from 0 to 259"),
         ({**HI, "prompt": [-1], "echo": True}, 400, "-1"),
         ({**HI, "prompt": [10**30], "echo": True}, 400, "int"),
-        ({**HI, "prompt": "a" * CONTEXT}, 400, f"the model's context is {CONTEXT} tokens"),
+        ({**HI, "prompt": "a" * CONTEXT}, 400, f"maximum context length is {CONTEXT} tokens"),
         ({**HI, "max_tokens": CONTEXT}, 400, "max_tokens is 96"),
         ({**HI, "max_tokens": 0}, 400, '"max_tokens" must be a whole number from 1'),
         ({**HI, "max_tokens": 1.5}, 400, '"max_tokens" must be a whole number'),
