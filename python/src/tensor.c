@@ -284,7 +284,7 @@ static PyObject *like_special(PyObject *self, PyObject *result) {
 }
 
 static inline PyObject *like(PyObject *self, PyObject *result) {
-    return is_plain(self) ? result : like_special(self, result);
+    return !result || is_plain(self) ? result : like_special(self, result);
 }
 
 /* A call of one tensor, or of one and a key: is its class asked? */

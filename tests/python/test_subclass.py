@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import operator
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -219,3 +220,14 @@ def test_no_object_is_kept() -> None:
     calls()
     gc.collect()
     assert len(gc.get_objects()) - before < 50
+
+
+@pytest.mark.parametrize("f", [operator.invert, lambda x: x[7], lambda x: x.mT, lambda x: x & 1.5])
+def test_failures_of_subclasses(f: Callable[[Any], Any]) -> None:
+    """What fails for a tensor fails likewise for one of a subclass."""
+    found = []
+    for x in (cr.ones(2), Sub([1.0, 1.0])):
+        with pytest.raises((RuntimeError, IndexError, TypeError)) as failed:
+            f(x)
+        found.append((type(failed.value), str(failed.value)))
+    assert found[0] == found[1]
