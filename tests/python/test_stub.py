@@ -42,6 +42,7 @@ def test_stub_agrees_with_the_extension(tmp_path: Path) -> None:
     late = "chainrule\\.TYPE_CHECKING\n"  # the package deletes it: no name of ours
     late += "chainrule\\.((data|nn|nn\\.functional|nn\\.utils|optim|vision\\.models)\\.)?__all__\n"  # of their parts
     late += "chainrule\\.nn\\.(lazy\\.)?Lazy\\w+\n"  # made from a table
+    late += "chainrule\\._transformed\\.Mapped@\\d+\n"  # made by each call of a function
     late += "chainrule\\.data\\.chat\\.compiled\n"  # functools.lru_cache has another signature for mypy
     exempt.write_text(late + "".join(f"chainrule\\._core\\.(Tensor\\.)?{name}\n" for name in overloaded))
     (tmp_path / "chainrule").mkdir()
