@@ -170,8 +170,8 @@ class App:
         longest, limit = max(map(len, said.prompts)), said.max_tokens or 1
         if longest > self.max_prompt or longest + limit > self.context:
             message = (
-                f"this model's maximum context length is {self.context} tokens, the longest prompt here {self.max_prompt}:"
-                f" the prompt has {longest}, max_tokens is {said.max_tokens or 'not given'}"
+                f"this model's maximum context length is {self.context} tokens, the longest prompt here"
+                f" {self.max_prompt}: the prompt has {longest}, max_tokens is {said.max_tokens or 'not given'}"
             )
             raise Problem(message, code="context_length_exceeded")
         if limit > self.max_tokens:
