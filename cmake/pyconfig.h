@@ -1,5 +1,5 @@
-/* pyconfig.h - what Python.h asks about a system with 64 bits, for the stable ABI only.  tools/release.py uses it in place
- * of this machine's where it builds an extension for another one. */
+/* pyconfig.h - what Python.h asks about a system with 64 bits, for the stable ABI only.  tools/release.py uses this
+ * file, in place of this machine's, when it builds an extension for another one. */
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4
 #define SIZEOF_LONG_LONG 8

@@ -45,8 +45,8 @@ static uint64_t gradients_of(uint64_t h, int n, const cr_tensor **y, int m, cons
     return h;
 }
 
-/* Of the result, the gradients of a random combination of its elements, and where they are smooth the gradients of one
- * of those. */
+/* A hash of the op's result and of the gradients of a random combination of its elements.  Where the gradients are
+ * smooth, the hash includes the gradients of one of them. */
 static uint64_t bits_of(const subject *s, int n, const data *in) {
     cr_tensor *t[4] = {NULL}, *g[4] = {NULL};
     const cr_tensor *x[4], *dx[4];

@@ -18,8 +18,8 @@ enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4,
                                                      * node's lock */
        CR_FLAG_WRAPPED = 32 };                      /* stands for other tensors inside a transform: see cr_wrapper */
 
-/* What a handle stands for inside vmap or forward mode (ops/transform.c).  The handle has the shape that the function
- * sees, and the storage of the value; its strides are those of the first sample. */
+/* A handle inside vmap or forward mode stands for other tensors (ops/transform.c).  It has the shape that the function
+ * sees and the storage of the value.  Its strides are those of the first sample. */
 typedef struct cr_wrapper {
     atomic_int refs;
     uint64_t level;                                 /* of the transform: inner ones have larger numbers */

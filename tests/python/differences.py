@@ -396,10 +396,11 @@ GENERAL = [
         " first."
     ),
     (
-        "`torch.func`: vmap never runs a function sample by sample. What needs values is an error that names the call:"
-        " `item`, branches, `nonzero`, bool keys, also `embedding_bag`, `multilabel_margin_loss` and `quantile` of a"
-        " mapped q. `linearize` runs the function again for each tangent. A rule made by `generate_vmap_rule` sums the"
-        " gradients of what all samples share; PyTorch's gives other numbers where a result depends on that only."
+        "`torch.func`: vmap runs a function once, for all samples together. Calls that need the elements of a tensor"
+        " fail, and the message names them: `item`, branches, `nonzero`, bool keys, `gaussian_nll_loss`, `lu_solve`."
+        " `as_strided`, `embedding_bag`, `multilabel_margin_loss` and `quantile` of a mapped q fail as well."
+        " `linearize` runs the function again for each tangent. A rule made by `generate_vmap_rule` sums the gradients"
+        " of what all samples share; PyTorch's gives other numbers where a result depends on that only."
     ),
     "Every function that gives tensors takes `out=`; `out` gets the shape of the result.",
     "A memory format, a layout, `pin_memory` and `non_blocking` are accepted and have no effect.",
