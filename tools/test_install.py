@@ -303,8 +303,9 @@ def test_python_free(_: Path, folder: Path) -> None:
     print(f"python-free build: {inside} compiled CUDA kernels of {size} bytes" + ("" if inside else ": no nvcc here"))
 
 
-def test_uninstall(prefix: Path, folder: Path) -> None:
-    """Nothing of ours stays, and what lies beside it does."""
+def test_uninstall(_: Path, folder: Path) -> None:
+    """Nothing of ours stays, and what lies beside it does.  `make uninstall` takes back the last `make install`."""
+    prefix = installed(folder)
     (prefix / "bin/mine").write_text("")
     run("make", "--no-print-directory", "-C", ROOT, "uninstall", f"DESTDIR={prefix.parents[1]}")
     left = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
@@ -338,7 +339,7 @@ def main() -> int:
             test_strange_folder,
             test_musl,
             test_python_free,
-            test_uninstall,  # the last one
+            test_uninstall,
         ):
             if test in needed and shutil.which(needed[test]) is None:
                 skipped.append(f"{test.__name__}: no {needed[test]} here (make deps)")
