@@ -55,6 +55,8 @@ option *option_find(const command *c, const char *name);
 int  typing_errors(const char *typed, const char *name);
 /* Text in lines of so many columns, which begin at `indent`; the first goes on at column `at`. */
 void print_wrapped(FILE *f, const char *text, int at, int indent, int columns);
+/* A line of what a command begins with: "model   GPT of ..."; wrapped on a terminal. */
+void print_fact(FILE *f, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 option option_device(const char **device);          /* --device and --threads, which several commands take */
 option option_threads(int64_t *threads);
 

@@ -190,14 +190,14 @@ static bool say_what(const tune *t, const run_memory *need, bool known) {
     (void)validated(t, &first, &n);
     for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
     count_text((double)counted, tokens);
-    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
-           (long long)n, tokens, (long long)length);
+    print_fact(stdout, "data", "%lld samples to train on, %lld to validate; %s of %lld tokens count",
+               (long long)t->train.n, (long long)n, tokens, (long long)length);
     say_chat(&t->o, stdout);
     count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
     count_text(need->count, trained);
-    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
-           r->s->lora ? all : trained, (long long)r->s->context);
-    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
+    print_fact(stdout, "model", "%s: %s of %s parameters train, context %lld", r->s->model, trained,
+               r->s->lora ? all : trained, (long long)r->s->context);
+    print_fact(stdout, "device", "%s (%s)", cr_device_name(r->dev), cr_device_info(r->dev));
     return !known || run_fits(r, need);
 }
 
@@ -329,7 +329,7 @@ static int finetune(tune *t) {
     int code = run_settle(r);
     if (code != CLI_OK) return code;
     if (!prepare_tuning(t)) return CLI_FAILED;
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    if (r->s->resume) print_fact(stdout, "resume", "%s after step %lld", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);

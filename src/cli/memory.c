@@ -51,9 +51,9 @@ bool run_fits(const run *r, const run_memory *m) {
     const double left = host ? (double)cr_os_free_memory() : INFINITY;
     bytes_text(need, all);
     bytes_text(left, room);
-    printf("memory  about %s: parameters %s, gradients %s, moments %s, activations %s%s%s\n", all,
-           bytes_text(m->parameters, part[0]), bytes_text(m->gradients, part[1]), bytes_text(m->moments, part[2]),
-           bytes_text(m->activations, part[3]), host ? "; free " : "", host ? room : "");
+    print_fact(stdout, "memory", "about %s: parameters %s, gradients %s, moments %s, activations %s%s%s", all,
+               bytes_text(m->parameters, part[0]), bytes_text(m->gradients, part[1]), bytes_text(m->moments, part[2]),
+               bytes_text(m->activations, part[3]), host ? "; free " : "", host ? room : "");
     fflush(stdout);
     if (need <= left) return true;
     return cli_fail("the run needs about %s of memory, and %s are free: make %s smaller", all, room,

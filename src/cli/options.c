@@ -1,6 +1,7 @@
 /* options.c - the table-driven option parser: reads, checks against the table, prints the help from the same table. */
 #include "cli.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -108,11 +109,20 @@ void print_wrapped(FILE *f, const char *text, int at, int indent, int columns) {
         if (!fits) fprintf(f, "\n%*s", at = indent, "");
         else if (!first) at += fprintf(f, " ");
         at += fprintf(f, "%.*s", length, text);
-        text += length + (int)strspn(text + length, " ");
+        text += length + (text[length] == ' ');
         first = *text == '\n';
         if (first) fprintf(f, "\n%*s", at = indent, ""), text++;
     }
     fprintf(f, "\n");
+}
+
+void print_fact(FILE *f, const char *name, const char *format, ...) {
+    char text[4096];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    print_wrapped(f, text, fprintf(f, "%-7s ", name), 8, cr_os_is_terminal(f) ? cr_os_terminal_width(f) : INT_MAX);
 }
 
 static void usage_line(const command *c, FILE *f) {

@@ -266,12 +266,12 @@ static bool say_what(const run *r) {
     count_text((double)cr_tokens_count(r->data.train), train);
     count_text((double)cr_tokens_count(r->data.val), val);
     count_text(need.count, size);
-    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val,
-           (long long)cr_tokens_vocabulary(r->data.tokens));
-    printf("tokens  of text only: names of special tokens are text, nothing stands around it; no template\n");
-    printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
-           (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
-    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
+    print_fact(stdout, "text", "%s tokens to train on, %s to validate, vocabulary %lld", train, val,
+               (long long)cr_tokens_vocabulary(r->data.tokens));
+    print_fact(stdout, "tokens", "of text only: names of special tokens are text, nothing stands around it; no template");
+    print_fact(stdout, "model", "GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld", size,
+               (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
+    print_fact(stdout, "device", "%s (%s)", cr_device_name(r->dev), cr_device_info(r->dev));
     return !known || run_fits(r, &need);
 }
 
@@ -357,7 +357,7 @@ static int train(run *r) {
     if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
     if (!prepare_run(r)) return CLI_FAILED;
-    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->at.step);
+    if (r->s->resume) print_fact(stdout, "resume", "%s after step %lld", r->s->resume, (long long)r->at.step);
     printf("\n");
     fflush(stdout);
     code = run_steps(r, &first, &over);

@@ -122,7 +122,7 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
 
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
  * its dtype.  wide: f32 is as good, and sums are not rounded. */
-static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in, bool wide) {
+static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved_tensor *in, bool wide) {
     const int64_t *shape = cr_saved_shape(in);
     const int extra = d->ndim - in->ndim;
     uint32_t axes = 0;

@@ -21,7 +21,7 @@ typedef struct cr_packed {
 } cr_packed;
 
 /* A saved tensor: always dtype, shape and device; the data too where storage is set, or packed. */
-typedef struct cr_saved {
+typedef struct cr_saved_tensor {
     const cr_device *dev;
     cr_storage *storage;                            /* owned; NULL: not saved, freed, or packed */
     union {
@@ -35,12 +35,12 @@ typedef struct cr_saved {
     uint32_t dims;                                  /* bytes from here to ndim sizes and ndim strides, in the node's
                                                      * own allocation */
     uint8_t dtype, ndim, flags;
-} cr_saved;
+} cr_saved_tensor;
 /* flags; absent: the input was CR_NONE; weak: a plain number */
 enum { CR_SAVED_ABSENT = 1, CR_SAVED_WEAK = CR_FLAG_WEAK, CR_SAVED_CONTIGUOUS = 4, CR_SAVED_PACKED = 8 };
-_Static_assert(sizeof(cr_saved) <= 56, "graphs consist of them");
+_Static_assert(sizeof(cr_saved_tensor) <= 56, "graphs consist of them");
 
-static inline const int64_t *cr_saved_shape(const cr_saved *k) {       /* the strides follow */
+static inline const int64_t *cr_saved_shape(const cr_saved_tensor *k) { /* the strides follow */
     return (const int64_t *)(const void *)((const char *)k + k->dims);
 }
 
@@ -68,7 +68,7 @@ struct cr_node {
     int n;
     _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
-    cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
+    cr_saved_tensor out, *in, *aux;                 /* in: n entries, aux: op->n_aux */
     union {
         void *params;
         unsigned moves;                             /* of a leaf: how often it was given other memory (cr_with_data) */
@@ -85,13 +85,13 @@ cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that
 cr_status cr_node_check_saved(const cr_node *n);
 /* A handle of a saved tensor, with data where it was saved.  take: ownership moves from the node to
  * the handle.  `as`: the node of the handle under create_graph, else NULL. */
-cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as);
+cr_tensor *cr_saved_unpack(cr_saved_tensor *k, bool take, cr_node *as);
 /* Its packed form, NULL where it has none: a reference.  Under head.lock. */
-cr_packed *cr_saved_packed(cr_saved *k, bool take);
+cr_packed *cr_saved_packed(cr_saved_tensor *k, bool take);
 void       cr_packed_release(cr_packed *p);         /* NULL is allowed */
 /* The handle that the hook makes of it, instead of `like`, which has no data.  NULL: failed. */
 cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like);
-static inline bool cr_saved_has_data(const cr_saved *k) { return k->storage || k->flags & CR_SAVED_PACKED; }
+static inline bool cr_saved_has_data(const cr_saved_tensor *k) { return k->storage || k->flags & CR_SAVED_PACKED; }
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
 /* cr_grad and cr_grad_retain where a recording need not know of it */
 cr_tensor *cr_grad_hold(const cr_tensor *t);

@@ -10,9 +10,9 @@
 static _Atomic uint64_t next_seq = 1;
 
 /* ---- nodes: one allocation holds the node, its edges, its saved tensors and the parameters */
-static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
+static void save_meta(cr_saved_tensor *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
-    *k = (cr_saved){.dev = t->dev,
+    *k = (cr_saved_tensor){.dev = t->dev,
                     .dtype = (uint8_t)t->dtype,
                     .ndim = (uint8_t)t->ndim,
                     .flags = (uint8_t)((t == CR_NONE) | (t->flags & CR_FLAG_WEAK) |
@@ -40,7 +40,7 @@ void cr_packed_release(cr_packed *p) {
     free(p);
 }
 
-cr_packed *cr_saved_packed(cr_saved *k, bool take) {
+cr_packed *cr_saved_packed(cr_saved_tensor *k, bool take) {
     cr_packed *p = k->flags & CR_SAVED_PACKED ? k->packed : NULL;
     if (p && take) k->packed = NULL, k->flags &= (uint8_t)~CR_SAVED_PACKED;
     else if (p) atomic_fetch_add(&p->refs, 1);
@@ -49,7 +49,7 @@ cr_packed *cr_saved_packed(cr_saved *k, bool take) {
 
 /* Nothing that the hook computes is recorded or packed.  It sees inputs as they are, and another handle of the result:
  * a packed result would keep its own node alive. */
-static cr_status save_packed(cr_node *n, cr_saved *k, const cr_tensor *t) {
+static cr_status save_packed(cr_node *n, cr_saved_tensor *k, const cr_tensor *t) {
     if (cr_watching())
         return cr_fail(CR_RUNTIME, "saved_tensors_hooks", "a recorded step cannot call a hook of saved tensors");
     cr_packed *p = malloc(sizeof *p);
@@ -94,7 +94,7 @@ cr_tensor *cr_packed_open(cr_packed *p, const cr_tensor *like) {
     return y;
 }
 
-static cr_status save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
+static cr_status save_data(cr_node *n, cr_saved_tensor *k, const cr_tensor *t, unsigned version_ahead) {
     if (!t->storage) return CR_OK;
     if (cr_modes.packing) return save_packed(n, k, t);
     k->storage = cr_storage_retain(t->storage);
@@ -105,7 +105,7 @@ static cr_status save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned
     return CR_OK;
 }
 
-static void release_saved(cr_saved *k) {
+static void release_saved(cr_saved_tensor *k) {
     if (k->storage) cr_storage_release(k->storage);
     if (k->flags & CR_SAVED_PACKED) cr_packed_release(k->packed);
     else cr_counter_release(k->counter);
@@ -138,7 +138,7 @@ static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims) {
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
-    size_t at_params = at_in + rounded(sizeof(cr_saved) * ((size_t)n + n_aux));
+    size_t at_params = at_in + rounded(sizeof(cr_saved_tensor) * ((size_t)n + n_aux));
     const char *source = op && cr_modes.anomaly ? cr_source_now() : "";
     size_t at_dims = at_params + rounded(params), at_source = at_dims + sizeof(int64_t) * (size_t)n_dims,
            length = strlen(source);
@@ -150,7 +150,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     atomic_init(&node->head.refs, 1);
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
     node->edges = (cr_node **)(void *)(memory + at_edges);
-    node->in = (cr_saved *)(void *)(memory + at_in);
+    node->in = (cr_saved_tensor *)(void *)(memory + at_in);
     node->aux = node->in + n;
     if (op) node->params = memory + at_params;
     *dims = (int64_t *)(void *)(memory + at_dims);
@@ -270,7 +270,7 @@ cr_tensor *cr_adopt(cr_tensor *t) {
 }
 
 /* input: k's number, -1 for a result */
-static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
+static cr_status check_saved(const cr_node *n, const cr_saved_tensor *k, int input) {
     if (!k->storage || cr_version_of(k->storage, k->counter) == k->version) return CR_OK;
     cr_call c = {.op = n->op, .params = n->params};
     char what[32] = "its result";
@@ -296,7 +296,7 @@ cr_status cr_node_check_saved(const cr_node *n) {
 }
 
 /* s, c: owned */
-static cr_tensor *handle_of(const cr_saved *k, cr_storage *s, cr_counter *c, cr_node *as) {
+static cr_tensor *handle_of(const cr_saved_tensor *k, cr_storage *s, cr_counter *c, cr_node *as) {
     const int64_t *shape = cr_saved_shape(k), *strides = shape + k->ndim;
     cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel,
                                     k->flags & CR_SAVED_CONTIGUOUS);
@@ -310,7 +310,7 @@ static cr_tensor *handle_of(const cr_saved *k, cr_storage *s, cr_counter *c, cr_
     return t;
 }
 
-cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
+cr_tensor *cr_saved_unpack(cr_saved_tensor *k, bool take, cr_node *as) {
     if (k->flags & CR_SAVED_ABSENT) return (cr_tensor *)(uintptr_t)CR_NONE;
     cr_storage *s = k->storage;
     cr_counter *c = s ? k->counter : NULL;

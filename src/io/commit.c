@@ -104,11 +104,11 @@ static cr_status pick_folder(const char *op, const char *dir, cr_saved_file file
     return status != CR_OK || cr_os_exists(out->s) ? status : cr_join(op, dir, file.s, out);
 }
 
-void cr_saved_close(cr_saved *s) {
+void cr_saved_close(cr_saved_files *s) {
     for (int i = 0; i < s->n; i++) cr_os_unmap(&s->map[i]);
     free(s->map);
     free(s->at);
-    *s = (cr_saved){0};
+    *s = (cr_saved_files){0};
 }
 
 /* How many ranks wrote the parts, as the state says; a state that is wrong is reported when it is read. */
@@ -125,10 +125,10 @@ static int ranks_of(const cr_mapping *m) {
     return ranks;
 }
 
-static cr_status set_map(const char *op, const char *dir, cr_saved *s) {
+static cr_status set_map(const char *op, const char *dir, cr_saved_files *s) {
     cr_path at;
     cr_mapping first = {0};
-    *s = (cr_saved){0};
+    *s = (cr_saved_files){0};
     cr_status status = pick_folder(op, dir, cr_saved_name(CR_SAVED_STATE, 1), &at);
     if (status != CR_OK) return status;
     (void)cr_os_map_private(at.s, &first);
@@ -152,7 +152,7 @@ static cr_status set_map(const char *op, const char *dir, cr_saved *s) {
 }
 
 /* The first file that was replaced, or that exists and cannot be mapped; s->n: none. */
-static int set_changed(const char *op, const char *dir, const cr_saved *s) {
+static int set_changed(const char *op, const char *dir, const cr_saved_files *s) {
     cr_path now;
     for (int i = 0; i < s->n; i++) {
         if (i == CR_SAVED_INDEX && s->ranks == 1) continue;
@@ -163,7 +163,7 @@ static int set_changed(const char *op, const char *dir, const cr_saved *s) {
     return s->n;
 }
 
-cr_status cr_saved_open(const char *op, const char *dir, cr_saved *s) {
+cr_status cr_saved_open(const char *op, const char *dir, cr_saved_files *s) {
     cr_path at = {""};
     if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
     for (int tries = 0; tries < 1000; tries++) {    /* a second try is rare; the bound is for a file without read
@@ -180,18 +180,18 @@ cr_status cr_saved_open(const char *op, const char *dir, cr_saved *s) {
     return cr_fail(CR_IO, op, "cannot read '%s': %s", at.s, cr_os_error());
 }
 
-cr_status cr_saved_missing(const char *op, const cr_saved *s, int file) {
+cr_status cr_saved_missing(const char *op, const cr_saved_files *s, int file) {
     return cr_fail(CR_IO, op, "cannot read '%s': No such file or directory", s->at[file].s);
 }
 
 /* The tensors take the mapping from the set. */
-cr_status cr_saved_tensors(const char *op, cr_saved *s, int file, const cr_device *dev, cr_params **out) {
+cr_status cr_saved_tensors(const char *op, cr_saved_files *s, int file, const cr_device *dev, cr_params **out) {
     if (!s->map[file].data) return cr_saved_missing(op, s, file);
     *out = cr_st_load(op, s->at[file].s, &s->map[file], dev);
     return *out ? CR_OK : cr_error_status();
 }
 
-cr_status cr_saved_weights(const char *op, cr_saved *s, const cr_device *dev, cr_params **out) {
+cr_status cr_saved_weights(const char *op, cr_saved_files *s, const cr_device *dev, cr_params **out) {
     if (s->ranks == 1) return cr_saved_tensors(op, s, CR_SAVED_WEIGHTS, dev, out);
     *out = cr_params_new();
     cr_status status = *out ? CR_OK : cr_error_status();
@@ -206,7 +206,7 @@ cr_status cr_saved_weights(const char *op, cr_saved *s, const cr_device *dev, cr
 }
 
 cr_params *cr_saved_load_weights(const char *op, const char *dir, const cr_device *dev) {
-    cr_saved s;
+    cr_saved_files s;
     cr_params *p = NULL;
     if (cr_saved_open(op, dir, &s) != CR_OK) return NULL;
     const cr_status status = cr_saved_weights(op, &s, dev, &p);
@@ -217,7 +217,7 @@ cr_params *cr_saved_load_weights(const char *op, const char *dir, const cr_devic
 }
 
 cr_status cr_saved_map_metadata(const char *op, const char *dir, cr_mapping *m, cr_path *where) {
-    cr_saved s;
+    cr_saved_files s;
     cr_status status = cr_saved_open(op, dir, &s);
     if (status != CR_OK) return status;
     if (!s.map[CR_SAVED_WEIGHTS].data) status = cr_saved_missing(op, &s, CR_SAVED_WEIGHTS);
@@ -351,7 +351,7 @@ static cr_status finish_commit(const char *op, const char *dir, const char *from
 
 const cr_stage_kind cr_saved_kind = {committed, is_ours, finish_commit};
 
-cr_status cr_saved_read(const char *op, const cr_saved *files_of, cr_saved_state *s) {
+cr_status cr_saved_read(const char *op, const cr_saved_files *files_of, cr_saved_state *s) {
     const char *at = files_of->at[CR_SAVED_STATE].s;
     const cr_mapping *m = &files_of->map[CR_SAVED_STATE];
     if (!m->data) return cr_saved_missing(op, files_of, CR_SAVED_STATE);
@@ -388,7 +388,7 @@ cr_status cr_training_check(const char *dir) {
     if (!dir) return cr_fail_null(op, "the folder");
     found f = {op, dir, false, false, CR_OK};
     cr_saved_state s;
-    cr_saved files;
+    cr_saved_files files;
     if (!cr_os_exists(dir) && !cr_os_is_link(dir)) return CR_OK;
     if (cr_os_is_link(dir) || !cr_os_is_directory(dir))
         return cr_fail(CR_IO, op, "'%s' is not the folder of a checkpoint: move it away, or choose another folder",
@@ -417,7 +417,7 @@ cr_status cr_training_remove(const char *dir) {
 cr_status cr_training_copy(const char *from, const char *to) {
     static const char op[] = "training_copy";
     if (!from || !to) return cr_fail_null(op, "a folder");
-    cr_saved s;
+    cr_saved_files s;
     cr_path copy;
     if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
     int lock;

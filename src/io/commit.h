@@ -27,14 +27,14 @@ cr_status cr_saved_put(const char *op, const char *dir, int file, int ranks, con
 cr_status cr_saved_write(const char *op, const char *dir, const cr_saved_state *s, const char *metadata, int ranks);
 
 /* ---- the files of one save; map[i].data NULL: the file is absent */
-typedef struct cr_saved { int ranks, n; cr_mapping *map; cr_path *at; } cr_saved;
-cr_status cr_saved_open(const char *op, const char *dir, cr_saved *s);
-void      cr_saved_close(cr_saved *s);
-cr_status cr_saved_missing(const char *op, const cr_saved *s, int file);        /* the failure that names it */
-cr_status cr_saved_read(const char *op, const cr_saved *s, cr_saved_state *state);
+typedef struct cr_saved_files { int ranks, n; cr_mapping *map; cr_path *at; } cr_saved_files;
+cr_status cr_saved_open(const char *op, const char *dir, cr_saved_files *s);
+void      cr_saved_close(cr_saved_files *s);
+cr_status cr_saved_missing(const char *op, const cr_saved_files *s, int file);        /* the failure that names it */
+cr_status cr_saved_read(const char *op, const cr_saved_files *s, cr_saved_state *state);
 /* the tensors take the mappings from s */
-cr_status cr_saved_tensors(const char *op, cr_saved *s, int file, const cr_device *dev, cr_params **out);
-cr_status cr_saved_weights(const char *op, cr_saved *s, const cr_device *dev, cr_params **out);
+cr_status cr_saved_tensors(const char *op, cr_saved_files *s, int file, const cr_device *dev, cr_params **out);
+cr_status cr_saved_weights(const char *op, cr_saved_files *s, const cr_device *dev, cr_params **out);
 
 /* ---- for the readers of files (safetensors.c) */
 cr_params *cr_saved_load_weights(const char *op, const char *dir, const cr_device *dev);

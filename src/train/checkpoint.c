@@ -208,7 +208,7 @@ static cr_status join_part(const char *op, cr_params *out, const cr_params *part
 }
 
 /* The moments that ranks have written. */
-static cr_status load_moments(const char *op, cr_saved *s, cr_params **out) {
+static cr_status load_moments(const char *op, cr_saved_files *s, cr_params **out) {
     if (s->ranks == 1) return cr_saved_tensors(op, s, cr_saved_moments(0, 1), cr_cpu(), out);
     int64_t sum = 0;
     *out = cr_params_new();
@@ -246,7 +246,7 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     if (!dir) return cr_fail_null(op, "the folder");
     if (!t) return cr_fail_null(op, "the training");
     cr_saved_state s;
-    cr_saved from;
+    cr_saved_files from;
     cr_params *weights = NULL, *moments = NULL;
     cr_status status = cr_saved_open(op, dir, &from);
     if (status != CR_OK) return status;
@@ -270,7 +270,7 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
 
 /* ---- single files in place of parts */
 /* The state without its line about ranks. */
-static cr_status merged_state(const char *op, const char *dir, const cr_saved *s) {
+static cr_status merged_state(const char *op, const char *dir, const cr_saved_files *s) {
     cr_path to;
     const cr_mapping *m = &s->map[CR_SAVED_STATE];
     const char *text = (const char *)m->data, *stop = text + m->bytes, *line = text;
@@ -289,7 +289,7 @@ static cr_status merged_state(const char *op, const char *dir, const cr_saved *s
 }
 
 /* The weights in one file, with their metadata. */
-static cr_status merge_weights(const char *op, const char *dir, cr_saved *s) {
+static cr_status merge_weights(const char *op, const char *dir, cr_saved_files *s) {
     cr_params *p = NULL;
     if (!s->map[CR_SAVED_WEIGHTS].data) return CR_OK; /* saved without them */
     char *metadata = cr_load_metadata(s->at[CR_SAVED_WEIGHTS].s, NULL);
@@ -300,7 +300,7 @@ static cr_status merge_weights(const char *op, const char *dir, cr_saved *s) {
     return status;
 }
 
-static cr_status merge_moments(const char *op, const char *dir, cr_saved *s) {
+static cr_status merge_moments(const char *op, const char *dir, cr_saved_files *s) {
     cr_params *p = NULL;
     cr_status status = load_moments(op, s, &p);
     if (status == CR_OK) status = cr_saved_put(op, dir, cr_saved_moments(0, 1), 1, p, NULL);
@@ -311,7 +311,7 @@ static cr_status merge_moments(const char *op, const char *dir, cr_saved *s) {
 cr_status cr_training_merge(const char *dir) {
     static const char op[] = "training_merge";
     if (!dir) return cr_fail_null(op, "the folder");
-    cr_saved s;
+    cr_saved_files s;
     int lock = -1;
     cr_status status = cr_stage_complete(op, dir, &cr_saved_kind, false);
     if (status == CR_OK) status = cr_saved_open(op, dir, &s);

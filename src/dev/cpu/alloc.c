@@ -67,11 +67,6 @@ cr_status cr_set_allocator(const cr_allocator *a) {
 
 static slab *slab_of(const void *p) { return (slab *)((uintptr_t)p & ~(uintptr_t)(SLAB - 1)); }
 
-static void *take_region(size_t bytes) {
-    if (allocator.take) return allocator.take(bytes, bytes >= SLAB ? SLAB : LINE, allocator.ctx);
-    return cr_os_pages(bytes, bytes >= SLAB);
-}
-
 static void give_region(void *p, size_t bytes) {
     if (allocator.take) allocator.give(p, bytes, allocator.ctx);
     else cr_os_pages_free(p, bytes);
@@ -232,6 +227,11 @@ static block *take_near(block **list) {
 static void put_near(block **list, block *b, const void *thread) {
     *b = (block){*list, thread};
     *list = b;
+}
+
+static void *take_region(size_t bytes) {
+    if (allocator.take) return allocator.take(bytes, bytes >= SLAB ? SLAB : LINE, allocator.ctx);
+    return cr_os_pages(bytes, bytes >= SLAB);
 }
 
 /* Maps new pages. */
