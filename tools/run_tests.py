@@ -687,7 +687,7 @@ STAGES: dict[str, Stage] = {
     "python": Stage(
         stage_python,
         "tests/python with CHAINRULE_TEST_FULL=1",
-        6,
+        7,
         "python/|tests/python/|include/|src/(ops|grad|core)/",
     ),
     "swiftshader": Stage(

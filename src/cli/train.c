@@ -268,7 +268,8 @@ static bool say_what(const run *r) {
     count_text(need.count, size);
     print_fact(stdout, "text", "%s tokens to train on, %s to validate, vocabulary %lld", train, val,
                (long long)cr_tokens_vocabulary(r->data.tokens));
-    print_fact(stdout, "tokens", "of text only: names of special tokens are text, nothing stands around it; no template");
+    print_fact(stdout, "tokens",
+               "of text only: names of special tokens are text, nothing stands around it; no template");
     print_fact(stdout, "model", "GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld", size,
                (long long)s->layers, (long long)s->heads, (long long)s->width, (long long)s->context);
     print_fact(stdout, "device", "%s (%s)", cr_device_name(r->dev), cr_device_info(r->dev));
