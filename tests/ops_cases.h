@@ -295,7 +295,7 @@ static cr_tensor *packed_weight(const cr_device *dev, int64_t OC, int64_t C, boo
     uint8_t *b = malloc((size_t)(OC * bytes));
     for (int64_t i = 0; i < OC * bytes; i++) {
         const int64_t at = i % bytes % block;
-        b[i] = at < 2 * halves ? (uint8_t)(at % 2 ? 0x18 : 0) : (uint8_t)((i / bytes * 37 + i % bytes * 11 + 5) % 256);
+        b[i] = (uint8_t)(at >= 2 * halves ? (i / bytes * 37 + i % bytes * 11 + 5) % 256 : at % 2 ? 0x18 : 0);
     }
     cr_tensor *w = cr_from(b, CR_LIST(OC, bytes), CR_U8, dev);
     free(b);

@@ -129,10 +129,9 @@ def show(name: str, total: Total, status: int | None, output: str) -> None:
     if total.failed:
         end = "out of time" if status is None else f"exit status {status}"
         print(f"---- {name} failed ({end})\n{output.rstrip()}\n----", flush=True)
-        total.broken.append(
-            f"{name}: {end}; "
-            + " | ".join(line for line in output.splitlines() if re.search("fail|error", line, re.IGNORECASE))[:400]
-        )
+        lines = output.splitlines()
+        named = [line for line in lines if re.search("fail|error|survivor", line, re.IGNORECASE)] or lines[-3:]
+        total.broken.append(f"{name}: {end}; " + " | ".join(named)[:400])
 
 
 def run(name: str, command: list[str], environment: dict[str, str], timeout: float = CHECK_TIMEOUT) -> Total:
