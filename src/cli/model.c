@@ -117,7 +117,7 @@ static void add_config_ends(opened *o) {
     cr_json *root = cr_json_parse("data", "config.json", text, strlen(text));
     const cr_json *v = root ? cr_json_get(root, "eos_token_id") : NULL;
     if (v && v->integral) add_end(o, v->integer);
-    for (const cr_json *e = v && v->kind == CR_JSON_ARRAY ? v->first : NULL; e; e = e->next)
+    for (const cr_json *e = cr_json_elements(v); e; e = e->next)
         if (e->integral) add_end(o, e->integer);
     cr_json_free(root);
 }

@@ -231,6 +231,23 @@ const cr_json *cr_json_get(const cr_json *object, const char *key) {
     return NULL;
 }
 
+const cr_json *cr_json_as(const cr_json *v, cr_json_kind kind) { return v && v->kind == kind ? v : NULL; }
+
+const cr_json *cr_json_text(const cr_json *object, const char *key) {
+    return cr_json_as(cr_json_get(object, key), CR_JSON_STRING);
+}
+
+const cr_json *cr_json_elements(const cr_json *v) { return v && v->kind == CR_JSON_ARRAY ? v->first : NULL; }
+
+bool cr_json_is(const cr_json *v, const char *text) {
+    return v && v->kind == CR_JSON_STRING && v->bytes == strlen(text) && !memcmp(v->text, text, v->bytes);
+}
+
+bool cr_json_flag(const cr_json *object, const char *key, bool otherwise) {
+    const cr_json *v = cr_json_as(cr_json_get(object, key), CR_JSON_BOOL);
+    return v ? v->truth : otherwise;
+}
+
 /* ---- writing ---- */
 void cr_out_string(cr_out *o, const char *text, size_t bytes) {
     cr_out_put(o, "\"", 1);

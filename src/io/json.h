@@ -39,5 +39,10 @@ void           cr_put_json(cr_out *o, const cr_json *v);               /* the va
 /* a string, quoted and escaped; text is UTF-8 */
 void           cr_out_string(cr_out *o, const char *text, size_t bytes);
 const cr_json *cr_json_get(const cr_json *object, const char *key);    /* NULL: no such member, or not an object */
+const cr_json *cr_json_as(const cr_json *v, cr_json_kind kind);        /* NULL: absent, or of another kind */
+const cr_json *cr_json_text(const cr_json *object, const char *key);   /* a string; NULL: no such member */
+const cr_json *cr_json_elements(const cr_json *v);                     /* the first; NULL: none, or not an array */
+bool           cr_json_is(const cr_json *v, const char *text);         /* this string */
+bool           cr_json_flag(const cr_json *object, const char *key, bool otherwise);
 
 #endif

@@ -71,8 +71,6 @@ struct cr_chat {
 };
 
 /* ---- what a folder or a file says */
-static bool is_text(const cr_json *v) { return v && v->kind == CR_JSON_STRING; }
-
 static void add_end(cr_chat *c, int64_t id) {
     for (int64_t i = 0; i < c->ends; i++) if (c->end[i] == id) return;
     if (id >= 0 && id < UINT32_MAX && c->ends < MAX_ENDS) c->end[c->ends++] = (uint32_t)id;
@@ -80,7 +78,7 @@ static void add_end(cr_chat *c, int64_t id) {
 
 static void add_ends(cr_chat *c, const cr_json *v) {
     if (v && v->kind == CR_JSON_NUMBER && v->integral) add_end(c, v->integer);
-    for (const cr_json *e = v && v->kind == CR_JSON_ARRAY ? v->first : NULL; e; e = e->next)
+    for (const cr_json *e = cr_json_elements(v); e; e = e->next)
         if (e->kind == CR_JSON_NUMBER && e->integral) add_end(c, e->integer);
 }
 
@@ -99,7 +97,7 @@ static cr_status read_object(const char *dir, const char *name, cr_json **out) {
     return (*out)->kind == CR_JSON_OBJECT ? CR_OK : cr_fail(CR_IO, op, "'%s' is not a JSON object", at.s);
 }
 
-static cr_status take(cr_chat *c, const char *source, const char *text, size_t bytes) {
+static cr_status set_template(cr_chat *c, const char *source, const char *text, size_t bytes) {
     free(c->text);
     free(c->source);
     c->text = malloc(bytes + 1);
@@ -115,7 +113,7 @@ static cr_status take(cr_chat *c, const char *source, const char *text, size_t b
 }
 
 static cr_status take_tools(cr_chat *c, const cr_json *text) {
-    if (!is_text(text)) return CR_OK;
+    if (!cr_json_as(text, CR_JSON_STRING)) return CR_OK;
     cr_template_free(c->with_tools);
     c->with_tools = cr_template_new(text->text, text->bytes);
     return c->with_tools ? CR_OK : cr_error_status();
@@ -129,7 +127,7 @@ static cr_status take_said(cr_chat *c, const char *folder, const cr_json *said) 
         text = NULL;
         for (const cr_json *v = said->first; v; v = v->next) {
             const cr_json *name = cr_json_get(v, "name");
-            if (!is_text(name)) continue;
+            if (!cr_json_as(name, CR_JSON_STRING)) continue;
             if (!strcmp(name->text, "default")) text = cr_json_get(v, "template");
             if (strcmp(name->text, "tool_use")) continue;
             const cr_status status = take_tools(c, cr_json_get(v, "template"));
@@ -137,7 +135,7 @@ static cr_status take_said(cr_chat *c, const char *folder, const cr_json *said) 
         }
         if (!text) return CR_OK;
     }
-    if (is_text(text)) return take(c, "tokenizer_config.json", text->text, text->bytes);
+    if (cr_json_as(text, CR_JSON_STRING)) return set_template(c, "tokenizer_config.json", text->text, text->bytes);
     cr_out shown = {0};
     cr_put_json(&shown, text);
     const cr_status status = cr_fail(CR_BAD_VALUE, op, "'%s': \"chat_template\" must be text, it is %.60s", folder,
@@ -155,7 +153,7 @@ static cr_status take_file(cr_chat *c, const char *folder) {
     status = cr_file_map(op, at.s, false, &m);
     if (status != CR_OK) return status;
     if (cr_utf8_valid((const char *)m.data, m.bytes) != m.bytes) status = cr_fail(CR_IO, op, "'%s' is not UTF-8", at.s);
-    else status = take(c, name, (const char *)m.data, m.bytes);
+    else status = set_template(c, name, (const char *)m.data, m.bytes);
     cr_os_unmap(&m);
     return status;
 }
@@ -175,7 +173,7 @@ static void put_tokens(cr_out *o, const cr_json *entries, const cr_json *before)
     for (const cr_json *v = entries ? entries->first : NULL; v; v = v->next) {
         const cr_json *text = v->kind == CR_JSON_OBJECT ? cr_json_get(v, "content") : v;
         const size_t n = v->key_bytes;
-        if (n < 6 || strcmp(v->key + n - 6, "_token") || !is_text(text)) continue;
+        if (n < 6 || strcmp(v->key + n - 6, "_token") || !cr_json_as(text, CR_JSON_STRING)) continue;
         if (before && cr_json_get(before, v->key)) continue;
         if (o->bytes > 1) cr_out_put(o, ", ", 2);
         cr_out_string(o, v->key, n);
@@ -205,7 +203,7 @@ static cr_status keep_tokens(cr_chat *c, cr_out *o) {
 }
 
 static int64_t id_of(const cr_tokenizer *t, const cr_json *name) {
-    return t && is_text(name) ? cr_tokenizer_find(t, name->text, name->bytes) : -1;
+    return t && cr_json_as(name, CR_JSON_STRING) ? cr_tokenizer_find(t, name->text, name->bytes) : -1;
 }
 
 static cr_status read_folder(cr_chat *c, const char *folder, const cr_tokenizer *t, bool template) {
@@ -268,18 +266,18 @@ static cr_status read_gguf(cr_chat *c, const char *path, const cr_tokenizer *t, 
     for (int i = 0; i < 4; i++) {
         char key[64];
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", roles[i]);
-        const cr_json *id = cr_json_get(root, key), *name = list && list->kind == CR_JSON_ARRAY ? list->first : NULL;
+        const cr_json *id = cr_json_get(root, key), *name = cr_json_elements(list);
         if (!id || id->kind != CR_JSON_NUMBER || !id->integral || id->integer < 0) continue;
         for (int64_t k = 0; k < id->integer && name; k++) name = name->next;
-        if (!is_text(name)) continue;
+        if (!cr_json_as(name, CR_JSON_STRING)) continue;
         cr_out_format(&o, "%s\"%s_token\": ", o.bytes > 1 ? ", " : "", keys[i]);
         cr_out_string(&o, name->text, name->bytes);
     }
     if (status == CR_OK) status = keep_tokens(c, &o);
     if (status == CR_OK) add_gguf_ends(c, root, t);
     const cr_json *said = cr_json_get(root, "tokenizer.chat_template");
-    if (status == CR_OK && template && is_text(said)) {
-        cr_status own = take(c, "the GGUF file", said->text, said->bytes);
+    if (status == CR_OK && template && cr_json_as(said, CR_JSON_STRING)) {
+        cr_status own = set_template(c, "the GGUF file", said->text, said->bytes);
         if (own == CR_OK) own = take_tools(c, cr_json_get(root, "tokenizer.chat_template.tool_use"));
         status = keep_wrong(c, own);
     }
@@ -291,13 +289,13 @@ static cr_status read_gguf(cr_chat *c, const char *path, const cr_tokenizer *t, 
 
 static cr_status take_form(cr_chat *c, int form, const char *source) {
     c->name = forms[form].name;
-    return take(c, source, forms[form].text, strlen(forms[form].text));
+    return set_template(c, source, forms[form].text, strlen(forms[form].text));
 }
 
 /* By the name of a built-in template, or its text. */
 static cr_status take_named(cr_chat *c, const char *form) {
     for (int i = 0; i < FORMS; i++) if (!strcmp(form, forms[i].name)) return take_form(c, i, "the option");
-    if (strstr(form, "{{") || strstr(form, "{%")) return take(c, "the option", form, strlen(form));
+    if (strstr(form, "{{") || strstr(form, "{%")) return set_template(c, "the option", form, strlen(form));
     return cr_fail(CR_BAD_VALUE, op, "the template must be chatml, llama2, llama3, mistral, or a text in Jinja, not "
                    "'%.40s'", form);
 }
@@ -330,7 +328,7 @@ static int64_t find_turn_end(const cr_chat *c, const cr_tokenizer *t) {
     return found;
 }
 
-static cr_json *parsed(const cr_chat *c, const char *variables, size_t bytes) {
+static cr_json *parse_variables(const cr_chat *c, const char *variables, size_t bytes) {
     if (!c || !variables) return cr_fail_null(op, c ? "the variables" : "the chat"), NULL;
     if (c->wrong) return cr_fail(CR_BAD_VALUE, op, "%s", c->wrong), NULL;
     if (!c->template)
@@ -354,7 +352,7 @@ static cr_json *parsed(const cr_chat *c, const char *variables, size_t bytes) {
 }
 
 /* The first n messages; ask: up to the start of an answer. */
-static char *rendered(const cr_chat *c, cr_json *root, int64_t n, const bool *ask, cr_marks *marks) {
+static char *render_messages(const cr_chat *c, cr_json *root, int64_t n, const bool *ask, cr_marks *marks) {
     cr_json none[3] = {{.key = "tools", .key_bytes = 5}, {.key = "documents", .key_bytes = 9},
                        {.kind = CR_JSON_BOOL, .key = "add_generation_prompt", .key_bytes = 21}};
     cr_json defaults = {.kind = CR_JSON_OBJECT, .count = 3, .first = none}, last = none[2],
@@ -378,8 +376,7 @@ static char *rendered(const cr_chat *c, cr_json *root, int64_t n, const bool *as
 }
 
 static bool is_answer(const cr_json *message) {
-    const cr_json *role = cr_json_get(message, "role");
-    return is_text(role) && !strcmp(role->text, "assistant");
+    return cr_json_is(cr_json_get(message, "role"), "assistant");
 }
 
 /* An answer and its end are what the text up to it has more than the request for it. */
@@ -394,7 +391,7 @@ static cr_status find_answers(const cr_chat *c, cr_json *root, const char *whole
         for (int side = 0; side < 2; side++) {
             if (!i && !side) { marks->at[2 * marks->n] = 0; continue; }      /* it begins the conversation */
             cr_marks part = {0};
-            char *text = rendered(c, root, i + side, &(bool){!side}, &part);
+            char *text = render_messages(c, root, i + side, &(bool){!side}, &part);
             if (!text) return cr_error_status();
             const bool fits = part.bytes >= at && part.bytes <= marks->bytes && !memcmp(text, whole, part.bytes);
             cr_free(text);
@@ -412,14 +409,14 @@ static cr_status find_answers(const cr_chat *c, cr_json *root, const char *whole
 }
 
 /* The text ends behind the last message's content: a mark in the content says where that is in the text. */
-static char *continued(const cr_chat *c, cr_json *root, size_t *length) {
+static char *render_continued(const cr_chat *c, cr_json *root, size_t *length) {
     cr_json *last = cr_json_get(root, "messages")->first;
     while (last->next) last = last->next;
     cr_json *content = (cr_json *)(uintptr_t)cr_json_get(last, "content");
     const cr_json *ask = cr_json_get(root, "add_generation_prompt");
     if (ask && ask->truth)
         return cr_fail(CR_BAD_VALUE, op, "continue_final_message and add_generation_prompt exclude each other"), NULL;
-    if (!is_text(content))
+    if (!cr_json_as(content, CR_JSON_STRING))
         return cr_fail(CR_BAD_VALUE, op, "continue_final_message: the last message's content must be a str"), NULL;
     cr_out longer = {0};
     cr_marks marks = {0};
@@ -429,7 +426,7 @@ static char *continued(const cr_chat *c, cr_json *root, size_t *length) {
     if (longer.failed) return cr_fail(CR_NO_MEMORY, op, "no memory for %zu bytes", content->bytes), NULL;
     content->text = longer.text;                     /* for the time of the call */
     content->bytes = longer.bytes;
-    char *text = rendered(c, root, cr_json_get(root, "messages")->count, NULL, &marks);
+    char *text = render_messages(c, root, cr_json_get(root, "messages")->count, NULL, &marks);
     cr_out_free(&longer);
     cr_free(marks.at);
     if (!text) return NULL;
@@ -448,13 +445,13 @@ static char *continued(const cr_chat *c, cr_json *root, size_t *length) {
 
 char *cr_chat_text(const cr_chat *c, const char *variables, size_t bytes, size_t *length) {
     cr_marks marks = {0};
-    cr_json *root = parsed(c, variables, bytes);
+    cr_json *root = parse_variables(c, variables, bytes);
     if (!root) return NULL;
     const cr_json *on = cr_json_get(root, "continue_final_message");
     size_t n = 0;
     const bool goes_on = on && on->kind == CR_JSON_BOOL && on->truth;
-    char *text = goes_on ? continued(c, root, &n)
-                         : rendered(c, root, cr_json_get(root, "messages")->count, NULL, &marks);
+    char *text = goes_on ? render_continued(c, root, &n)
+                         : render_messages(c, root, cr_json_get(root, "messages")->count, NULL, &marks);
     if (length) *length = goes_on ? n : marks.bytes;
     cr_free(marks.at);
     cr_json_free(root);
@@ -464,8 +461,8 @@ char *cr_chat_text(const cr_chat *c, const char *variables, size_t bytes, size_t
 char *cr_chat_answers(const cr_chat *c, const char *variables, size_t bytes, cr_marks *answers) {
     if (!answers) return cr_fail_null(op, "the answers"), NULL;
     *answers = (cr_marks){0};
-    cr_json *root = parsed(c, variables, bytes);
-    char *text = root ? rendered(c, root, cr_json_get(root, "messages")->count, NULL, answers) : NULL;
+    cr_json *root = parse_variables(c, variables, bytes);
+    char *text = root ? render_messages(c, root, cr_json_get(root, "messages")->count, NULL, answers) : NULL;
     if (text && !answers->n && find_answers(c, root, text, answers) != CR_OK) {
         cr_free(text);
         text = NULL;

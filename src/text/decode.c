@@ -4,7 +4,7 @@
 #include "pipeline.h"
 
 /* WordPiece's, in place from out->text + from on: a space before punctuation goes. */
-static void clean(cr_out *out, size_t from) {
+static void clean_spaces(cr_out *out, size_t from) {
     static const struct { const char *from, *to; } rules[] = {
         {" .", "."},     {" ?", "?"},          {" !", "!"},     {" ,", ","},       {" ' ", "'"},      {" n't", "n't"},
         {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
@@ -55,7 +55,7 @@ bool cr_pipeline_decode(const cr_pipeline *p, cr_decode_state *state, uint32_t i
         if (continues) { s += m; n -= m; }
         else if (!first) cr_out_put(out, " ", 1);
         cr_out_put(out, s, n);
-        if (d->cleanup && !out->failed) clean(out, from);
+        if (d->cleanup && !out->failed) clean_spaces(out, from);
         return true;
     }
     if (*d->suffix) {

@@ -59,7 +59,7 @@ typedef struct job {
     int64_t pieces;
 } job;
 
-static bool wrong(job *j, const char *why) {
+static bool refuse_text(job *j, const char *why) {
     if (!j->w->wrong) j->w->wrong = why;
     return false;
 }
@@ -93,7 +93,7 @@ static bool next_range(const cr_step *step, job *j, const char *s, size_t n, cur
     if (c->at >= n) return false;
     if (!c->known) {
         const int found = find_match(step, j, s, n, c->at, &c->start, &c->end);
-        if (found < 0) return wrong(j, "a regular expression of a pre-tokenizer exceeds PCRE2's limits");
+        if (found < 0) return refuse_text(j, "a regular expression of a pre-tokenizer exceeds PCRE2's limits");
         c->none = !found || c->start >= n;
         c->known = true;
     }
@@ -140,7 +140,7 @@ static bool next_piece(const cr_step *step, job *j, const char *s, size_t n, cur
 }
 
 /* Text that a step changes, in place of s. */
-static bool change(const cr_step *step, job *j, int k, bool first, const char **s, size_t *n) {
+static bool change_text(const cr_step *step, job *j, int k, bool first, const char **s, size_t *n) {
     cr_out *to = &j->w->text[k];
     to->bytes = 0;
     if (step->kind == CR_STEP_PREFIX) {
@@ -159,7 +159,7 @@ static bool change(const cr_step *step, job *j, int k, bool first, const char **
             if (space) cr_out_put(to, step->literal, step->literal_bytes);
         }
     }
-    if (to->failed) return wrong(j, "no memory");
+    if (to->failed) return refuse_text(j, "no memory");
     *s = to->text;
     *n = to->bytes;
     return true;
@@ -169,16 +169,16 @@ static bool change(const cr_step *step, job *j, int k, bool first, const char **
 static bool goes_on(job *j) {
     if (++j->pieces % 4096) return true;
     if (j->main && cr_check_interrupt(j->op)) atomic_store(j->stop, true);
-    return !atomic_load_explicit(j->stop, memory_order_relaxed) || wrong(j, "interrupted");
+    return !atomic_load_explicit(j->stop, memory_order_relaxed) || refuse_text(j, "interrupted");
 }
 
 static bool encode_from(job *j, int k, const char *s, size_t n, bool first) {
     while (k < j->p->n_steps && (j->p->step[k].kind == CR_STEP_PREFIX || j->p->step[k].kind == CR_STEP_METASPACE))
-        if (!change(&j->p->step[k], j, k, first, &s, &n)) return false;
+        if (!change_text(&j->p->step[k], j, k, first, &s, &n)) return false;
         else k++;
     if (k == j->p->n_steps) {
         j->last = j->out->n;
-        return cr_model_encode(&j->p->model, j->w, s, n, j->out) || wrong(j, "no memory");
+        return cr_model_encode(&j->p->model, j->w, s, n, j->out) || refuse_text(j, "no memory");
     }
     cursor c = {0};
     range r;
@@ -228,7 +228,7 @@ static int64_t find_start(const part *x, size_t at) {                      /* -1
 }
 
 /* Appends the ids of a part to those that end at *at, from the first common start on. */
-static bool join(job *j, part *x, size_t *at) {
+static bool join_part(job *j, part *x, size_t *at) {
     cursor c = {.at = *at};
     range r;
     int64_t common = -1;
@@ -242,13 +242,13 @@ static bool join(job *j, part *x, size_t *at) {
     const int64_t skipped = x->index[common];
     if (x->ids.n > skipped) j->last = j->out->n + (x->j.last - skipped);
     *at = x->stop;
-    return cr_ids_append(j->out, x->ids.at + skipped, x->ids.n - skipped) || wrong(j, "no memory");
+    return cr_ids_append(j->out, x->ids.at + skipped, x->ids.n - skipped) || refuse_text(j, "no memory");
 }
 
 static bool encode_parts(job *j, int parts, int step, const char *s, size_t n, bool first) {
     part *x = calloc((size_t)parts, sizeof *x);
     cr_thread *thread[MOST_THREADS] = {NULL};
-    if (!x) return wrong(j, "no memory");
+    if (!x) return refuse_text(j, "no memory");
     bool ok = true;
     for (int i = 0; i < parts && ok; i++) {
         part *q = &x[i];
@@ -269,10 +269,10 @@ static bool encode_parts(job *j, int parts, int step, const char *s, size_t n, b
         if (thread[i]) cr_thread_join(thread[i]);
         else if (ok) encode_part(&x[i]);            /* no thread could be made */
     }
-    if (!ok) wrong(j, "no memory");
-    for (int i = 0; i < parts; i++) if (x[i].j.w && x[i].j.w->wrong) wrong(j, x[i].j.w->wrong);
+    if (!ok) refuse_text(j, "no memory");
+    for (int i = 0; i < parts; i++) if (x[i].j.w && x[i].j.w->wrong) refuse_text(j, x[i].j.w->wrong);
     size_t at = 0;
-    for (int i = 0; i < parts && !j->w->wrong; i++) join(j, &x[i], &at);
+    for (int i = 0; i < parts && !j->w->wrong; i++) join_part(j, &x[i], &at);
     for (int i = 0; i < parts; i++) {
         if (i && x[i].j.w) cr_workspace_give(j->p, x[i].j.w);
         free(x[i].ids.at);
@@ -289,13 +289,13 @@ static bool encode_between(job *j, const char *s, size_t n, bool first) {
     if (!n) return true;
     if (parts < 2) return encode_from(j, 0, s, n, first);
     while (k < j->p->n_steps && (j->p->step[k].kind == CR_STEP_PREFIX || j->p->step[k].kind == CR_STEP_METASPACE))
-        if (!change(&j->p->step[k], j, k, first, &s, &n)) return false;
+        if (!change_text(&j->p->step[k], j, k, first, &s, &n)) return false;
         else k++;
     return k < j->p->n_steps ? encode_parts(j, parts, k, s, n, first) : encode_from(j, k, s, n, first);
 }
 
 /* ---- added tokens ---- */
-static bool allowed(const job *j, const cr_added *a) {
+static bool is_allowed(const job *j, const cr_added *a) {
     if (!a->special || j->o->all_special) return true;
     for (int64_t i = 0; i < j->o->n_special; i++) if (j->o->special[i] == a->id) return true;
     return false;
@@ -346,19 +346,19 @@ static bool encode_text(job *j, bool normalized, const char *s, size_t n, bool f
         const cr_added *a = &j->p->added[i];
         if (a->normalized != normalized) continue;
         begins[(unsigned char)a->text[0]] = true;
-        any |= allowed(j, a);
+        any |= is_allowed(j, a);
     }
     size_t kept = 0, at;
     const cr_added *a;
     for (size_t from = 0; any && (a = find_added(j, normalized, begins, s, n, from, &at));) {
         size_t end = from = at + a->bytes, space;
-        if (!allowed(j, a) || (a->single_word && !stands_alone(j, s, n, at, end))) continue;
+        if (!is_allowed(j, a) || (a->single_word && !stands_alone(j, s, n, at, end))) continue;
         while (a->rstrip && (space = cr_space_at(s + end, n - end))) end += space;
         if (a->lstrip && end <= kept) continue;     /* the token before took it as a space */
         if (at < kept) at = kept;                   /* the spaces of the token before reach into this one */
         while (a->lstrip && at > kept && (space = cr_space_before(s + kept, at - kept))) at -= space;
         if (!encode_rest(j, normalized, s + kept, at - kept, first && !kept)) return false;
-        if (!cr_ids_put(j->out, a->id)) return wrong(j, "no memory");
+        if (!cr_ids_put(j->out, a->id)) return refuse_text(j, "no memory");
         j->last = j->out->n;
         if (end > kept) kept = end;
     }
@@ -390,7 +390,7 @@ static bool encode_invalid(job *j, const char *s, size_t n) {
     }
     cr_out_put(rest, s, n);
     j->out->n = last;
-    return (!rest->failed && cr_model_encode(&j->p->model, j->w, rest->text, rest->bytes, j->out)) || wrong(j,
+    return (!rest->failed && cr_model_encode(&j->p->model, j->w, rest->text, rest->bytes, j->out)) || refuse_text(j,
         "no memory");
 }
 
@@ -404,7 +404,7 @@ static bool make_valid(job *j, const char **s, size_t *n) {
         at += valid;
         if (at < *n) cr_out_put(to, "\xEF\xBF\xBD", 3), at++;
     }
-    if (to->failed) return wrong(j, "no memory");
+    if (to->failed) return refuse_text(j, "no memory");
     *s = to->text;
     *n = to->bytes;
     return true;

@@ -137,14 +137,14 @@ static void close_beside(beside *b) {
 
 /* The text of a token, "<s>" or {"content": "<s>"}; NULL: none. */
 static const cr_json *content_of(const cr_json *token) {
-    const cr_json *text = token && token->kind == CR_JSON_OBJECT ? cr_json_get(token, "content") : token;
-    return text && text->kind == CR_JSON_STRING && text->bytes ? text : NULL;
+    const cr_json *text = cr_json_as(cr_json_as(token, CR_JSON_OBJECT) ? cr_json_get(token, "content") : token,
+                                     CR_JSON_STRING);
+    return text && text->bytes ? text : NULL;
 }
 
 /* As transformers does, added_tokens_decoder hides the two files that it came to replace. */
 static const cr_json *decoder_of(const beside *b) {
-    const cr_json *v = cr_json_get(b->tokenizer, "added_tokens_decoder");
-    return v && v->kind == CR_JSON_OBJECT ? v : NULL;
+    return cr_json_as(cr_json_get(b->tokenizer, "added_tokens_decoder"), CR_JSON_OBJECT);
 }
 
 /* What the files say of a role, may be null; NULL: nothing. */
@@ -173,16 +173,14 @@ static void add_token(beside *b, const cr_json *said, const char *text, size_t b
     const struct { const char *key; bool *flag; } read[] = {
         {"special", &f.special}, {"normalized", &f.normalized}, {"lstrip", &f.lstrip}, {"rstrip", &f.rstrip},
         {"single_word", &f.single_word}};
-    for (size_t i = special ? 1 : 0; i < sizeof read / sizeof *read; i++) {
-        const cr_json *v = cr_json_get(said, read[i].key);
-        if (v && v->kind == CR_JSON_BOOL) *read[i].flag = v->truth;
-    }
+    for (size_t i = special ? 1 : 0; i < sizeof read / sizeof *read; i++)
+        *read[i].flag = cr_json_flag(said, read[i].key, *read[i].flag);
     f.normalized &= !b->raw;
     put_added(b->out, text, bytes, known != CR_NO_ID ? known : (uint32_t)id, f);
 }
 
 static void add_list(beside *b, const cr_json *list) {
-    for (const cr_json *v = list && list->kind == CR_JSON_ARRAY ? list->first : NULL; v; v = v->next)
+    for (const cr_json *v = cr_json_elements(list); v; v = v->next)
         if (content_of(v)) add_token(b, v, content_of(v)->text, content_of(v)->bytes, -1, true);
 }
 
@@ -205,7 +203,7 @@ static cr_status add_tokens(beside *b) {
             add_token(b, v, content_of(v)->text, content_of(v)->bytes, id,
                       is_role(b, content_of(v)->text, content_of(v)->bytes));
     }
-    for (const cr_json *v = added && added->kind == CR_JSON_OBJECT ? added->first : NULL; v; v = v->next)
+    for (const cr_json *v = cr_json_as(added, CR_JSON_OBJECT) ? added->first : NULL; v; v = v->next)
         if (v->kind == CR_JSON_NUMBER && v->integral && v->integer >= 0 && v->key_bytes)
             add_token(b, NULL, v->key, v->key_bytes, v->integer, is_role(b, v->key, v->key_bytes));
     for (int i = 0; i < CR_ROLES; i++)
@@ -282,15 +280,11 @@ static void put_around(const beside *b, int first, int last, cr_out *post) {
     cr_format_around(post, around);
 }
 
-static bool says(const beside *b, const char *key, bool otherwise) {
-    const cr_json *v = cr_json_get(b->tokenizer, key);
-    return v && v->kind == CR_JSON_BOOL ? v->truth : otherwise;
-}
-
 /* The post-processor by the class, and by "add_bos_token" and "add_eos_token". */
 static void put_post(const beside *b, cr_out *post) {
     const cr_tokenizer_class *c = b->class;
-    const bool begins = says(b, "add_bos_token", false), ends = says(b, "add_eos_token", false);
+    const bool begins = cr_json_flag(b->tokenizer, "add_bos_token", false),
+               ends = cr_json_flag(b->tokenizer, "add_eos_token", false);
     if (c && c->around) put_around(b, CR_CLS, CR_SEP, post);
     else put_around(b, begins ? CR_BOS : -1, ends || (c && c->ends) ? CR_EOS : -1, post);
 }
@@ -334,7 +328,7 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
 typedef struct message { const unsigned char *at, *end; } message;
 typedef struct field { uint32_t number; int wire; uint64_t value; message text; } field;
 
-static bool varint(message *m, uint64_t *v) {
+static bool read_varint(message *m, uint64_t *v) {
     *v = 0;
     for (int shift = 0; shift < 64 && m->at < m->end; shift += 7) {
         const unsigned char c = *m->at++;
@@ -349,12 +343,12 @@ static bool next_field(message *m, field *f) {
     uint64_t key, length;
     *f = (field){0};
     if (m->at == m->end) return false;
-    if (!varint(m, &key)) goto damaged;
+    if (!read_varint(m, &key)) goto damaged;
     f->number = (uint32_t)(key >> 3);
     f->wire = (int)(key & 7);
-    if (f->wire == 0) { if (!varint(m, &f->value)) goto damaged; return true; }
+    if (f->wire == 0) { if (!read_varint(m, &f->value)) goto damaged; return true; }
     length = f->wire == 1 ? 8 : f->wire == 5 ? 4 : 0;
-    if (f->wire == 2 && !varint(m, &length)) goto damaged;
+    if (f->wire == 2 && !read_varint(m, &length)) goto damaged;
     if (!length && f->wire != 2) goto damaged;
     if (length > (uint64_t)(m->end - m->at)) goto damaged;
     f->text = (message){m->at, m->at + length};
@@ -563,11 +557,11 @@ static cr_status put_class(spm *s, beside *b, cr_out *post) {
     b->raw = s->dummy_prefix && !(c && c->first);
     status = add_tokens(b);
     put_post(b, post);
-    const bool prefix = s->dummy_prefix && says(b, "add_prefix_space", true);
+    const bool prefix = s->dummy_prefix && cr_json_flag(b->tokenizer, "add_prefix_space", true);
     if (c && c->first) {                            /* transformers leaves the model's normalizers out */
         s->squeeze = false;
         s->charsmap = (message){NULL, NULL};
-        s->scheme = !prefix ? "never" : says(b, "legacy", false) ? "always" : "first";
+        s->scheme = !prefix ? "never" : cr_json_flag(b->tokenizer, "legacy", false) ? "always" : "first";
     }
     s->dummy_prefix = prefix;
     if (post->bytes) s->post = post->text;
@@ -594,7 +588,7 @@ static cr_pieces pieces_of(const spm *s) {
 
 /* fairseq's numbers, which XLM-R's class gives to the pieces: four tokens of its own in place of the first three, and
  * mask_token behind all. */
-static bool renumber(spm *s, const cr_tokenizer_class *c) {
+static bool renumber_pieces(spm *s, const cr_tokenizer_class *c) {
     static const int first[] = {CR_BOS, CR_PAD, CR_EOS, CR_UNK};
     cr_scored *all = s->n >= 3 ? calloc((size_t)s->n + 2, sizeof *all) : NULL;
     if (!all) return false;
@@ -623,7 +617,7 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
         status = cr_fail(CR_IO, op,
                          "'%s' belongs to a '%.60s', which numbers its pieces in a way of its own: save it as a "
                          "tokenizer.json", path, b.class_name ? b.class_name->text : b.class->names);
-    if (status == CR_OK && b.class && b.class->fairseq && !renumber(&s, b.class)) status = cr_no_memory(op);
+    if (status == CR_OK && b.class && b.class->fairseq && !renumber_pieces(&s, b.class)) status = cr_no_memory(op);
     if (status == CR_OK) status = put_head(op, &s, &b, out);
     *head = out->bytes;
     cr_out_format(out, "\"vocab\":null}}");

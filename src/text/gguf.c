@@ -21,18 +21,9 @@ typedef struct vocabulary {
     int64_t n;
 } vocabulary;
 
-static bool is(const cr_json *v, const char *text) {
-    return v && v->kind == CR_JSON_STRING && v->bytes == strlen(text) && !memcmp(v->text, text, v->bytes);
-}
+static bool type_is(const cr_json *v, const char *type) { return cr_json_is(cr_json_get(v, "type"), type); }
 
-static bool type_is(const cr_json *v, const char *type) { return is(cr_json_get(v, "type"), type); }
-
-static bool flag(const cr_json *object, const char *key, bool otherwise) {
-    const cr_json *v = cr_json_get(object, key);
-    return v && v->kind == CR_JSON_BOOL ? v->truth : otherwise;
-}
-
-static cr_status refused(const char *why) {
+static cr_status refuse_tokenizer(const char *why) {
     return cr_fail(CR_BAD_VALUE, op, "llama.cpp has no tokenizer like this one: %s", why);
 }
 
@@ -53,36 +44,22 @@ static void put_vocabulary(vocabulary *v, const cr_pipeline *p, const cr_json *r
         if (p->model.byte_id[i] < v->n) v->token[p->model.byte_id[i]].kind = CR_PIECE_BYTE;
     for (const cr_json *a = added ? added->first : NULL; a; a = a->next) {
         const cr_json *id = cr_json_get(a, "id"), *text = cr_json_get(a, "content");
-        const int kind = flag(a, "special", false) ? CR_PIECE_CONTROL : CR_PIECE_USER_DEFINED;
+        const int kind = cr_json_flag(a, "special", false) ? CR_PIECE_CONTROL : CR_PIECE_USER_DEFINED;
         if (id && text) put_token(v, id->integer, text->text, text->bytes, kind);
     }
     if (p->model.unk < v->n && !p->model.byte_level) v->token[p->model.unk].kind = CR_PIECE_UNKNOWN;
-}
-
-/* The two sides of a merge, "a b" or ["a", "b"]. */
-static bool sides(const cr_json *m, const char **left, size_t *left_bytes, const char **right, size_t *right_bytes) {
-    if (m->kind == CR_JSON_ARRAY && m->count == 2) {
-        *left = m->first->text, *left_bytes = m->first->bytes;
-        *right = m->first->next->text, *right_bytes = m->first->next->bytes;
-        return *left && *right;
-    }
-    const char *space = m->kind == CR_JSON_STRING ? memchr(m->text, ' ', m->bytes) : NULL;
-    if (!space) return false;
-    *left = m->text, *left_bytes = (size_t)(space - m->text);
-    *right = space + 1, *right_bytes = m->bytes - *left_bytes - 1;
-    return true;
 }
 
 static void put_merges(cr_out *o, const cr_json *merges) {
     cr_out_format(o, ", \"tokenizer.ggml.merges\": [");
     for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
         cr_out both = {0};
-        const char *left, *right;
-        size_t a, b;
-        if (!sides(m, &left, &a, &right, &b)) continue;
-        cr_out_put(&both, left, a);
+        const char *side[2];
+        size_t bytes[2];
+        if (!cr_merge_sides(m, side, bytes)) continue;
+        cr_out_put(&both, side[0], bytes[0]);
         cr_out_put(&both, " ", 1);
-        cr_out_put(&both, right, b);
+        cr_out_put(&both, side[1], bytes[1]);
         if (m != merges->first) cr_out_put(o, ", ", 2);
         cr_out_string(o, both.text ? both.text : "", both.bytes);
         o->failed |= both.failed;
@@ -112,10 +89,11 @@ static void put_tokens(cr_out *o, const vocabulary *v, int64_t size) {
 static bool put_pattern(const cr_json *step, const char *pattern[CR_SPLITS], int *n) {
     const cr_json *text = cr_json_get(cr_json_get(step, "pattern"), "Regex");
     const char *own = NULL;
-    if (type_is(step, "Split") && is(cr_json_get(step, "behavior"), "Isolated") && !flag(step, "invert", false))
+    if (type_is(step, "Split") && cr_json_is(cr_json_get(step, "behavior"), "Isolated") &&
+        !cr_json_flag(step, "invert", false))
         own = text && text->kind == CR_JSON_STRING ? text->text : NULL;
-    else if (type_is(step, "Digits") && flag(step, "individual_digits", false)) own = "\\p{N}";
-    else if (type_is(step, "ByteLevel") && flag(step, "use_regex", true)) own = cr_splitter_gpt2;
+    else if (type_is(step, "Digits") && cr_json_flag(step, "individual_digits", false)) own = "\\p{N}";
+    else if (type_is(step, "ByteLevel") && cr_json_flag(step, "use_regex", true)) own = cr_splitter_gpt2;
     if (!own || *n == CR_SPLITS) return false;
     pattern[(*n)++] = own;
     return true;
@@ -129,17 +107,17 @@ static const cr_named_splits *splits_of(const cr_json *root) {
     if (type_is(step, "Sequence")) step = parts ? parts->first : NULL;
     else parts = NULL;
     for (; parts && step && step->next; step = step->next) if (!put_pattern(step, pattern, &n)) return NULL;
-    if (!type_is(step, "ByteLevel") || flag(step, "add_prefix_space", true)) return NULL;
-    if (flag(step, "use_regex", true) && !put_pattern(step, pattern, &n)) return NULL;
-    return cr_named_splits_of(pattern, flag(cr_json_get(root, "model"), "ignore_merges", false));
+    if (!type_is(step, "ByteLevel") || cr_json_flag(step, "add_prefix_space", true)) return NULL;
+    if (cr_json_flag(step, "use_regex", true) && !put_pattern(step, pattern, &n)) return NULL;
+    return cr_named_splits_of(pattern, cr_json_flag(cr_json_get(root, "model"), "ignore_merges", false));
 }
 
 static cr_status put_byte_level(cr_out *o, const cr_pipeline *p, const cr_json *root) {
     const cr_named_splits *splits = splits_of(root);
-    if (!splits) return refused("it splits text in a way that has no name there (tokenizer.ggml.pre)");
+    if (!splits) return refuse_tokenizer("it splits text in a way that has no name there (tokenizer.ggml.pre)");
     for (int i = 0; i < p->n_norms; i++)            /* llama.cpp leaves out NFC, which changes few texts */
         if (p->norm[i].kind != CR_NORM_FORM || p->norm[i].form != CR_NFC)
-            return refused("it changes text before it splits it (\"normalizer\")");
+            return refuse_tokenizer("it changes text before it splits it (\"normalizer\")");
     cr_out_format(o, "\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"%.*s\"",
                   (int)strcspn(splits->names, " "), splits->names);
     put_merges(o, cr_json_get(cr_json_get(root, "model"), "merges"));
@@ -173,11 +151,12 @@ static bool is_spaced_as_sentencepiece(const cr_pipeline *p, bool *prefix) {
 static bool rank_tokens(vocabulary *v, const cr_pipeline *p, const cr_json *merges) {
     int64_t rank = 0, last = -1;
     for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
-        const char *left, *right;
-        size_t a, b;
+        const char *side[2];
+        size_t bytes[2];
         uint32_t id;
-        if (!sides(m, &left, &a, &right, &b)) return false;
-        const uint32_t l = cr_words_find(&p->model.words, left, a), r = cr_words_find(&p->model.words, right, b);
+        if (!cr_merge_sides(m, side, bytes)) return false;
+        const uint32_t l = cr_words_find(&p->model.words, side[0], bytes[0]),
+                       r = cr_words_find(&p->model.words, side[1], bytes[1]);
         if (l == CR_NO_ID || r == CR_NO_ID || cr_merge_find(&p->model, l, r, &id) == CR_NO_ID || id >= v->n)
             return false;
         if ((int64_t)id == last) continue;
@@ -209,10 +188,11 @@ static bool merges_by_text(const vocabulary *v, const cr_pipeline *p) {
 static cr_status put_sentencepiece(cr_out *o, const cr_pipeline *p, const cr_json *root, vocabulary *v, int64_t size) {
     bool prefix, bytes = p->model.byte_fallback;
     for (int i = 0; i < 256; i++) bytes &= p->model.byte_id[i] != CR_NO_ID;
-    if (!bytes) return refused("it is not a byte-level BPE and has no token for each byte");
-    if (!is_spaced_as_sentencepiece(p, &prefix)) return refused("it does not write spaces as SentencePiece does");
+    if (!bytes) return refuse_tokenizer("it is not a byte-level BPE and has no token for each byte");
+    if (!is_spaced_as_sentencepiece(p, &prefix))
+        return refuse_tokenizer("it does not write spaces as SentencePiece does");
     if (!rank_tokens(v, p, cr_json_get(cr_json_get(root, "model"), "merges")) || !merges_by_text(v, p))
-        return refused("its merges do not follow from an order of its tokens");
+        return refuse_tokenizer("its merges do not follow from an order of its tokens");
     cr_out_format(o, "\"tokenizer.ggml.model\": \"llama\", \"tokenizer.ggml.pre\": \"default\", "
                      "\"tokenizer.ggml.add_space_prefix\": %s, \"tokenizer.ggml.scores\": [",
                   prefix ? "true" : "false");
@@ -255,8 +235,8 @@ static void put_template(cr_out *o, const char *folder, const files *f) {
     cr_path at;
     cr_mapping m;
     const cr_json *said = cr_json_get(f->tokenizer, "chat_template");
-    for (const cr_json *v = said && said->kind == CR_JSON_ARRAY ? said->first : NULL; v; v = v->next)
-        if (is(cr_json_get(v, "name"), "default")) said = cr_json_get(v, "template");
+    for (const cr_json *v = cr_json_elements(said); v; v = v->next)
+        if (cr_json_is(cr_json_get(v, "name"), "default")) said = cr_json_get(v, "template");
     if (folder && !cr_join(op, folder, "chat_template.jinja", &at) && cr_os_exists(at.s) && cr_os_map(at.s, &m)) {
         if (cr_utf8_valid((const char *)m.data, m.bytes) == m.bytes) {
             cr_out_format(o, ", \"tokenizer.chat_template\": ");
@@ -306,9 +286,10 @@ static void put_bytes(cr_out *o, int64_t size) {
 
 static cr_status put_pipeline(cr_out *o, const cr_pipeline *p, int64_t size) {
     if (p->model.kind != CR_MODEL_BPE)
-        return refused(p->model.kind == CR_MODEL_UNIGRAM ? "it is a Unigram" : "it is a WordPiece");
-    if (p->model.prefix[0] || p->model.suffix[0]) return refused("its tokens mark the inside or the end of a word");
-    if (p->before.n > 1 || p->after.n > 1) return refused("it puts several tokens around a text");
+        return refuse_tokenizer(p->model.kind == CR_MODEL_UNIGRAM ? "it is a Unigram" : "it is a WordPiece");
+    if (p->model.prefix[0] || p->model.suffix[0])
+        return refuse_tokenizer("its tokens mark the inside or the end of a word");
+    if (p->before.n > 1 || p->after.n > 1) return refuse_tokenizer("it puts several tokens around a text");
     cr_out text = {0};
     cr_json *root = cr_pipeline_text(op, p, &text) == CR_OK ? cr_json_parse(op, "the tokenizer", text.text, text.bytes)
                                                             : NULL;
@@ -337,7 +318,7 @@ char *cr_tokenizer_gguf(const cr_tokenizer *t, const char *folder, int64_t size)
     cr_status status = CR_OK;
     if (p) status = put_pipeline(&o, p, size);
     else if (cr_tokenizer_is_bytes(t)) put_bytes(&o, size);
-    else status = refused("its tokens are the characters of one text");
+    else status = refuse_tokenizer("its tokens are the characters of one text");
     files f = {0};
     if (status == CR_OK) status = read_beside(folder, "tokenizer_config.json", &f.tokenizer);
     if (status == CR_OK) status = read_beside(folder, "config.json", &f.model);
@@ -356,25 +337,25 @@ char *cr_tokenizer_gguf(const cr_tokenizer *t, const char *folder, int64_t size)
 /* ---- reading ---- */
 static const char load[] = "tokenizer_load";
 
-static const cr_json *said(const cr_json *root, const char *key) {
+static const cr_json *entry_of(const cr_json *root, const char *key) {
     char name[80];
     snprintf(name, sizeof name, "tokenizer.ggml.%s", key);
     return cr_json_get(root, name);
 }
 
 /* A list of one number for each of n tokens; NULL: there is none, or it is not that. */
-static const cr_json *numbers(const cr_json *root, const char *key, int64_t n) {
-    const cr_json *list = said(root, key);
+static const cr_json *numbers_of(const cr_json *root, const char *key, int64_t n) {
+    const cr_json *list = entry_of(root, key);
     bool ok = list && list->kind == CR_JSON_ARRAY && list->count == n;
     for (const cr_json *v = ok ? list->first : NULL; v; v = v->next) ok &= v->kind == CR_JSON_NUMBER;
     return ok ? list : NULL;
 }
 
 static cr_status read_pieces(const char *path, const cr_json *root, cr_scored **pieces, int64_t *n, bool scored) {
-    const cr_json *tokens = said(root, "tokens");
+    const cr_json *tokens = entry_of(root, "tokens");
     *n = tokens && tokens->kind == CR_JSON_ARRAY ? tokens->count : 0;
-    const cr_json *scores = numbers(root, "scores", *n), *types = numbers(root, "token_type", *n);
-    if (!*n || *n > CR_MOST_ID || (scored && !scores) || (said(root, "token_type") && !types))
+    const cr_json *scores = numbers_of(root, "scores", *n), *types = numbers_of(root, "token_type", *n);
+    if (!*n || *n > CR_MOST_ID || (scored && !scores) || (entry_of(root, "token_type") && !types))
         return cr_fail(CR_IO, load, "'%s': tokenizer.ggml.%s must be a list, with an entry for each token",
                        path, !*n || *n > CR_MOST_ID ? "tokens" : scored && !scores ? "scores" : "token_type");
     if (!(*pieces = calloc((size_t)*n, sizeof **pieces)))
@@ -399,7 +380,7 @@ static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, 
     static const char *const roles[2][2] = {{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}};
     const cr_scored *around[2] = {0};
     for (int i = 0; i < 2; i++) {
-        const cr_json *adds = said(root, roles[i][0]), *id = said(root, roles[i][1]);
+        const cr_json *adds = entry_of(root, roles[i][0]), *id = entry_of(root, roles[i][1]);
         const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : begins && i == 0;
         if (add && id && id->integral && id->integer >= 0 && id->integer < n) around[i] = &pieces[id->integer];
     }
@@ -417,7 +398,7 @@ static bool byte_level_of(const cr_json *pre, cr_byte_level *b) {
 
 static cr_status byte_level_entries(const char *path, const cr_json *root, const cr_scored *pieces, int64_t n,
                                     const cr_byte_level *b, cr_out *out) {
-    const cr_json *merges = said(root, "merges");
+    const cr_json *merges = entry_of(root, "merges");
     bool any = false, joined = false;
     for (int64_t i = 0; i < n; i++) {
         uint32_t c;
@@ -454,7 +435,7 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
 
 static cr_status put_entries(const char *path, const cr_json *root, cr_scored *pieces, int64_t n, bool scored,
                              cr_out *out) {
-    const cr_json *pre = said(root, "pre"), *prefix = said(root, "add_space_prefix");
+    const cr_json *pre = entry_of(root, "pre"), *prefix = entry_of(root, "add_space_prefix");
     cr_byte_level b = {0};
     cr_out post = {0};
     if (!scored && !byte_level_of(pre, &b))
@@ -477,14 +458,14 @@ static cr_status put_entries(const char *path, const cr_json *root, cr_scored *p
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece) {
     char *text = cr_gguf_section(load, path, m, "tokenizer.");
     cr_json *root = text ? cr_json_parse(load, path, text, strlen(text)) : NULL;
-    const cr_json *model = said(root, "model");
-    const bool scored = *sentencepiece = is(model, "llama");
+    const cr_json *model = entry_of(root, "model");
+    const bool scored = *sentencepiece = cr_json_is(model, "llama");
     cr_scored *pieces = NULL;
     int64_t n;
     cr_status status = root ? CR_OK : cr_error_status();
     if (status == CR_OK && !model)
         status = cr_fail(CR_IO, load, "'%s' holds no tokenizer (tokenizer.ggml.model)", path);
-    else if (status == CR_OK && !scored && !is(model, "gpt2"))
+    else if (status == CR_OK && !scored && !cr_json_is(model, "gpt2"))
         status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama and gpt2 are known", path,
                          model->kind == CR_JSON_STRING ? model->text : "?");
     if (status == CR_OK) status = read_pieces(path, root, &pieces, &n, scored);

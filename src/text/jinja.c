@@ -13,21 +13,21 @@ typedef enum flow { ON, BROKEN, CONTINUED } flow;
 typedef enum function { F_RANGE, F_DICT, F_NAMESPACE, F_RAISE, F_NOW } function;
 static const char *const functions[] = {"range", "dict", "namespace", "raise_exception", "strftime_now"};
 
-static jvalue eval(jinja *j, const jnode *n, jscope *s);
+static jvalue eval_expression(jinja *j, const jnode *n, jscope *s);
 static flow run_nodes(jinja *j, const jnodes *body, jscope *s, jout *o);
 
 /* ---- names */
-static jvalue *lookup(jscope *s, const jtext *name) {
+static jvalue *find_variable(jscope *s, const jtext *name) {
     for (; s; s = s->up)
         for (int i = 0; i < s->n; i++)
             if (cr_j_is(s->at[i].name, name->s)) return &s->at[i].value;
     return NULL;
 }
 
-static void define(jinja *j, jscope *s, const jtext *name, jvalue v) {
+static void set_variable(jinja *j, jscope *s, const jtext *name, jvalue v) {
     jscope own = *s;
     own.up = NULL;
-    jvalue *found = lookup(&own, name);
+    jvalue *found = find_variable(&own, name);
     if (found) { *found = v; return; }
     int64_t room = s->room;
     if (s->n == s->room) s->at = cr_j_grow(j, s->at, s->n, &room, sizeof *s->at);
@@ -36,21 +36,21 @@ static void define(jinja *j, jscope *s, const jtext *name, jvalue v) {
 }
 
 static void define_as(jinja *j, jscope *s, const char *name, jvalue v) {
-    define(j, s, cr_j_text(j, name, strlen(name)), v);
+    set_variable(j, s, cr_j_text(j, name, strlen(name)), v);
 }
 
-static jscope *inner(jinja *j, jscope *up, const jframe *frame) {
+static jscope *open_scope(jinja *j, jscope *up, const jframe *frame) {
     jscope *s = cr_j_take(j, sizeof *s);
     s->up = up;
     for (int64_t i = 0; frame && i < frame->n; i++)
-        if (frame->at[i].starts_undefined) define(j, s, frame->at[i].name, (jvalue){.kind = J_MISSING});
+        if (frame->at[i].starts_undefined) set_variable(j, s, frame->at[i].name, (jvalue){.kind = J_MISSING});
     return s;
 }
 
-static void assign(jinja *j, jscope *s, const jnode *to, jvalue v) {
-    if (to->kind == N_NAME) { define(j, s, to->text, v); return; }
+static void assign_target(jinja *j, jscope *s, const jnode *to, jvalue v) {
+    if (to->kind == N_NAME) { set_variable(j, s, to->text, v); return; }
     if (to->kind == N_PROPERTY) {
-        const jvalue *of = lookup(s, to->text);
+        const jvalue *of = find_variable(s, to->text);
         if (!of || of->kind != J_NAMESPACE) cr_j_fail(j, "cannot assign attribute on non-namespace object");
         if (to->name->s[0] == '_') cr_j_fail(j, "an attribute of a namespace may not begin with '_'");
         cr_j_set(j, of->dict, (jvalue){.kind = J_TEXT, .text = to->name}, v);
@@ -60,7 +60,7 @@ static void assign(jinja *j, jscope *s, const jnode *to, jvalue v) {
     if (l->n != to->kids.n)
         cr_j_fail(j, l->n < to->kids.n ? "not enough values to unpack (expected %d, got %lld)"
                                     : "too many values to unpack (expected %d, got %lld)", to->kids.n, (long long)l->n);
-    for (int i = 0; i < to->kids.n; i++) assign(j, s, to->kids.at[i], l->at[i]);
+    for (int i = 0; i < to->kids.n; i++) assign_target(j, s, to->kids.at[i], l->at[i]);
 }
 
 /* ---- calls */
@@ -71,13 +71,13 @@ static void add_named(jinja *j, jargs *a, int64_t *room, const jtext *name, jval
     a->named[a->n_named++] = (jnamed){name, v};
 }
 
-static jargs arguments(jinja *j, const jnodes *kids, jscope *s) {
+static jargs eval_arguments(jinja *j, const jnodes *kids, jscope *s) {
     jargs a = {0};
     int64_t room = 0;
     jlist plain = {0};
     for (int i = 0; i < kids->n; i++) {
         const jnode *k = kids->at[i];
-        const jvalue v = eval(j, k->a, s);
+        const jvalue v = eval_expression(j, k->a, s);
         if (k->text) add_named(j, &a, &room, k->text, v);
         else if (k->op == '*') {
             const jlist *l = cr_j_items(j, v);
@@ -95,7 +95,7 @@ static jargs arguments(jinja *j, const jnodes *kids, jscope *s) {
     return a;
 }
 
-static jvalue named(const jargs *a, const jtext *name, int *at) {
+static jvalue named_argument(const jargs *a, const jtext *name, int *at) {
     for (*at = 0; *at < a->n_named; ++*at)
         if (a->named[*at].name->bytes == name->bytes && !memcmp(a->named[*at].name->s, name->s, name->bytes))
             return a->named[*at].value;
@@ -104,26 +104,26 @@ static jvalue named(const jargs *a, const jtext *name, int *at) {
 
 static jvalue call_macro(jinja *j, const jmacro *m, const jargs *a) {
     const jnode *n = m->node;
-    jscope *s = inner(j, m->scope, n->frame);
+    jscope *s = open_scope(j, m->scope, n->frame);
     const int total = n->parameters.n;
     bool *used = cr_j_take(j, (size_t)a->n_named + 1), explicit_caller = false;
-    for (int i = 0; i < total; i++) define(j, s, n->parameters.at[i]->text, (jvalue){.kind = J_MISSING});
+    for (int i = 0; i < total; i++) set_variable(j, s, n->parameters.at[i]->text, (jvalue){.kind = J_MISSING});
     for (int i = 0; i < total; i++) {
         const jnode *p = n->parameters.at[i];
         int at = a->n_named;
-        jvalue v = i < a->n ? a->at[i] : named(a, p->text, &at);
+        jvalue v = i < a->n ? a->at[i] : named_argument(a, p->text, &at);
         if (at < a->n_named) used[at] = true;
         if (v.kind == J_MISSING)
-            v = p->a ? eval(j, p->a, s) : cr_j_undefined(j, "parameter '%s' was not provided", p->text->s);
-        define(j, s, p->text, v);
+            v = p->a ? eval_expression(j, p->a, s) : cr_j_undefined(j, "parameter '%s' was not provided", p->text->s);
+        set_variable(j, s, p->text, v);
         explicit_caller |= !strcmp(p->text->s, "caller");
     }
     if (n->caller && !explicit_caller) {
         int at;
         const jtext *name = cr_j_text(j, "caller", 6);
-        jvalue v = named(a, name, &at);
+        jvalue v = named_argument(a, name, &at);
         if (at < a->n_named) used[at] = true;
-        define(j, s, name, v.kind == J_MISSING ? cr_j_undefined(j, "No caller defined") : v);
+        set_variable(j, s, name, v.kind == J_MISSING ? cr_j_undefined(j, "No caller defined") : v);
     }
     jvalue more = cr_j_new_dict(j, J_DICT), extra = cr_j_new_list(j, J_TUPLE, 0);
     for (int i = 0; i < a->n_named; i++) {
@@ -216,11 +216,11 @@ jvalue cr_j_call(jinja *j, jvalue f, const jargs *a) {
 }
 
 /* ---- expressions */
-static jvalue compare(jinja *j, const jnode *n, jscope *s) {
-    jvalue left = eval(j, n->a, s);
+static jvalue eval_compare(jinja *j, const jnode *n, jscope *s) {
+    jvalue left = eval_expression(j, n->a, s);
     for (int i = 0; i < n->kids.n; i++) {
         const int op = n->kids.at[i]->op;
-        const jvalue right = eval(j, n->kids.at[i]->b, s);
+        const jvalue right = eval_expression(j, n->kids.at[i]->b, s);
         bool good;
         if (op == ('=' << 8 | '=') || op == ('!' << 8 | '=')) good = cr_j_equal(j, left, right) == (op >> 8 == '=');
         else if (op == 'i' || op == 'n') good = cr_j_contains(j, right, left) == (op == 'i');
@@ -235,42 +235,42 @@ static jvalue compare(jinja *j, const jnode *n, jscope *s) {
     return cr_j_truth(true);
 }
 
-static jvalue containers(jinja *j, const jnode *n, jscope *s) {
+static jvalue eval_container(jinja *j, const jnode *n, jscope *s) {
     if (n->kind == N_DICT) {
         jvalue made = cr_j_new_dict(j, J_DICT);
         for (int i = 0; i < n->kids.n; i += 2) {
-            const jvalue key = eval(j, n->kids.at[i], s);
-            cr_j_set(j, made.dict, key, eval(j, n->kids.at[i + 1], s));
+            const jvalue key = eval_expression(j, n->kids.at[i], s);
+            cr_j_set(j, made.dict, key, eval_expression(j, n->kids.at[i + 1], s));
         }
         return made;
     }
     jvalue made = cr_j_new_list(j, n->kind == N_LIST ? J_LIST : J_TUPLE, n->kids.n);
-    for (int i = 0; i < n->kids.n; i++) cr_j_append(j, made.list, eval(j, n->kids.at[i], s));
+    for (int i = 0; i < n->kids.n; i++) cr_j_append(j, made.list, eval_expression(j, n->kids.at[i], s));
     return made;
 }
 
-static jvalue negate(jinja *j, int op, jvalue v) {
+static jvalue eval_unary(jinja *j, int op, jvalue v) {
     if (v.kind == J_FLOAT) return (jvalue){.kind = J_FLOAT, .d = op == '-' ? -v.d : v.d};
     return cr_j_binary(j, op, cr_j_number(0), cr_j_number(cr_j_index(j, v, "the operand of a sign")));
 }
 
 static jvalue item_of(jinja *j, const jnode *n, jscope *s) {
-    const jvalue of = eval(j, n->a, s);
-    if (n->b->kind != N_SLICE) return cr_j_get_item(j, of, eval(j, n->b, s));
+    const jvalue of = eval_expression(j, n->a, s);
+    if (n->b->kind != N_SLICE) return cr_j_get_item(j, of, eval_expression(j, n->b, s));
     const jnode *const parts[] = {n->b->a, n->b->b, n->b->c};
     jvalue v[3] = {0};
-    for (int i = 0; i < 3; i++) if (parts[i]) v[i] = eval(j, parts[i], s);
+    for (int i = 0; i < 3; i++) if (parts[i]) v[i] = eval_expression(j, parts[i], s);
     return cr_j_slice(j, of, v[0], v[1], v[2]);
 }
 
 /* A chain of filters; the innermost takes `of` where it has no operand of its own. */
-static jvalue filtered(jinja *j, const jnode *n, jscope *s, jvalue of) {
+static jvalue eval_filter(jinja *j, const jnode *n, jscope *s, jvalue of) {
     if (!n->a) {
-        const jargs a = arguments(j, &n->kids, s);
+        const jargs a = eval_arguments(j, &n->kids, s);
         return cr_j_filter(j, n->text, of, &a);
     }
-    const jvalue v = n->a->kind == N_FILTER ? filtered(j, n->a, s, of) : eval(j, n->a, s);
-    const jargs a = arguments(j, &n->kids, s);
+    const jvalue v = n->a->kind == N_FILTER ? eval_filter(j, n->a, s, of) : eval_expression(j, n->a, s);
+    const jargs a = eval_arguments(j, &n->kids, s);
     j->line = n->line;
     return cr_j_filter(j, n->text, v, &a);
 }
@@ -280,50 +280,50 @@ static jvalue eval_node(jinja *j, const jnode *n, jscope *s) {
     switch (n->kind) {
         case N_CONST: return n->value;
         case N_NAME: {
-            const jvalue *found = lookup(s, n->text);
+            const jvalue *found = find_variable(s, n->text);
             return found && found->kind != J_MISSING ? *found : cr_j_undefined(j, "'%s' is undefined", n->text->s);
         }
-        case N_LIST: case N_TUPLE: case N_DICT: return containers(j, n, s);
-        case N_UNARY: return negate(j, n->op, eval(j, n->a, s));
+        case N_LIST: case N_TUPLE: case N_DICT: return eval_container(j, n, s);
+        case N_UNARY: return eval_unary(j, n->op, eval_expression(j, n->a, s));
         case N_BINARY:
-            v = eval(j, n->a, s);
-            return cr_j_binary(j, n->op, v, eval(j, n->b, s));
-        case N_COMPARE: return compare(j, n, s);
+            v = eval_expression(j, n->a, s);
+            return cr_j_binary(j, n->op, v, eval_expression(j, n->b, s));
+        case N_COMPARE: return eval_compare(j, n, s);
         case N_AND:
-            v = eval(j, n->a, s);
-            return cr_j_true(v) ? eval(j, n->b, s) : v;
+            v = eval_expression(j, n->a, s);
+            return cr_j_true(v) ? eval_expression(j, n->b, s) : v;
         case N_OR:
-            v = eval(j, n->a, s);
-            return cr_j_true(v) ? v : eval(j, n->b, s);
-        case N_NOT: return cr_j_truth(!cr_j_true(eval(j, n->a, s)));
+            v = eval_expression(j, n->a, s);
+            return cr_j_true(v) ? v : eval_expression(j, n->b, s);
+        case N_NOT: return cr_j_truth(!cr_j_true(eval_expression(j, n->a, s)));
         case N_COND:
-            if (cr_j_true(eval(j, n->b, s))) return eval(j, n->a, s);
-            return n->c ? eval(j, n->c, s)
+            if (cr_j_true(eval_expression(j, n->b, s))) return eval_expression(j, n->a, s);
+            return n->c ? eval_expression(j, n->c, s)
                         : cr_j_undefined(j, "the inline if-expression is false and has no else");
         case N_CONCAT: {
             jout o = {0};
-            for (int i = 0; i < n->kids.n; i++) cr_j_put_value(j, &o, eval(j, n->kids.at[i], s));
+            for (int i = 0; i < n->kids.n; i++) cr_j_put_value(j, &o, eval_expression(j, n->kids.at[i], s));
             return cr_j_out(j, &o);
         }
-        case N_ATTRIBUTE: return cr_j_get_attribute(j, eval(j, n->a, s), n->text);
+        case N_ATTRIBUTE: return cr_j_get_attribute(j, eval_expression(j, n->a, s), n->text);
         case N_ITEM: return item_of(j, n, s);
         case N_CALL: {
-            v = eval(j, n->a, s);
-            const jargs a = arguments(j, &n->kids, s);
+            v = eval_expression(j, n->a, s);
+            const jargs a = eval_arguments(j, &n->kids, s);
             j->line = n->line;
             return cr_j_call(j, v, &a);
         }
-        case N_FILTER: return filtered(j, n, s, (jvalue){.kind = J_MISSING});
+        case N_FILTER: return eval_filter(j, n, s, (jvalue){.kind = J_MISSING});
         case N_TEST: {
-            v = eval(j, n->a, s);
-            const jargs a = arguments(j, &n->kids, s);
+            v = eval_expression(j, n->a, s);
+            const jargs a = eval_arguments(j, &n->kids, s);
             return cr_j_truth(cr_j_test(j, n->text, v, &a));
         }
         default: cr_j_fail(j, "an expression of an unknown kind");
     }
 }
 
-static jvalue eval(jinja *j, const jnode *n, jscope *s) {
+static jvalue eval_expression(jinja *j, const jnode *n, jscope *s) {
     if (++j->depth > J_DEPTH) cr_j_fail(j, "the template calls itself too deeply");
     j->line = n->line;
     const jvalue v = eval_node(j, n, s);
@@ -337,22 +337,22 @@ static void loop_over(jinja *j, const jnode *n, jvalue of, jscope *s, jout *o, i
     if (n->c) {                                     /* only the elements that its condition takes */
         jlist *kept = cr_j_new_list(j, J_LIST, 0).list;
         for (int64_t i = 0; i < items->n; i++) {
-            jscope *one = inner(j, s, NULL);
-            assign(j, one, n->a, items->at[i]);
-            if (cr_j_true(eval(j, n->c, one))) cr_j_append(j, kept, items->at[i]);
+            jscope *one = open_scope(j, s, NULL);
+            assign_target(j, one, n->a, items->at[i]);
+            if (cr_j_true(eval_expression(j, n->c, one))) cr_j_append(j, kept, items->at[i]);
         }
         items = kept;
     }
     if (!items->n) {
-        run_nodes(j, &n->orelse, inner(j, s, n->orelse_frame), o);
+        run_nodes(j, &n->orelse, open_scope(j, s, n->orelse_frame), o);
         return;
     }
     jloop *l = cr_j_take(j, sizeof *l);
     *l = (jloop){.node = n, .scope = s, .items = items, .depth = depth};
     for (; l->index < items->n; l->index++) {
-        jscope *one = inner(j, s, n->frame);
+        jscope *one = open_scope(j, s, n->frame);
         define_as(j, one, "loop", (jvalue){.kind = J_LOOP, .loop = l});
-        assign(j, one, n->a, items->at[l->index]);
+        assign_target(j, one, n->a, items->at[l->index]);
         if (run_nodes(j, &n->kids, one, o) == BROKEN) break;
     }
 }
@@ -364,23 +364,23 @@ static jvalue macro_of(jinja *j, const jnode *n, jscope *s) {
 }
 
 static void call_block(jinja *j, const jnode *n, jscope *s, jout *o) {
-    const jvalue f = eval(j, n->a->a, s);
-    jargs a = arguments(j, &n->a->kids, s);
+    const jvalue f = eval_expression(j, n->a->a, s);
+    jargs a = eval_arguments(j, &n->a->kids, s);
     int64_t room = a.n_named;
     add_named(j, &a, &room, cr_j_text(j, "caller", 6), macro_of(j, n->b, s));
     cr_j_put_value(j, o, cr_j_call(j, f, &a));
 }
 
-static void mark(jinja *j, int64_t at) {
+static void mark_generation(jinja *j, int64_t at) {
     if (j->n_marks == j->marks_room) j->marks = cr_j_grow(j, j->marks, j->n_marks, &j->marks_room, sizeof *j->marks);
     j->marks[j->n_marks++] = at;
 }
 
-static void generation(jinja *j, const jnode *n, jscope *s, jout *o) {
+static void render_generation(jinja *j, const jnode *n, jscope *s, jout *o) {
     jout text = {0};
-    run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
-    mark(j, (int64_t)j->root->bytes);
-    mark(j, (int64_t)(j->root->bytes + text.bytes));
+    run_nodes(j, &n->kids, open_scope(j, s, n->frame), &text);
+    mark_generation(j, (int64_t)j->root->bytes);
+    mark_generation(j, (int64_t)(j->root->bytes + text.bytes));
     cr_j_put(j, o, text.s, text.bytes);
 }
 
@@ -389,30 +389,30 @@ static flow run_node(jinja *j, const jnode *n, jscope *s, jout *o) {
     jvalue v;
     switch (n->kind) {
         case N_DATA: cr_j_put(j, o, n->text->s, n->text->bytes); break;
-        case N_PRINT: cr_j_put_value(j, o, eval(j, n->a, s)); break;
-        case N_FOR: loop_over(j, n, eval(j, n->b, s), s, o, 0); break;
-        case N_IF: return run_nodes(j, cr_j_true(eval(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
-        case N_SET: assign(j, s, n->a, eval(j, n->b, s)); break;
+        case N_PRINT: cr_j_put_value(j, o, eval_expression(j, n->a, s)); break;
+        case N_FOR: loop_over(j, n, eval_expression(j, n->b, s), s, o, 0); break;
+        case N_IF: return run_nodes(j, cr_j_true(eval_expression(j, n->a, s)) ? &n->kids : &n->orelse, s, o);
+        case N_SET: assign_target(j, s, n->a, eval_expression(j, n->b, s)); break;
         case N_SET_BLOCK:
-            run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
+            run_nodes(j, &n->kids, open_scope(j, s, n->frame), &text);
             v = cr_j_out(j, &text);
-            assign(j, s, n->a, n->b ? filtered(j, n->b, s, v) : v);
+            assign_target(j, s, n->a, n->b ? eval_filter(j, n->b, s, v) : v);
             break;
-        case N_MACRO: define(j, s, n->text, macro_of(j, n, s)); break;
+        case N_MACRO: set_variable(j, s, n->text, macro_of(j, n, s)); break;
         case N_CALL_BLOCK: call_block(j, n, s, o); break;
         case N_FILTER_BLOCK:
-            run_nodes(j, &n->kids, inner(j, s, n->frame), &text);
-            v = filtered(j, n->b, s, cr_j_out(j, &text));
+            run_nodes(j, &n->kids, open_scope(j, s, n->frame), &text);
+            v = eval_filter(j, n->b, s, cr_j_out(j, &text));
             if (v.kind != J_TEXT) cr_j_fail(j, "a filtered block must be str, not %s", cr_j_type(v));
             cr_j_put_value(j, o, v);
             break;
         case N_WITH: {
-            jscope *one = inner(j, s, n->frame);
+            jscope *one = open_scope(j, s, n->frame);
             for (int i = 0; i < n->parameters.n; i++)
-                assign(j, one, n->parameters.at[i]->a, eval(j, n->parameters.at[i]->b, s));
+                assign_target(j, one, n->parameters.at[i]->a, eval_expression(j, n->parameters.at[i]->b, s));
             return run_nodes(j, &n->kids, one, o);
         }
-        case N_GENERATION: generation(j, n, s, o); break;
+        case N_GENERATION: render_generation(j, n, s, o); break;
         case N_BREAK: return BROKEN;
         case N_CONTINUE: return CONTINUED;
         default: cr_j_fail(j, "a statement of an unknown kind");
@@ -451,20 +451,20 @@ void cr_template_free(cr_template *t) {
     free(t);
 }
 
-static void render(jinja *j, const cr_template *t, int n, const cr_json *const variables[], jout *o) {
-    jscope *globals = inner(j, NULL, NULL);
+static void render_template(jinja *j, const cr_template *t, int n, const cr_json *const variables[], jout *o) {
+    jscope *globals = open_scope(j, NULL, NULL);
     for (int i = 0; i < (int)(sizeof functions / sizeof *functions); i++)
         define_as(j, globals, functions[i], (jvalue){.kind = J_FUNCTION, .function = i});
-    jscope *given = inner(j, globals, NULL);
+    jscope *given = open_scope(j, globals, NULL);
     for (int i = 0; i < n; i++)
         for (const cr_json *v = variables[i]->first; v; v = v->next)
-            define(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
+            set_variable(j, given, cr_j_text(j, v->key, v->key_bytes), cr_j_of_json(j, v));
     j->root = o;
-    run_nodes(j, &t->body, inner(j, given, t->frame), o);
+    run_nodes(j, &t->body, open_scope(j, given, t->frame), o);
 }
 
 /* The text and its marks, owned; NULL: no memory. */
-static char *copied(const jinja *j, const jout *o, cr_marks *marks) {
+static char *copy_output(const jinja *j, const jout *o, cr_marks *marks) {
     char *text = malloc(o->bytes + 1);
     int64_t *at = j->n_marks ? malloc((size_t)j->n_marks * sizeof *at) : NULL;
     if (!text || (j->n_marks && !at)) {
@@ -480,7 +480,7 @@ static char *copied(const jinja *j, const jout *o, cr_marks *marks) {
     return text;
 }
 
-static void end(jinja *j) {
+static void end_render(jinja *j) {
     cr_j_free(j);
     free(j);
 }
@@ -491,14 +491,14 @@ char *cr_template_render_json(const cr_template *t, int n, const cr_json *const 
     if (!j) return cr_no_memory(op), NULL;
     if (setjmp(j->failed)) {
         cr_fail(CR_BAD_VALUE, op, "%s", j->message);
-        end(j);
+        end_render(j);
         return NULL;
     }
     jout o = {0};
-    render(j, t, n, variables, &o);
-    char *text = copied(j, &o, marks);
+    render_template(j, t, n, variables, &o);
+    char *text = copy_output(j, &o, marks);
     if (!text) cr_no_memory(op);
-    end(j);
+    end_render(j);
     return text;
 }
 

@@ -42,8 +42,8 @@ static void dump_line(jinja *j, dump *d, int level) {
     for (int i = 0; i < level; i++) cr_j_put(j, &d->o, d->indent->s, d->indent->bytes);
 }
 
-static jvalue sorted(jinja *j, const jlist *l, jvalue (*key)(jinja *j, jvalue v, const jvalue *how), const jvalue *how,
-                     bool reverse);
+static jvalue sort_values(jinja *j, const jlist *l, jvalue (*key)(jinja *j, jvalue v, const jvalue *how),
+                          const jvalue *how, bool reverse);
 
 static jvalue first_of_pair(jinja *j, jvalue v, const jvalue *how) {
     (void)j, (void)how;
@@ -67,7 +67,7 @@ static void dump_value(jinja *j, dump *d, jvalue v, int level) {
     const bool list = v.kind == J_LIST || v.kind == J_TUPLE;
     if (!list && v.kind != J_DICT) cr_j_fail(j, "Object of type %s is not JSON serializable", cr_j_type(v));
     const jlist *items = list ? v.list : cr_j_entries(j, v.dict, J_ITEMS).list;
-    if (!list && d->sort) items = sorted(j, items, first_of_pair, NULL, false).list;
+    if (!list && d->sort) items = sort_values(j, items, first_of_pair, NULL, false).list;
     cr_j_put(j, &d->o, list ? "[" : "{", 1);
     for (int64_t i = 0; i < items->n; i++) {
         if (i) cr_j_put(j, &d->o, d->item->s, d->item->bytes);
@@ -121,17 +121,17 @@ TEXT_FILTER(f_capitalize, cr_j_with_case(j, t, "capitalize", true, 'l', ""))
 TEXT_FILTER(f_title, cr_j_with_case(j, t, "title", true, 'l', "- \t\n\r\v\f({[<"))
 TEXT_FILTER(f_string, ((jvalue){.kind = J_TEXT, .text = t}))
 
-static jvalue marked(jinja *j, const char *s, size_t bytes) {
+static jvalue make_markup(jinja *j, const char *s, size_t bytes) {
     jtext *made = cr_j_text(j, s, bytes);
     made->markup = true;
     return (jvalue){.kind = J_TEXT, .text = made};
 }
 
-TEXT_FILTER(f_safe, marked(j, t->s, t->bytes))
+TEXT_FILTER(f_safe, make_markup(j, t->s, t->bytes))
 
 FILTER(f_escape) {
     cr_j_bind(j, "escape", a, "", NULL);
-    return cr_j_binary(j, '+', marked(j, "", 0), (jvalue){.kind = J_TEXT, .text = cr_j_str(j, v)});
+    return cr_j_binary(j, '+', make_markup(j, "", 0), (jvalue){.kind = J_TEXT, .text = cr_j_str(j, v)});
 }
 
 FILTER(f_trim) {
@@ -339,19 +339,19 @@ FILTER(f_join) {
     return cr_j_join(j, s[0].kind == J_MISSING ? cr_j_text(j, "", 0) : cr_j_str(j, s[0]), parts.list, true);
 }
 
-static jvalue copied(jinja *j, const jlist *l, jkind kind, bool reversed) {
+static jvalue copy_list(jinja *j, const jlist *l, jkind kind, bool reversed) {
     jvalue made = cr_j_new_list(j, kind, l->n);
     for (int64_t i = 0; i < l->n; i++) cr_j_append(j, made.list, l->at[reversed ? l->n - 1 - i : i]);
     return made;
 }
 
-FILTER(f_list) { cr_j_bind(j, "list", a, "", NULL); return copied(j, cr_j_items(j, v), J_LIST, false); }
+FILTER(f_list) { cr_j_bind(j, "list", a, "", NULL); return copy_list(j, cr_j_items(j, v), J_LIST, false); }
 
 FILTER(f_reverse) {
     cr_j_bind(j, "reverse", a, "", NULL);
     if (v.kind == J_TEXT) return cr_j_slice(j, v, missing, missing, cr_j_number(-1));
     if (v.kind == J_UNDEFINED) cr_j_fail(j, "%s", v.why);
-    return copied(j, cr_j_items(j, v), v.kind == J_ITERATOR ? J_LIST : J_ITERATOR, true);
+    return copy_list(j, cr_j_items(j, v), v.kind == J_ITERATOR ? J_LIST : J_ITERATOR, true);
 }
 
 FILTER(f_items) {
@@ -362,8 +362,8 @@ FILTER(f_items) {
 }
 
 /* Stable; by the keys that `key` makes of each element. */
-static jvalue sorted(jinja *j, const jlist *l, jvalue (*key)(jinja *j, jvalue v, const jvalue *how), const jvalue *how,
-                     bool reverse) {
+static jvalue sort_values(jinja *j, const jlist *l, jvalue (*key)(jinja *j, jvalue v, const jvalue *how),
+                          const jvalue *how, bool reverse) {
     const int64_t n = l->n;
     jentry *a = cr_j_take(j, (size_t)(n + 1) * sizeof *a), *b = cr_j_take(j, (size_t)(n + 1) * sizeof *b);
     for (int64_t i = 0; i < n; i++) a[i] = (jentry){key(j, l->at[i], how), l->at[i]};
@@ -411,7 +411,7 @@ FILTER(f_sort) {
     jvalue s[3];
     cr_j_bind(j, "sort", a, "reverse case_sensitive attribute", s);
     const jvalue how[] = {s[2], cr_j_truth(cr_j_true(s[1]))};
-    return sorted(j, cr_j_items(j, v), sort_key, how, cr_j_true(s[0]));
+    return sort_values(j, cr_j_items(j, v), sort_key, how, cr_j_true(s[0]));
 }
 
 static jvalue pair_key(jinja *j, jvalue v, const jvalue *how) {
@@ -426,10 +426,10 @@ FILTER(f_dictsort) {
     const jtext *by = s[1].kind == J_MISSING ? cr_j_text(j, "key", 3) : cr_j_text_of(j, s[1], "by");
     if (!cr_j_is(by, "key") && !cr_j_is(by, "value")) cr_j_fail(j, "You can only sort by either \"key\" or \"value\"");
     const jvalue how[] = {cr_j_number(cr_j_is(by, "value")), cr_j_truth(cr_j_true(s[0]))};
-    return sorted(j, cr_j_entries(j, v.dict, J_LIST).list, pair_key, how, cr_j_true(s[2]));
+    return sort_values(j, cr_j_entries(j, v.dict, J_LIST).list, pair_key, how, cr_j_true(s[2]));
 }
 
-static jvalue extreme(jinja *j, jvalue v, const jargs *a, int sign) {
+static jvalue find_extreme(jinja *j, jvalue v, const jargs *a, int sign) {
     jvalue s[2];
     cr_j_bind(j, sign < 0 ? "min" : "max", a, "case_sensitive attribute", s);
     const jlist *l = cr_j_items(j, v);
@@ -443,8 +443,8 @@ static jvalue extreme(jinja *j, jvalue v, const jargs *a, int sign) {
     return l->at[best];
 }
 
-FILTER(f_min) { return extreme(j, v, a, -1); }
-FILTER(f_max) { return extreme(j, v, a, 1); }
+FILTER(f_min) { return find_extreme(j, v, a, -1); }
+FILTER(f_max) { return find_extreme(j, v, a, 1); }
 
 FILTER(f_sum) {
     jvalue s[2];
@@ -471,7 +471,7 @@ FILTER(f_unique) {
     return made;
 }
 
-static jvalue filled(jinja *j, const jlist *l, int64_t from, int64_t to, int64_t more, jvalue with) {
+static jvalue fill_slice(jinja *j, const jlist *l, int64_t from, int64_t to, int64_t more, jvalue with) {
     jvalue part = cr_j_new_list(j, J_LIST, 0);
     for (int64_t i = from; i < to; i++) cr_j_append(j, part.list, l->at[i]);
     for (int64_t i = 0; i < more && with.kind > J_NONE; i++) cr_j_append(j, part.list, with);
@@ -486,7 +486,7 @@ FILTER(f_batch) {
     if (n < 1) cr_j_fail(j, "linecount must be positive");
     jvalue made = cr_j_new_list(j, J_ITERATOR, 0);
     for (int64_t i = 0; i < l->n; i += n)
-        cr_j_append(j, made.list, filled(j, l, i, i + n < l->n ? i + n : l->n, i + n - l->n, s[1]));
+        cr_j_append(j, made.list, fill_slice(j, l, i, i + n < l->n ? i + n : l->n, i + n - l->n, s[1]));
     return made;
 }
 
@@ -500,22 +500,22 @@ FILTER(f_slice) {
     for (int64_t i = 0, from = 0; i < n; i++) {
         const bool extra = i < l->n % n;
         const int64_t to = from + l->n / n + extra;
-        cr_j_append(j, made.list, filled(j, l, from, to, !extra, s[1]));
+        cr_j_append(j, made.list, fill_slice(j, l, from, to, !extra, s[1]));
         from = to;
     }
     return made;
 }
 
 /* The rest of the arguments behind the first n. */
-static jargs rest(const jargs *a, int n) { return (jargs){a->n - n, a->n_named, a->at + n, a->named}; }
+static jargs skip_arguments(const jargs *a, int n) { return (jargs){a->n - n, a->n_named, a->at + n, a->named}; }
 
 /* What map and select go through: nothing where the value is false. */
-static const jlist *elements(jinja *j, jvalue v) {
+static const jlist *elements_of(jinja *j, jvalue v) {
     return cr_j_items(j, cr_j_true(v) ? v : (jvalue){.kind = J_UNDEFINED});
 }
 
 FILTER(f_map) {
-    const jlist *l = elements(j, v);
+    const jlist *l = elements_of(j, v);
     jvalue made = cr_j_new_list(j, J_ITERATOR, l->n), s[2];
     if (!a->n) {
         cr_j_bind(j, "map", a, "attribute default", s);
@@ -523,18 +523,18 @@ FILTER(f_map) {
         for (int64_t i = 0; i < l->n; i++) cr_j_append(j, made.list, cr_j_by_path(j, l->at[i], s[0], s[1]));
         return made;
     }
-    const jargs more = rest(a, 1);
+    const jargs more = skip_arguments(a, 1);
     for (int64_t i = 0; i < l->n; i++)
         cr_j_append(j, made.list, cr_j_filter(j, cr_j_text_of(j, a->at[0], "the name of a filter"), l->at[i], &more));
     return made;
 }
 
-static jvalue chosen(jinja *j, jvalue v, const jargs *a, bool by_attribute, bool wanted) {
-    const jlist *l = elements(j, v);
+static jvalue choose_elements(jinja *j, jvalue v, const jargs *a, bool by_attribute, bool wanted) {
+    const jlist *l = elements_of(j, v);
     jvalue made = cr_j_new_list(j, J_ITERATOR, 0);
     if (by_attribute && !a->n) cr_j_fail(j, "Missing parameter for attribute name");
     const jtext *name = a->n > by_attribute ? cr_j_text_of(j, a->at[by_attribute], "the name of a test") : NULL;
-    const jargs more = name ? rest(a, by_attribute + 1) : (jargs){0};
+    const jargs more = name ? skip_arguments(a, by_attribute + 1) : (jargs){0};
     for (int64_t i = 0; i < l->n; i++) {
         const jvalue of = by_attribute ? cr_j_by_path(j, l->at[i], a->at[0], missing) : l->at[i];
         if ((name ? cr_j_test(j, name, of, &more) : cr_j_true(of)) == wanted) cr_j_append(j, made.list, l->at[i]);
@@ -542,10 +542,10 @@ static jvalue chosen(jinja *j, jvalue v, const jargs *a, bool by_attribute, bool
     return made;
 }
 
-FILTER(f_select) { return chosen(j, v, a, false, true); }
-FILTER(f_reject) { return chosen(j, v, a, false, false); }
-FILTER(f_selectattr) { return chosen(j, v, a, true, true); }
-FILTER(f_rejectattr) { return chosen(j, v, a, true, false); }
+FILTER(f_select) { return choose_elements(j, v, a, false, true); }
+FILTER(f_reject) { return choose_elements(j, v, a, false, false); }
+FILTER(f_selectattr) { return choose_elements(j, v, a, true, true); }
+FILTER(f_rejectattr) { return choose_elements(j, v, a, true, false); }
 
 enum { LAZY = 1, SAFE = 2 };                        /* gives a generator; takes safe text */
 static const struct filter {
@@ -568,7 +568,7 @@ static const struct filter {
     {"wordwrap", NULL, 0}, {"xmlattr", NULL, 0}};
 
 /* An error of a generator is that of whoever goes through it. */
-static jvalue later(jinja *j, const struct filter *f, jvalue v, const jargs *a) {
+static jvalue begin_generator(jinja *j, const struct filter *f, jvalue v, const jargs *a) {
     jmp_buf outer;
     const int depth = j->depth;
     memcpy(&outer, &j->failed, sizeof outer);
@@ -592,18 +592,18 @@ jvalue cr_j_filter(jinja *j, const jtext *name, jvalue v, const jargs *a) {
         if (!f->run) break;
         if (v.kind == J_TEXT && v.text->markup && f->how != SAFE)
             cr_j_fail(j, "the filter '%s' of safe text is not supported", name->s);
-        return f->how == LAZY ? later(j, f, v, a) : f->run(j, v, a);
+        return f->how == LAZY ? begin_generator(j, f, v, a) : f->run(j, v, a);
     }
     cr_j_fail(j, "the filter '%.40s' is not supported", name->s);
 }
 
 /* ---- tests */
-static jvalue only(jinja *j, const jtext *name, const jargs *a) {
+static jvalue only_argument(jinja *j, const jtext *name, const jargs *a) {
     if (a->n != 1 || a->n_named) cr_j_fail(j, "the test '%s' takes one argument", name->s);
     return a->at[0];
 }
 
-static bool leaves(jinja *j, jvalue v, int64_t by, int64_t rest) {
+static bool has_remainder(jinja *j, jvalue v, int64_t by, int64_t rest) {
     return cr_j_equal(j, cr_j_binary(j, '%', v, cr_j_number(by)), cr_j_number(rest));
 }
 
@@ -635,8 +635,8 @@ static int plain_test(jinja *j, const char *name, jvalue v) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (!strcmp(name, all[i].name)) return all[i].good;
     if (!strcmp(name, "upper")) return cr_j_has_case(j, cr_j_str(j, v), 'u');
     if (!strcmp(name, "lower")) return cr_j_has_case(j, cr_j_str(j, v), 'l');
-    if (!strcmp(name, "odd")) return leaves(j, v, 2, 1);
-    if (!strcmp(name, "even")) return leaves(j, v, 2, 0);
+    if (!strcmp(name, "odd")) return has_remainder(j, v, 2, 1);
+    if (!strcmp(name, "even")) return has_remainder(j, v, 2, 0);
     return -1;
 }
 
@@ -649,16 +649,16 @@ bool cr_j_test(jinja *j, const jtext *name, jvalue v, const jargs *a) {
         for (int k = 0; k < 4 && orders[i].names[k]; k++) {
             if (strcmp(s, orders[i].names[k])) continue;
             const char kind = orders[i].kind;
-            const jvalue other = only(j, name, a);
+            const jvalue other = only_argument(j, name, a);
             if (kind == '=' || kind == '!') return cr_j_equal(j, v, other) == (kind == '=');
             const int order = cr_j_compare(j, orders[i].names[0], v, other);
             return kind == '<' ? order < 0 : kind == 'l' ? order <= 0 : kind == '>' ? order > 0 : order >= 0;
         }
     }
-    if (!strcmp(s, "in")) return cr_j_contains(j, only(j, name, a), v);
-    if (!strcmp(s, "divisibleby")) return leaves(j, v, cr_j_index(j, only(j, name, a), "a divisor"), 0);
+    if (!strcmp(s, "in")) return cr_j_contains(j, only_argument(j, name, a), v);
+    if (!strcmp(s, "divisibleby")) return has_remainder(j, v, cr_j_index(j, only_argument(j, name, a), "a divisor"), 0);
     if (!strcmp(s, "sameas")) {
-        const jvalue other = only(j, name, a);
+        const jvalue other = only_argument(j, name, a);
         return v.kind == other.kind && (v.kind <= J_TEXT ? cr_j_equal(j, v, other) : v.list == other.list);
     }
     if (!strcmp(s, "filter") || !strcmp(s, "test")) {

@@ -25,14 +25,14 @@ TEXT_METHOD(s_capitalize, cr_j_with_case(j, self.text, "capitalize()", true, 'l'
 TEXT_METHOD(s_swapcase, cr_j_with_case(j, self.text, "swapcase()", false, 's', ""))
 TEXT_METHOD(s_casefold, cr_j_lower(j, cr_j_ascii(j, self.text, "casefold()")))
 
-static jvalue strip(jinja *j, jvalue self, const jargs *a, bool left, bool right) {
+static jvalue strip_text(jinja *j, jvalue self, const jargs *a, bool left, bool right) {
     jvalue v[1];
     cr_j_bind(j, "strip", a, "chars", v);
     return cr_j_strip(j, self.text, v[0], left, right);
 }
-METHOD(s_strip) { return strip(j, self, a, true, true); }
-METHOD(s_lstrip) { return strip(j, self, a, true, false); }
-METHOD(s_rstrip) { return strip(j, self, a, false, true); }
+METHOD(s_strip) { return strip_text(j, self, a, true, true); }
+METHOD(s_lstrip) { return strip_text(j, self, a, true, false); }
+METHOD(s_rstrip) { return strip_text(j, self, a, false, true); }
 
 METHOD(s_split) {
     jvalue v[2];
@@ -52,7 +52,7 @@ METHOD(s_splitlines) {
     return cr_j_lines(j, self.text, cr_j_true(v[0]));
 }
 
-static jvalue parted(jinja *j, const jtext *t, const jargs *a, bool last) {
+static jvalue part_text(jinja *j, const jtext *t, const jargs *a, bool last) {
     jvalue v[1], made = cr_j_new_list(j, J_TUPLE, 3);
     cr_j_bind(j, "partition", a, "sep|", v);
     const jtext *s = cr_j_text_of(j, v[0], "a separator");
@@ -66,8 +66,8 @@ static jvalue parted(jinja *j, const jtext *t, const jargs *a, bool last) {
     return made;
 }
 
-METHOD(s_partition) { return parted(j, self.text, a, false); }
-METHOD(s_rpartition) { return parted(j, self.text, a, true); }
+METHOD(s_partition) { return part_text(j, self.text, a, false); }
+METHOD(s_rpartition) { return part_text(j, self.text, a, true); }
 
 METHOD(s_replace) {
     jvalue v[3];
@@ -89,7 +89,7 @@ static void part_of(jinja *j, const jtext *t, jvalue start, jvalue end, size_t *
     *from = bounds[0] > n ? SIZE_MAX : cr_j_offset(t, bounds[0]);
 }
 
-static bool edge(jinja *j, const jtext *t, const jargs *a, bool last) {
+static bool has_edge(jinja *j, const jtext *t, const jargs *a, bool last) {
     jvalue v[3];
     size_t from, to;
     cr_j_bind(j, last ? "endswith" : "startswith", a, "prefix|start end", v);
@@ -102,8 +102,8 @@ static bool edge(jinja *j, const jtext *t, const jargs *a, bool last) {
     return false;
 }
 
-METHOD(s_startswith) { return cr_j_truth(edge(j, self.text, a, false)); }
-METHOD(s_endswith) { return cr_j_truth(edge(j, self.text, a, true)); }
+METHOD(s_startswith) { return cr_j_truth(has_edge(j, self.text, a, false)); }
+METHOD(s_endswith) { return cr_j_truth(has_edge(j, self.text, a, true)); }
 
 static jvalue find_text(jinja *j, jvalue self, const jargs *a, bool last, bool must) {
     jvalue v[3];
@@ -156,7 +156,7 @@ METHOD(s_removesuffix) {
     return ends ? cr_j_of_text(j, t->s, t->bytes - s->bytes) : self;
 }
 
-static jvalue pad(jinja *j, jvalue self, const jargs *a, char where) {
+static jvalue pad_text(jinja *j, jvalue self, const jargs *a, char where) {
     jvalue v[2];
     cr_j_bind(j, "a padding method", a, "width|fillchar", v);
     const jtext *fill = v[1].kind == J_MISSING ? NULL : cr_j_text_of(j, v[1], "fillchar");
@@ -164,9 +164,9 @@ static jvalue pad(jinja *j, jvalue self, const jargs *a, char where) {
     return cr_j_pad(j, self.text, cr_j_index(j, v[0], "width"), fill ? fill->s : " ", where);
 }
 
-METHOD(s_ljust) { return pad(j, self, a, 'l'); }
-METHOD(s_rjust) { return pad(j, self, a, 'r'); }
-METHOD(s_center) { return pad(j, self, a, 'c'); }
+METHOD(s_ljust) { return pad_text(j, self, a, 'l'); }
+METHOD(s_rjust) { return pad_text(j, self, a, 'r'); }
+METHOD(s_center) { return pad_text(j, self, a, 'c'); }
 
 METHOD(s_zfill) {
     jvalue v[1];
@@ -187,9 +187,9 @@ static jvalue all_of(jinja *j, jvalue self, const jargs *a, const char *what, bo
     return cr_j_truth(all);
 }
 
-static bool letter(char c) { return cr_j_upper(c) || cr_j_small(c); }
+static bool is_letter(char c) { return cr_j_upper(c) || cr_j_small(c); }
 METHOD(s_isdigit) { return all_of(j, self, a, "isdigit()", cr_j_digit); }
-METHOD(s_isalpha) { return all_of(j, self, a, "isalpha()", letter); }
+METHOD(s_isalpha) { return all_of(j, self, a, "isalpha()", is_letter); }
 METHOD(s_isalnum) { return all_of(j, self, a, "isalnum()", cr_j_word); }
 TEXT_METHOD(s_isupper, cr_j_truth(cr_j_has_case(j, self.text, 'u')))
 TEXT_METHOD(s_islower, cr_j_truth(cr_j_has_case(j, self.text, 'l')))
@@ -323,7 +323,7 @@ static bool loop_attribute(jinja *j, const jloop *l, const jtext *name, jvalue *
     return false;
 }
 
-static bool attribute(jinja *j, jvalue of, const jtext *name, jvalue *v) {
+static bool find_attribute(jinja *j, jvalue of, const jtext *name, jvalue *v) {
     if (of.kind == J_LOOP && loop_attribute(j, of.loop, name, v)) return true;
     if (of.kind == J_NAMESPACE) {
         const jvalue *found = cr_j_find(j, of.dict, (jvalue){.kind = J_TEXT, .text = name});
@@ -343,7 +343,7 @@ static bool attribute(jinja *j, jvalue of, const jtext *name, jvalue *v) {
     return false;
 }
 
-static bool item(jinja *j, jvalue of, jvalue key, jvalue *v) {
+static bool find_item(jinja *j, jvalue of, jvalue key, jvalue *v) {
     const bool number = key.kind == J_INT || key.kind == J_BOOL;
     if (of.kind == J_DICT) {
         if (key.kind >= J_LIST && key.kind != J_TUPLE) return false;
@@ -362,7 +362,7 @@ static bool item(jinja *j, jvalue of, jvalue key, jvalue *v) {
     return true;
 }
 
-static jvalue absent(jinja *j, jvalue of, jvalue key) {
+static jvalue name_absent(jinja *j, jvalue of, jvalue key) {
     if (key.kind != J_TEXT) return cr_j_undefined(j, "%s object has no element %s", cr_j_type(of), cr_j_str(j, key)->s);
     return cr_j_undefined(j, "'%s object' has no attribute '%.100s'", cr_j_type(of), key.text->s);
 }
@@ -370,16 +370,16 @@ static jvalue absent(jinja *j, jvalue of, jvalue key) {
 jvalue cr_j_get_item(jinja *j, jvalue of, jvalue key) {
     jvalue v;
     if (of.kind == J_UNDEFINED) cr_j_fail(j, "%s", of.why);
-    if (item(j, of, key, &v) || (key.kind == J_TEXT && attribute(j, of, key.text, &v))) return v;
-    return absent(j, of, key);
+    if (find_item(j, of, key, &v) || (key.kind == J_TEXT && find_attribute(j, of, key.text, &v))) return v;
+    return name_absent(j, of, key);
 }
 
 jvalue cr_j_get_attribute(jinja *j, jvalue of, const jtext *name) {
     jvalue v;
     const jvalue key = {.kind = J_TEXT, .text = name};
     if (of.kind == J_UNDEFINED) cr_j_fail(j, "%s", of.why);
-    if (attribute(j, of, name, &v) || item(j, of, key, &v)) return v;
-    return absent(j, of, key);
+    if (find_attribute(j, of, name, &v) || find_item(j, of, key, &v)) return v;
+    return name_absent(j, of, key);
 }
 
 /* An item by a path of names and indices ("a.b.0"), as filters take it. */

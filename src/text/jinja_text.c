@@ -53,7 +53,7 @@ bool cr_j_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool cr_j_small(char c) { return c >= 'a' && c <= 'z'; }
 bool cr_j_digit(char c) { return c >= '0' && c <= '9'; }
 bool cr_j_word(char c) { return cr_j_upper(c) || cr_j_small(c) || cr_j_digit(c); }
-static char raised(char c) { return cr_j_small(c) ? (char)(c - 32) : c; }
+static char to_upper(char c) { return cr_j_small(c) ? (char)(c - 32) : c; }
 char cr_j_lowered(char c) { return cr_j_upper(c) ? (char)(c + 32) : c; }
 
 jvalue cr_j_lower(jinja *j, const jtext *t) {
@@ -77,8 +77,8 @@ jvalue cr_j_with_case(jinja *j, const jtext *t, const char *what, bool first, ch
     bool begins = true;
     for (size_t i = 0; i < t->bytes; i++) {
         const char c = t->s[i];
-        made->s[i] = (first && begins) || others == 'u' ? raised(c)
-                   : others == 'l' ? cr_j_lowered(c) : cr_j_upper(c) ? cr_j_lowered(c) : raised(c);
+        made->s[i] = (first && begins) || others == 'u' ? to_upper(c)
+                   : others == 'l' ? cr_j_lowered(c) : cr_j_upper(c) ? cr_j_lowered(c) : to_upper(c);
         begins = starts ? *starts && strchr(starts, c) : !cr_j_upper(c) && !cr_j_small(c);
     }
     return (jvalue){.kind = J_TEXT, .text = made};

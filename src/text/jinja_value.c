@@ -110,7 +110,7 @@ size_t cr_j_offset(const jtext *t, int64_t i) {
 }
 
 /* Does repr() write this character as an escape?  Controls, formats, separators and private use. */
-static bool hidden(uint32_t c) {
+static bool is_escaped(uint32_t c) {
     static const uint32_t formats[][2] = {{0, 0x1F}, {0x7F, 0xA0}, {0xAD, 0xAD}, {0x600, 0x605}, {0x61C, 0x61C},
         {0x6DD, 0x6DD}, {0x70F, 0x70F}, {0x180E, 0x180E}, {0x1680, 0x1680}, {0x2000, 0x200F}, {0x2028, 0x202F},
         {0x205F, 0x206F}, {0x3000, 0x3000}, {0xE000, 0xF8FF}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0x10FFFF}};
@@ -130,7 +130,7 @@ static void put_text_repr(jinja *j, jout *o, const jtext *t) {
         if (c == (unsigned char)quote || c == '\\') snprintf(escape, sizeof escape, "\\%c", (char)c);
         else if (c == '\n' || c == '\r' || c == '\t')
             snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-        else if (!hidden(c)) escape[0] = 0;
+        else if (!is_escaped(c)) escape[0] = 0;
         else if (c < 0x100) snprintf(escape, sizeof escape, "\\x%02x", c);
         else snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
         if (escape[0]) cr_j_put(j, o, escape, strlen(escape));
@@ -250,11 +250,11 @@ const jtext *cr_j_str(jinja *j, jvalue v) {
 /* ---- small values */
 jvalue cr_j_number(int64_t i) { return (jvalue){.kind = J_INT, .i = i}; }
 jvalue cr_j_truth(bool b) { return (jvalue){.kind = J_BOOL, .truth = b}; }
-static jvalue real(double d) { return (jvalue){.kind = J_FLOAT, .d = d}; }
+static jvalue make_float(double d) { return (jvalue){.kind = J_FLOAT, .d = d}; }
 static bool is_whole(jvalue v) { return v.kind == J_INT || v.kind == J_BOOL; }
 static bool is_number(jvalue v) { return is_whole(v) || v.kind == J_FLOAT; }
-static int64_t whole(jvalue v) { return v.kind == J_BOOL ? v.truth : v.i; }
-static double as_real(jvalue v) { return v.kind == J_FLOAT ? v.d : (double)whole(v); }
+static int64_t integer_of(jvalue v) { return v.kind == J_BOOL ? v.truth : v.i; }
+static double as_real(jvalue v) { return v.kind == J_FLOAT ? v.d : (double)integer_of(v); }
 static bool is_list(jvalue v) { return v.kind >= J_LIST && v.kind <= J_ITERATOR; }
 
 bool cr_j_true(jvalue v) {
@@ -272,13 +272,13 @@ bool cr_j_true(jvalue v) {
 int64_t cr_j_index(jinja *j, jvalue v, const char *what) {
     if (v.kind == J_UNDEFINED) cr_j_fail(j, "%s", v.why);
     if (!is_whole(v)) cr_j_fail(j, "%s must be an integer, not %s", what, cr_j_type(v));
-    return whole(v);
+    return integer_of(v);
 }
 
 /* ---- order */
 bool cr_j_equal(jinja *j, jvalue a, jvalue b) {
     if (is_number(a) && is_number(b)) {
-        if (is_whole(a) && is_whole(b)) return whole(a) == whole(b);
+        if (is_whole(a) && is_whole(b)) return integer_of(a) == integer_of(b);
         return as_real(a) == as_real(b);
     }
     if (a.kind != b.kind) return false;
@@ -303,7 +303,7 @@ bool cr_j_equal(jinja *j, jvalue a, jvalue b) {
 int cr_j_compare(jinja *j, const char *sign, jvalue a, jvalue b) {
     if (a.kind == J_UNDEFINED || b.kind == J_UNDEFINED) cr_j_fail(j, "%s", a.kind == J_UNDEFINED ? a.why : b.why);
     if (is_number(a) && is_number(b)) {
-        if (is_whole(a) && is_whole(b)) return (whole(a) > whole(b)) - (whole(a) < whole(b));
+        if (is_whole(a) && is_whole(b)) return (integer_of(a) > integer_of(b)) - (integer_of(a) < integer_of(b));
         return (as_real(a) > as_real(b)) - (as_real(a) < as_real(b));
     }
     if (a.kind == J_TEXT && b.kind == J_TEXT) { /* the order of UTF-8's bytes is that of code points */
@@ -378,7 +378,7 @@ const jlist *cr_j_items(jinja *j, jvalue v) {
 jvalue cr_j_new_dict(jinja *j, jkind kind) { return (jvalue){.kind = kind, .dict = cr_j_take(j, sizeof(jdict))}; }
 
 /* FNV-1a; equal numbers have equal hashes, whatever their kind. */
-static uint32_t hash(jinja *j, jvalue key) {
+static uint32_t hash_key(jinja *j, jvalue key) {
     const void *bytes;
     size_t n;
     double d = 0;
@@ -389,7 +389,7 @@ static uint32_t hash(jinja *j, jvalue key) {
     } else if (key.kind == J_NONE || key.kind == J_UNDEFINED) return 7;
     else if (key.kind == J_TUPLE) {
         uint32_t h = 1;
-        for (int64_t i = 0; i < key.list->n; i++) h = h * 31 + hash(j, key.list->at[i]);
+        for (int64_t i = 0; i < key.list->n; i++) h = h * 31 + hash_key(j, key.list->at[i]);
         return h;
     } else if (key.kind >= J_LOOP) return 11;
     else cr_j_fail(j, "unhashable type: '%s'", cr_j_type(key));
@@ -400,7 +400,7 @@ static uint32_t hash(jinja *j, jvalue key) {
 
 /* Where the key is in the table, or the empty slot where it belongs. */
 static int64_t slot_of(jinja *j, const jdict *d, jvalue key) {
-    int64_t i = hash(j, key) & (d->n_slots - 1);
+    int64_t i = hash_key(j, key) & (d->n_slots - 1);
     while (d->slots[i] && !cr_j_equal(j, d->at[d->slots[i] - 1].key, key)) i = (i + 1) & (d->n_slots - 1);
     return i;
 }
@@ -410,7 +410,7 @@ jvalue *cr_j_find(jinja *j, const jdict *d, jvalue key) {
         const uint32_t at = d->slots[slot_of(j, d, key)];
         return at ? &d->at[at - 1].value : NULL;
     }
-    hash(j, key);
+    hash_key(j, key);
     for (int64_t i = 0; i < d->n; i++) if (cr_j_equal(j, d->at[i].key, key)) return &d->at[i].value;
     return NULL;
 }
@@ -433,7 +433,7 @@ jvalue cr_j_of_json(jinja *j, const cr_json *v) {
     switch (v->kind) {
         case CR_JSON_NULL: break;
         case CR_JSON_BOOL: return cr_j_truth(v->truth);
-        case CR_JSON_NUMBER: return v->integral ? cr_j_number(v->integer) : real(v->number);
+        case CR_JSON_NUMBER: return v->integral ? cr_j_number(v->integer) : make_float(v->number);
         case CR_JSON_STRING: return cr_j_of_text(j, v->text, v->bytes);
         case CR_JSON_ARRAY:
             made = cr_j_new_list(j, J_LIST, v->count);
@@ -448,7 +448,7 @@ jvalue cr_j_of_json(jinja *j, const cr_json *v) {
 }
 
 /* ---- slices: Python's rules */
-static int64_t bound(jinja *j, jvalue v, int64_t missing, int64_t n, int64_t step) {
+static int64_t slice_bound(jinja *j, jvalue v, int64_t missing, int64_t n, int64_t step) {
     if (v.kind == J_MISSING || v.kind == J_NONE) return missing;
     int64_t i = cr_j_index(j, v, "a slice's bound");
     if (i < 0) i += n;
@@ -465,7 +465,8 @@ jvalue cr_j_slice(jinja *j, jvalue v, jvalue from, jvalue to, jvalue step) {
     const int64_t n = text ? (int64_t)v.text->length : v.list->n;
     const int64_t by = step.kind == J_MISSING || step.kind == J_NONE ? 1 : cr_j_index(j, step, "a slice's step");
     if (!by) cr_j_fail(j, "slice step cannot be zero");
-    const int64_t first = bound(j, from, by < 0 ? n - 1 : 0, n, by), end = bound(j, to, by < 0 ? -1 : n, n, by);
+    const int64_t first = slice_bound(j, from, by < 0 ? n - 1 : 0, n, by),
+                  end = slice_bound(j, to, by < 0 ? -1 : n, n, by);
     if (text && by == 1) {
         if (end <= first) return cr_j_of_text(j, "", 0);
         const size_t at = cr_j_offset(v.text, first);
@@ -485,38 +486,38 @@ jvalue cr_j_slice(jinja *j, jvalue v, jvalue from, jvalue to, jvalue step) {
 /* ---- arithmetic */
 static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b && (a < 0) != (b < 0)); }
 
-static jvalue power(jinja *j, jvalue a, jvalue b) {
-    if (!is_whole(a) || !is_whole(b) || whole(b) < 0) {
+static jvalue raise_power(jinja *j, jvalue a, jvalue b) {
+    if (!is_whole(a) || !is_whole(b) || integer_of(b) < 0) {
         if (as_real(a) == 0 && as_real(b) < 0) cr_j_fail(j, "0.0 cannot be raised to a negative power");
         if (as_real(a) < 0 && as_real(b) != floor(as_real(b))) cr_j_fail(j, "complex numbers are not supported");
-        return real(pow(as_real(a), as_real(b)));
+        return make_float(pow(as_real(a), as_real(b)));
     }
     int64_t y = 1;
     bool over = false;
-    for (int64_t i = 0; i < whole(b) && !over && i < 64; i++) over = __builtin_mul_overflow(y, whole(a), &y);
-    if (whole(b) > 64 && (whole(a) > 1 || whole(a) < -1)) over = true;
+    for (int64_t i = 0; i < integer_of(b) && !over && i < 64; i++) over = __builtin_mul_overflow(y, integer_of(a), &y);
+    if (integer_of(b) > 64 && (integer_of(a) > 1 || integer_of(a) < -1)) over = true;
     if (over) cr_j_fail(j, "an integer is too large");
-    if (whole(b) > 64 && whole(a) == -1 && whole(b) % 2) y = -1;
+    if (integer_of(b) > 64 && integer_of(a) == -1 && integer_of(b) % 2) y = -1;
     return cr_j_number(y);
 }
 
-static jvalue arithmetic(jinja *j, int op, jvalue a, jvalue b) {
+static jvalue eval_arithmetic(jinja *j, int op, jvalue a, jvalue b) {
     const bool integers = is_whole(a) && is_whole(b), divides = op == '/' || op == '%' || op == ('/' << 8 | '/');
-    if (op == ('*' << 8 | '*')) return power(j, a, b);
+    if (op == ('*' << 8 | '*')) return raise_power(j, a, b);
     if (divides && as_real(b) == 0) cr_j_fail(j, "division by zero");
-    if (op == '/') return real(as_real(a) / as_real(b));
+    if (op == '/') return make_float(as_real(a) / as_real(b));
     if (!integers) {
         const double x = as_real(a), y = as_real(b);
-        if (op == '+') return real(x + y);
-        if (op == '-') return real(x - y);
-        if (op == '*') return real(x * y);
+        if (op == '+') return make_float(x + y);
+        if (op == '-') return make_float(x - y);
+        if (op == '*') return make_float(x * y);
         if (op == '%') {
             const double r = fmod(x, y);
-            return real(r != 0 && (r < 0) != (y < 0) ? r + y : r != 0 ? r : copysign(0, y));
+            return make_float(r != 0 && (r < 0) != (y < 0) ? r + y : r != 0 ? r : copysign(0, y));
         }
-        return real(floor(x / y));
+        return make_float(floor(x / y));
     }
-    const int64_t x = whole(a), y = whole(b);
+    const int64_t x = integer_of(a), y = integer_of(b);
     int64_t z = 0;
     bool over = false;
     if (op == '+') over = __builtin_add_overflow(x, y, &z);
@@ -528,7 +529,7 @@ static jvalue arithmetic(jinja *j, int op, jvalue a, jvalue b) {
     return cr_j_number(z);
 }
 
-static jvalue repeat(jinja *j, jvalue v, int64_t n) {
+static jvalue repeat_value(jinja *j, jvalue v, int64_t n) {
     if (v.kind == J_TEXT) {
         jout o = {0};
         for (int64_t i = 0; i < n && v.text->bytes; i++) cr_j_put(j, &o, v.text->s, v.text->bytes);
@@ -553,7 +554,7 @@ static void put_escaped(jinja *j, jout *o, const jtext *t) {
 jvalue cr_j_binary(jinja *j, int op, jvalue a, jvalue b) {
     if (op == '%' && a.kind == J_TEXT) return cr_j_modulo(j, a.text, b);
     if (a.kind == J_UNDEFINED || b.kind == J_UNDEFINED) cr_j_fail(j, "%s", a.kind == J_UNDEFINED ? a.why : b.why);
-    if (is_number(a) && is_number(b)) return arithmetic(j, op, a, b);
+    if (is_number(a) && is_number(b)) return eval_arithmetic(j, op, a, b);
     if (op == '+' && a.kind == J_TEXT && b.kind == J_TEXT) {
         jout o = {0};
         const bool markup = a.text->markup || b.text->markup;
@@ -574,8 +575,8 @@ jvalue cr_j_binary(jinja *j, int op, jvalue a, jvalue b) {
     }
     const bool left = a.kind == J_TEXT || a.kind == J_LIST || a.kind == J_TUPLE;
     const bool right = b.kind == J_TEXT || b.kind == J_LIST || b.kind == J_TUPLE;
-    if (op == '*' && left && is_whole(b)) return repeat(j, a, whole(b));
-    if (op == '*' && right && is_whole(a)) return repeat(j, b, whole(a));
+    if (op == '*' && left && is_whole(b)) return repeat_value(j, a, integer_of(b));
+    if (op == '*' && right && is_whole(a)) return repeat_value(j, b, integer_of(a));
     const char sign[3] = {(char)(op > 255 ? op >> 8 : op), (char)(op > 255 ? op & 255 : 0), 0};
     cr_j_fail(j, "unsupported operand type(s) for %s: '%s' and '%s'", sign, cr_j_type(a), cr_j_type(b));
 }
@@ -630,7 +631,7 @@ jvalue cr_j_modulo(jinja *j, const jtext *format, jvalue values) {
                 cr_j_fail(j, "%%%c of this is not supported", kind);
             memcpy(spec + n, "ll", 2);
             spec[n + 2] = kind == 'u' ? 'd' : kind;
-            snprintf(made, sizeof made, spec, (long long)(v.kind == J_FLOAT ? (int64_t)v.d : whole(v)));
+            snprintf(made, sizeof made, spec, (long long)(v.kind == J_FLOAT ? (int64_t)v.d : integer_of(v)));
         } else {
             spec[n] = kind;
             snprintf(made, sizeof made, spec, as_real(v));

@@ -39,19 +39,19 @@ cr_loader_options cr_loader_defaults(void) {
 }
 
 /* ---- the order ---- */
-static uint64_t mix(uint64_t x) {                   /* splitmix64's finaliser (Steele, Lea, Flood 2014) */
+static uint64_t mix_bits(uint64_t x) {                   /* splitmix64's finaliser (Steele, Lea, Flood 2014) */
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
 }
 
-static uint64_t key(uint64_t seed, uint64_t epoch, uint64_t use) {
-    return mix(mix(mix(seed + 0x9e3779b97f4a7c15u) + epoch) + use * 0x9e3779b97f4a7c15u);
+static uint64_t round_key(uint64_t seed, uint64_t epoch, uint64_t use) {
+    return mix_bits(mix_bits(mix_bits(seed + 0x9e3779b97f4a7c15u) + epoch) + use * 0x9e3779b97f4a7c15u);
 }
 
 /* The position of i in a random permutation of [0, n): a Feistel network over the next even number of
  * bits, repeated until the result is below n (Black and Rogaway 2002). */
-static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
+static int64_t permute(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
     enum { ROUNDS = 6 };
     int half = 1;
     while (half < 31 && (INT64_C(1) << 2 * half) < n) half++;
@@ -60,7 +60,7 @@ static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
     do {
         uint64_t left = v >> half, right = v & mask;
         for (uint64_t r = 0; r < ROUNDS; r++) {
-            const uint64_t next = left ^ (mix(right ^ key(seed, epoch, r + 1)) & mask);
+            const uint64_t next = left ^ (mix_bits(right ^ round_key(seed, epoch, r + 1)) & mask);
             left = right;
             right = next;
         }
@@ -71,12 +71,12 @@ static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
 
 static int64_t window_start(const cr_loader *l, int64_t epoch, int64_t i) {
     if (!l->o.shuffle) return i * l->o.context;
-    const int64_t offset = (int64_t)(key(l->o.seed, (uint64_t)epoch, 0) % (uint64_t)(l->slack + 1));
-    return offset + permuted(i, l->windows, l->o.seed, (uint64_t)epoch) * l->o.context;
+    const int64_t offset = (int64_t)(round_key(l->o.seed, (uint64_t)epoch, 0) % (uint64_t)(l->slack + 1));
+    return offset + permute(i, l->windows, l->o.seed, (uint64_t)epoch) * l->o.context;
 }
 
 /* Fills x and y with batch number `cursor`; the position of a bad token, or -1. */
-static int64_t fill(cr_loader *l, int64_t cursor) {
+static int64_t fill_batch(cr_loader *l, int64_t cursor) {
     const int64_t T = l->o.context, epoch = cursor / l->batches, first = cursor % l->batches * l->o.batch;
     for (int64_t b = 0; b < l->o.batch; b++) {
         const int64_t bad = cr_tokens_fetch(l->tokens, window_start(l, epoch, first + b), T + 1, l->row);
@@ -101,7 +101,7 @@ static cr_status check_options(const char *op, const cr_tokens *t, const cr_load
 }
 
 /* Windows per epoch: as many as fit; if shuffled, as many as fit after every offset, but at least one if one fits. */
-static cr_status plan(const char *op, cr_loader *l) {
+static cr_status plan_batches(const char *op, cr_loader *l) {
     const int64_t T = l->o.context, targets = cr_tokens_count(l->tokens) - 1, lost = l->o.shuffle ? T - 1 : 0;
     if (targets < T)
         return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: a window of context %lld takes %lld",
@@ -123,7 +123,7 @@ cr_loader *cr_loader_new(const cr_tokens *t, const cr_loader_options *o) {
     l->o = *o;
     l->wanted = l->ready = l->bad = -1;
     l->tokens = cr_tokens_slice(t, 0, cr_tokens_count(t));
-    if (!l->tokens || plan(op, l)) { cr_loader_free(l); return NULL; }
+    if (!l->tokens || plan_batches(op, l)) { cr_loader_free(l); return NULL; }
     const size_t bytes = (size_t)(o->batch * o->context) * sizeof *l->x;
     l->x = malloc(bytes);
     l->y = malloc(bytes);
@@ -166,7 +166,7 @@ static void prepare_batch(void *arg) {
         const int64_t cursor = l->wanted;
         l->ready = -1;
         cr_mutex_unlock(l->mutex);
-        const int64_t bad = fill(l, cursor);
+        const int64_t bad = fill_batch(l, cursor);
         cr_mutex_lock(l->mutex);
         l->ready = cursor;
         l->bad = bad;
@@ -175,22 +175,22 @@ static void prepare_batch(void *arg) {
     cr_mutex_unlock(l->mutex);
 }
 
-static void want(cr_loader *l, int64_t cursor) {    /* lock held */
+static void request_batch(cr_loader *l, int64_t cursor) {    /* lock held */
     if (l->wanted == cursor) return;
     l->wanted = cursor;
     cr_cond_signal_all(l->changed);
 }
 
-/* Waits until x and y hold batch `cursor`; they keep it until the next want(). */
-static int64_t await(cr_loader *l) {
+/* Waits until x and y hold batch `cursor`; they keep it until the next request_batch(). */
+static int64_t await_batch(cr_loader *l) {
     if (!l->started) {
         l->started = true;
         l->process = cr_os_process_id();
         l->thread = cr_thread_start(prepare_batch, l);
     }
-    if (!l->thread || l->process != cr_os_process_id()) return fill(l, l->cursor);
+    if (!l->thread || l->process != cr_os_process_id()) return fill_batch(l, l->cursor);
     cr_mutex_lock(l->mutex);
-    want(l, l->cursor);
+    request_batch(l, l->cursor);
     while (l->ready != l->cursor) cr_cond_wait(l->changed, l->mutex);
     const int64_t bad = l->bad;
     cr_mutex_unlock(l->mutex);
@@ -202,7 +202,7 @@ cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
     if (cr_lacks(op, "the loader", l)) return cr_error_status();
     if (!x || !y) return cr_fail_null(op, x ? "y" : "x");
     *x = *y = NULL;
-    const int64_t bad = await(l);
+    const int64_t bad = await_batch(l);
     if (bad >= 0)
         return cr_fail(CR_BAD_VALUE, op, "the token at %lld is not below the vocabulary of %lld", (long long)bad,
                        (long long)cr_tokens_vocabulary(l->tokens));
@@ -212,7 +212,7 @@ cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
     l->cursor++;
     if (l->thread && l->process == cr_os_process_id()) {
         cr_mutex_lock(l->mutex);
-        want(l, l->cursor);
+        request_batch(l, l->cursor);
         cr_mutex_unlock(l->mutex);
     }
     *x = a;

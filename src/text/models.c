@@ -10,18 +10,10 @@
 
 /* ---- reading ---- */
 static bool text_field(const cr_json *object, const char *key, const char **text, size_t *bytes) {
-    const cr_json *v = cr_json_get(object, key);
-    *text = "";
-    *bytes = 0;
-    if (!v || v->kind != CR_JSON_STRING) return false;
-    *text = v->text;
-    *bytes = v->bytes;
-    return true;
-}
-
-static bool true_field(const cr_json *object, const char *key) {
-    const cr_json *v = cr_json_get(object, key);
-    return v && v->kind == CR_JSON_BOOL && v->truth;
+    const cr_json *v = cr_json_text(object, key);
+    *text = v ? v->text : "";
+    *bytes = v ? v->bytes : 0;
+    return v;
 }
 
 /* {"token": id, ...} */
@@ -85,8 +77,7 @@ static bool index_merges(cr_model *m, merge_list *l, bool ok) {
     return ok;
 }
 
-/* Both sides of one merge: "a b" or ["a", "b"]. */
-static bool sides(const cr_json *v, const char *side[2], size_t bytes[2]) {
+bool cr_merge_sides(const cr_json *v, const char *side[2], size_t bytes[2]) {
     if (v->kind == CR_JSON_ARRAY && v->count == 2) {
         const cr_json *a = v->first, *b = a->next;
         side[0] = a->text; side[1] = b->text;
@@ -106,7 +97,7 @@ static cr_status read_merge(const char *op, const char *path, const cr_json *v, 
     const char *side[2];
     size_t bytes[2];
     uint32_t id[2];
-    if (!sides(v, side, bytes))
+    if (!cr_merge_sides(v, side, bytes))
         return cr_fail(CR_IO, op, "'%s': merge %u must be two tokens, \"a b\" or [\"a\", \"b\"]", path, rank);
     for (int i = 0; i < 2; i++) {
         id[i] = cr_words_find(&m->words, side[i], bytes[i]);
@@ -207,9 +198,9 @@ static cr_status read_bpe(const char *op, const char *path, const cr_json *model
     if (status == CR_OK) status = short_text(op, path, model, "end_of_word_suffix", m->suffix);
     if (status == CR_OK) status = read_unk(op, path, model, m);
     if (status == CR_OK) status = read_merges(op, path, cr_json_get(model, "merges"), sentencepiece, m);
-    m->byte_fallback = true_field(model, "byte_fallback");
-    m->fuse_unk = true_field(model, "fuse_unk");
-    m->whole_words = true_field(model, "ignore_merges");
+    m->byte_fallback = cr_json_flag(model, "byte_fallback", false);
+    m->fuse_unk = cr_json_flag(model, "fuse_unk", false);
+    m->whole_words = cr_json_flag(model, "ignore_merges", false);
     if (m->prefix[0] || m->suffix[0]) m->byte_level = false;
     if (status == CR_OK && m->byte_level && m->whole_words && !read_raw(m)) return cr_no_memory(op);
     return status;
@@ -318,7 +309,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
                        (long long)vocab->count);
     m->unk = unk && unk->kind == CR_JSON_NUMBER ? (uint32_t)unk->integer : CR_NO_ID;
     m->unk_needed = true;
-    m->byte_fallback = true_field(model, "byte_fallback");
+    m->byte_fallback = cr_json_flag(model, "byte_fallback", false);
     m->score = malloc((size_t)vocab->count * sizeof *m->score);
     if (!m->score || !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes)) return cr_no_memory(op);
     uint32_t id = 0;
@@ -522,7 +513,7 @@ static bool merge_many(const cr_model *m, uint32_t *id, size_t *count) {
     return ok;
 }
 
-static bool reserve(cr_workspace *w, size_t symbols) {
+static bool reserve_symbols(cr_workspace *w, size_t symbols) {
     return cr_grow(&w->symbols, (int64_t)symbols, &w->symbol_room, sizeof *w->symbols);
 }
 
@@ -546,7 +537,7 @@ static size_t spell_bytes(const cr_model *m, cr_workspace *w, const char *s, siz
 }
 
 /* The symbols of a piece of characters; a pending unknown one waits for its neighbours where they fuse. */
-static size_t spell(const cr_model *m, cr_workspace *w, const char *s, size_t n, uint32_t *id) {
+static size_t spell_piece(const cr_model *m, cr_workspace *w, const char *s, size_t n, uint32_t *id) {
     const size_t prefix = strlen(m->prefix), suffix = strlen(m->suffix);
     size_t count = 0;
     bool unknown = false;
@@ -585,9 +576,9 @@ static bool encode_bpe(const cr_model *m, cr_workspace *w, const char *s, size_t
         if (whole != CR_NO_ID) return cr_ids_put(out, whole);
     }
     const size_t most = n + strlen(m->prefix) * n + strlen(m->suffix) + 2;
-    if (most >= UINT32_MAX / 2 || !reserve(w, most > FEW ? 4 * most : most)) return false;
+    if (most >= UINT32_MAX / 2 || !reserve_symbols(w, most > FEW ? 4 * most : most)) return false;
     uint32_t *id = w->symbols;
-    size_t count = m->byte_level ? spell_bytes(m, w, s, n, id) : spell(m, w, s, n, id);
+    size_t count = m->byte_level ? spell_bytes(m, w, s, n, id) : spell_piece(m, w, s, n, id);
     if (w->wrong) return false;
     if (count <= FEW) count = merge_few(m, id, count);
     else if (!merge_many(m, id, &count)) return false;
@@ -605,7 +596,7 @@ typedef struct path { double score; uint32_t from, id; } path;             /* th
 
 static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out) {
     const size_t each = sizeof(path) / sizeof(uint32_t);
-    if (n >= UINT32_MAX / 4 || !reserve(w, (n + 2) * each)) return false;
+    if (n >= UINT32_MAX / 4 || !reserve_symbols(w, (n + 2) * each)) return false;
     path *best = (path *)(void *)w->symbols;
     for (size_t i = 0; i <= n; i++) best[i] = (path){0, CR_NO_ID, CR_NO_ID};
     for (size_t at = 0; at < n;) {
@@ -684,7 +675,7 @@ enum { CACHE_BITS = 15, CACHE_IDS = 9, CACHE_BYTES = 24 };
 /* one cache line */
 typedef struct cr_piece { uint64_t key[3]; uint8_t bytes, n; uint32_t id[CACHE_IDS]; } cr_piece;
 
-static uint64_t load(const char *s, size_t n) {
+static uint64_t load_bytes(const char *s, size_t n) {
     uint64_t v = 0;
     uint32_t half;
     if (n == 8) return memcpy(&v, s, 8), v;
@@ -694,9 +685,9 @@ static uint64_t load(const char *s, size_t n) {
 /* With its length, the key is the piece. */
 static void key_of(const char *s, size_t n, uint64_t key[3]) {
     key[0] = key[1] = key[2] = 0;
-    if (n > 16) key[0] = load(s, 8), key[1] = load(s + 8, 8), key[2] = load(s + n - 8, 8);
-    else if (n > 8) key[0] = load(s, 8), key[1] = load(s + n - 8, 8);
-    else if (n >= 4) key[0] = load(s, 4) | load(s + n - 4, 4) << 32;
+    if (n > 16) key[0] = load_bytes(s, 8), key[1] = load_bytes(s + 8, 8), key[2] = load_bytes(s + n - 8, 8);
+    else if (n > 8) key[0] = load_bytes(s, 8), key[1] = load_bytes(s + n - 8, 8);
+    else if (n >= 4) key[0] = load_bytes(s, 4) | load_bytes(s + n - 4, 4) << 32;
     else for (size_t i = 0; i < n; i++) key[0] |= (uint64_t)(unsigned char)s[i] << 8 * i;
 }
 

@@ -42,7 +42,7 @@ static size_t next_character(const char *s, size_t n, size_t at) {
     return at;
 }
 
-static bool replace(const cr_normalizer *m, cr_workspace *w, const char *s, size_t n, cr_out *out) {
+static bool replace_matches(const cr_normalizer *m, cr_workspace *w, const char *s, size_t n, cr_out *out) {
     size_t kept = 0, start = 0, end = 0;            /* s up to `kept` is in out */
     bool any = false;
     for (size_t from = 0; from <= n;) {
@@ -111,7 +111,7 @@ static const char *mapped_prefix(const cr_normalizer *m, const char *s, size_t n
     return found && cr_utf8_valid(found, strlen(found)) == strlen(found) ? found : NULL;
 }
 
-static size_t character(const char *s, size_t n) {
+static size_t character_bytes(const char *s, size_t n) {
     uint32_t c = 0;
     return (size_t)cr_utf8_decode((const unsigned char *)s, n, &c);
 }
@@ -121,7 +121,7 @@ static bool map_characters(const cr_normalizer *m, cr_workspace *w, const char *
     for (size_t at = 0; at < n;) {
         const char *to = m->longest ? mapped_prefix(m, s + at, n - at, &used) : NULL;
         if (m->longest) {
-            const size_t step = to ? used : character(s + at, n - at);
+            const size_t step = to ? used : character_bytes(s + at, n - at);
             if (to) cr_out_put(out, to, strlen(to));
             else cr_out_put(out, s + at, step);
             at += step;
@@ -136,7 +136,7 @@ static bool map_characters(const cr_normalizer *m, cr_workspace *w, const char *
             at = end;
         }
         while (at < end) {
-            const size_t step = character(s + at, end - at);
+            const size_t step = character_bytes(s + at, end - at);
             to = mapped_prefix(m, s + at, step, &used);
             if (to) cr_out_put(out, to, strlen(to));
             else cr_out_put(out, s + at, step);
@@ -146,11 +146,11 @@ static bool map_characters(const cr_normalizer *m, cr_workspace *w, const char *
     return true;
 }
 
-static bool apply(const cr_normalizer *m, cr_workspace *w, const char *s, size_t n, cr_out *out) {
+static bool apply_normalizer(const cr_normalizer *m, cr_workspace *w, const char *s, size_t n, cr_out *out) {
     size_t k;
     switch (m->kind) {
     case CR_NORM_REPLACE:
-    case CR_NORM_AROUND: return replace(m, w, s, n, out);
+    case CR_NORM_AROUND: return replace_matches(m, w, s, n, out);
     case CR_NORM_PREPEND:
         if (n) cr_out_put(out, m->content, m->content_bytes);
         cr_out_put(out, s, n);
@@ -171,7 +171,7 @@ bool cr_normalize(const cr_pipeline *p, cr_workspace *w, const char **s, size_t 
     for (int i = 0; i < p->n_norms; i++) {
         cr_out *out = &w->text[CR_STEPS + i % 2];
         out->bytes = 0;
-        if (!apply(&p->norm[i], w, *s, *n, out)) return false;
+        if (!apply_normalizer(&p->norm[i], w, *s, *n, out)) return false;
         if (out->failed) return w->wrong = "no memory", false;
         *s = out->text ? out->text : "";
         *n = out->bytes;

@@ -96,7 +96,7 @@ static bool plain_name(const char *s, size_t n, char out[24]) {
     return true;
 }
 
-static void category(const char *name, names *to, charset *c) {
+static void add_category(const char *name, names *to, charset *c) {
     strcpy(to->category, name);
     *c = (charset){.set = to->set, .young = {to->category}};
     c->unassigned = !strcmp(name, "C") || !strcmp(name, "Cn");
@@ -105,14 +105,14 @@ static void category(const char *name, names *to, charset *c) {
 }
 
 /* \p{L}, \P{Lu}, \p{^Alpha}, \p{Han}: the bytes after the backslash, 0: PCRE2 knows it by that name, or refuses it. */
-static size_t property(const char *s, size_t n, names *to, charset *c) {
+static size_t add_property(const char *s, size_t n, names *to, charset *c) {
     char name[24];
     const bool turned = n > 2 && s[1] == '{' && s[2] == '^';
     const size_t from = 2 + (size_t)turned;
     const char *end = n > from && s[1] == '{' ? memchr(s + from, '}', n - from) : NULL;
     if (!end || !plain_name(s + from, (size_t)(end - s) - from, name)) return 0;
     *c = (charset){0};
-    if (name[0] && strlen(name) < 3 && one_of(name[0], "LMNPSZC") && name[1] != '&') category(name, to, c);
+    if (name[0] && strlen(name) < 3 && one_of(name[0], "LMNPSZC") && name[1] != '&') add_category(name, to, c);
     for (size_t i = 0; !c->set && i < sizeof posix / sizeof *posix; i++)
         if (!strcmp(name, posix[i].name)) *c = posix[i].of;
     if (!c->set && cr_regex_is_script(name)) {
@@ -135,7 +135,7 @@ static size_t class_escape(const char *s, size_t n, bool inside, names *to, char
     case 'w': case 'W':
         *c = (charset){.set = inside ? WORD : LATIN_WORD WORD, .young = {"L", "M", "Nd"}};
         break;
-    case 'p': case 'P': return property(s, n, to, c);
+    case 'p': case 'P': return add_property(s, n, to, c);
     default: return 0;
     }
     c->negated = s[0] < 'a';

@@ -25,50 +25,35 @@ typedef struct reader {
 } reader;
 
 /* ---- fields ---- */
-static bool is(const cr_json *v, const char *text) {
-    return v && v->kind == CR_JSON_STRING && v->bytes == strlen(text) && !memcmp(v->text, text, v->bytes);
-}
-
-static bool flag(const cr_json *object, const char *key, bool otherwise) {
-    const cr_json *v = cr_json_get(object, key);
-    return v && v->kind == CR_JSON_BOOL ? v->truth : otherwise;
-}
-
-static const cr_json *list(const cr_json *object, const char *key) {
-    const cr_json *v = cr_json_get(object, key);
-    return v && v->kind == CR_JSON_ARRAY ? v : NULL;
-}
-
-static const cr_json *string(const cr_json *object, const char *key) {
-    const cr_json *v = cr_json_get(object, key);
-    return v && v->kind == CR_JSON_STRING ? v : NULL;
+static const cr_json *list_of(const cr_json *object, const char *key) {
+    return cr_json_as(cr_json_get(object, key), CR_JSON_ARRAY);
 }
 
 static const char *type_of(const cr_json *v) {
-    const cr_json *type = string(v, "type");
+    const cr_json *type = cr_json_text(v, "type");
     return type ? type->text : "";
 }
 
-static bool present(const cr_json *v) { return v && v->kind != CR_JSON_NULL; }
+static bool is_present(const cr_json *v) { return v && v->kind != CR_JSON_NULL; }
 
-static cr_status unknown(const reader *r, const char *what, const cr_json *v) {
+static cr_status refuse_unknown(const reader *r, const char *what, const cr_json *v) {
     return cr_fail(CR_IO, r->op, "'%s': the %s '%.40s' is not supported", r->path, what, type_of(v));
 }
 
-static cr_status lacks(const reader *r, const char *what, const cr_json *v, const char *key) {
+static cr_status refuse_lacking(const reader *r, const char *what, const cr_json *v, const char *key) {
     return cr_fail(CR_IO, r->op, "'%s': the %s '%.40s' has no valid \"%s\"", r->path, what, type_of(v), key);
 }
 
 /* {"type": "Sequence", KEY: [...]}: each of them, in order; else the object itself. */
-static cr_status each(const reader *r, const cr_json *v, const char *key, int depth,
-                      cr_status (*read)(const reader *, const cr_json *)) {
-    if (!present(v)) return CR_OK;
+static cr_status read_each(const reader *r, const cr_json *v, const char *key, int depth,
+                           cr_status (*read)(const reader *, const cr_json *)) {
+    if (!is_present(v)) return CR_OK;
     if (strcmp(type_of(v), "Sequence")) return read(r, v);
-    const cr_json *parts = list(v, key);
-    if (!parts) return lacks(r, "part", v, key);
+    const cr_json *parts = list_of(v, key);
+    if (!parts) return refuse_lacking(r, "part", v, key);
     if (depth >= CR_STEPS) return cr_fail(CR_IO, r->op, "'%s': sequences nested too deeply", r->path);
     for (const cr_json *part = parts->first; part; part = part->next) {
-        cr_status status = each(r, part, key, depth + 1, read);
+        cr_status status = read_each(r, part, key, depth + 1, read);
         if (status != CR_OK) return status;
     }
     return CR_OK;
@@ -80,7 +65,7 @@ static bool copy_text(const cr_json *v, char *out, size_t room) {
     return true;
 }
 
-static cr_regex *regex(const reader *r, const char *pattern, size_t bytes) {
+static cr_regex *new_regex(const reader *r, const char *pattern, size_t bytes) {
     cr_regex *re = cr_regex_new(r->op, r->path, pattern, bytes);
     r->p->expressions |= re && cr_regex_needs_room(re);
     return re;
@@ -95,7 +80,7 @@ static cr_status add_norm(const reader *r, cr_normalizer_kind kind, cr_normalize
     return CR_OK;
 }
 
-static char *duplicate(const char *s, size_t n) {
+static char *copy_bytes(const char *s, size_t n) {
     char *to = malloc(n + 1);
     if (to) memcpy(to, s, n), to[n] = 0;
     return to;
@@ -107,12 +92,12 @@ static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const cha
     cr_normalizer *m = NULL;
     cr_status status = add_norm(r, kind, &m);
     if (status != CR_OK) return status;
-    m->content = duplicate(content, content_bytes);
+    m->content = copy_bytes(content, content_bytes);
     m->content_bytes = content_bytes;
-    m->literal = expression ? NULL : duplicate(pattern, bytes);
+    m->literal = expression ? NULL : copy_bytes(pattern, bytes);
     m->literal_bytes = bytes;
     if (!m->content || (!expression && !m->literal)) return cr_no_memory(r->op);
-    if (expression && !(m->regex = regex(r, pattern, bytes))) return cr_error_status();
+    if (expression && !(m->regex = new_regex(r, pattern, bytes))) return cr_error_status();
     return CR_OK;
 }
 
@@ -134,10 +119,11 @@ static int digit_of_base64(char c) {
 }
 
 static cr_status read_charsmap(const reader *r, const cr_json *v) {
-    const cr_json *map = string(v, "precompiled_charsmap");
+    const cr_json *map = cr_json_text(v, "precompiled_charsmap");
     cr_normalizer *m = NULL;
-    if (!present(cr_json_get(v, "precompiled_charsmap"))) return CR_OK;
-    cr_status status = map ? add_norm(r, CR_NORM_CHARSMAP, &m) : lacks(r, "normalizer", v, "precompiled_charsmap");
+    if (!is_present(cr_json_get(v, "precompiled_charsmap"))) return CR_OK;
+    cr_status status = map ? add_norm(r, CR_NORM_CHARSMAP, &m)
+                           : refuse_lacking(r, "normalizer", v, "precompiled_charsmap");
     if (status != CR_OK) return status;
     unsigned char *data = malloc(map->bytes + 1);
     size_t n = 0, digits = map->bytes;
@@ -146,28 +132,28 @@ static cr_status read_charsmap(const reader *r, const cr_json *v) {
     while (digits && map->text[digits - 1] == '=') digits--;
     for (size_t i = 0; i < digits; i++) {
         const int digit = digit_of_base64(map->text[i]);
-        if (digit < 0) { free(data); return lacks(r, "normalizer", v, "precompiled_charsmap"); }
+        if (digit < 0) { free(data); return refuse_lacking(r, "normalizer", v, "precompiled_charsmap"); }
         bits = bits << 6 | (uint32_t)digit;
         if (i % 4) data[n++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
     }
     const bool ok = cr_charsmap_read(m, data, n);
     free(data);
-    if (!ok) return lacks(r, "normalizer", v, "precompiled_charsmap");
+    if (!ok) return refuse_lacking(r, "normalizer", v, "precompiled_charsmap");
     m->longest = r->sentencepiece;
-    if (!m->longest && !(m->regex = regex(r, "\\X", 2))) return cr_error_status();
+    if (!m->longest && !(m->regex = new_regex(r, "\\X", 2))) return cr_error_status();
     return CR_OK;
 }
 
 static cr_status read_bert(const reader *r, const cr_json *v) {
-    const bool lower = flag(v, "lowercase", true), strip = flag(v, "strip_accents", lower);
+    const bool lower = cr_json_flag(v, "lowercase", true), strip = cr_json_flag(v, "strip_accents", lower);
     cr_status status = CR_OK;
     cr_normalizer *m = NULL;
-    if (flag(v, "clean_text", true)) {
+    if (cr_json_flag(v, "clean_text", true)) {
         status = add_expression(r, CR_NORM_REPLACE, "[\\x{0}\\x{fffd}]|(?![\\t\\n\\r])[\\p{Cc}\\p{Cf}\\p{Co}]", "");
         if (status == CR_OK) status = add_expression(r, CR_NORM_REPLACE, "\\s", " ");
     }
-    if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese,
-        " ");
+    if (status == CR_OK && cr_json_flag(v, "handle_chinese_chars", true))
+        status = add_expression(r, CR_NORM_AROUND, chinese, " ");
     if (status == CR_OK && strip) status = add_form(r, CR_NFD);
     if (status == CR_OK && strip) status = add_expression(r, CR_NORM_REPLACE, "\\p{Mn}", "");
     if (status == CR_OK && lower) status = add_norm(r, CR_NORM_LOWER, &m);
@@ -176,9 +162,9 @@ static cr_status read_bert(const reader *r, const cr_json *v) {
 
 /* {"String": "a"} or {"Regex": "a+"} */
 static const cr_json *pattern_of(const cr_json *v, bool *expression) {
-    const cr_json *pattern = cr_json_get(v, "pattern"), *text = string(pattern, "Regex");
+    const cr_json *pattern = cr_json_get(v, "pattern"), *text = cr_json_text(pattern, "Regex");
     *expression = text != NULL;
-    return text ? text : string(pattern, "String");
+    return text ? text : cr_json_text(pattern, "String");
 }
 
 static cr_status read_norm(const reader *r, const cr_json *v) {
@@ -196,21 +182,22 @@ static cr_status read_norm(const reader *r, const cr_json *v) {
     if (!strcmp(type, "Strip")) {
         cr_status status = add_norm(r, CR_NORM_STRIP, &m);
         if (status != CR_OK) return status;
-        m->left = flag(v, "strip_left", true);
-        m->right = flag(v, "strip_right", true);
+        m->left = cr_json_flag(v, "strip_left", true);
+        m->right = cr_json_flag(v, "strip_right", true);
         return CR_OK;
     }
     if (!strcmp(type, "Prepend")) {
-        if (!(text = string(v, "prepend"))) return lacks(r, "normalizer", v, "prepend");
+        if (!(text = cr_json_text(v, "prepend"))) return refuse_lacking(r, "normalizer", v, "prepend");
         return add_replace(r, CR_NORM_PREPEND, "", 0, false, text->text, text->bytes);
     }
     if (!strcmp(type, "Replace")) {
         const cr_json *pattern = pattern_of(v, &expression);
-        text = string(v, "content");
-        if (!pattern || !text || !pattern->bytes) return lacks(r, "normalizer", v, pattern ? "content" : "pattern");
+        text = cr_json_text(v, "content");
+        if (!pattern || !text || !pattern->bytes)
+            return refuse_lacking(r, "normalizer", v, pattern ? "content" : "pattern");
         return add_replace(r, CR_NORM_REPLACE, pattern->text, pattern->bytes, expression, text->text, text->bytes);
     }
-    return unknown(r, "normalizer", v);
+    return refuse_unknown(r, "normalizer", v);
 }
 
 /* ---- splits ---- */
@@ -227,7 +214,7 @@ static cr_status add_split(const reader *r, const char *pattern, cr_behaviour be
     if (!s) return cr_error_status();
     s->behaviour = behaviour;
     s->invert = invert;
-    s->regex = regex(r, pattern, strlen(pattern));
+    s->regex = new_regex(r, pattern, strlen(pattern));
     return s->regex ? CR_OK : cr_error_status();
 }
 
@@ -238,29 +225,29 @@ static cr_status add_literal(const reader *r, const cr_json *v, const cr_json *t
     s->behaviour = behaviour;
     s->invert = invert;
     if (!copy_text(text, s->literal, sizeof s->literal) || !text->bytes)
-        return lacks(r, "pre-tokenizer", v, "pattern");
+        return refuse_lacking(r, "pre-tokenizer", v, "pattern");
     s->literal_bytes = text->bytes;
     return CR_OK;
 }
 
 static bool behaviour_of(const cr_json *v, cr_behaviour otherwise, cr_behaviour *out) {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
-    const cr_json *text = string(v, "behavior");
+    const cr_json *text = cr_json_text(v, "behavior");
     *out = otherwise;
     if (!text) return true;
-    for (int i = 0; i < 5; i++) if (is(text, names[i])) return *out = (cr_behaviour)i, true;
+    for (int i = 0; i < 5; i++) if (cr_json_is(text, names[i])) return *out = (cr_behaviour)i, true;
     return false;
 }
 
 static cr_prepend prepend_of(const cr_json *v) {
-    const cr_json *scheme = string(v, "prepend_scheme");
-    if (scheme) return is(scheme, "never") ? CR_PREPEND_NEVER : is(scheme, "first") ? CR_PREPEND_FIRST
+    const cr_json *scheme = cr_json_text(v, "prepend_scheme");
+    if (scheme) return cr_json_is(scheme, "never") ? CR_PREPEND_NEVER : cr_json_is(scheme, "first") ? CR_PREPEND_FIRST
         : CR_PREPEND_ALWAYS;
-    return flag(v, "add_prefix_space", true) ? CR_PREPEND_ALWAYS : CR_PREPEND_NEVER;
+    return cr_json_flag(v, "add_prefix_space", true) ? CR_PREPEND_ALWAYS : CR_PREPEND_NEVER;
 }
 
 static const char *replacement_of(const cr_json *v) {
-    const cr_json *text = string(v, "replacement");
+    const cr_json *text = cr_json_text(v, "replacement");
     return text && text->bytes && text->bytes < 8 && strlen(text->text) == text->bytes ? text->text : metaspace_text;
 }
 
@@ -270,7 +257,7 @@ static cr_status read_metaspace(const reader *r, const cr_json *v) {
     strcpy(s->literal, replacement_of(v));
     s->literal_bytes = strlen(s->literal);
     s->prepend = prepend_of(v);
-    if (!flag(v, "split", true)) return CR_OK;
+    if (!cr_json_flag(v, "split", true)) return CR_OK;
     const cr_json text = {.kind = CR_JSON_STRING, .text = s->literal, .bytes = s->literal_bytes};
     return add_literal(r, v, &text, CR_SPLIT_WITH_NEXT, false);
 }
@@ -279,9 +266,9 @@ static cr_status read_split(const reader *r, const cr_json *v) {
     cr_behaviour behaviour;
     bool expression;
     const cr_json *text = pattern_of(v, &expression);
-    const bool invert = flag(v, "invert", false);
-    if (!text || !text->bytes) return lacks(r, "pre-tokenizer", v, "pattern");
-    if (!behaviour_of(v, CR_SPLIT_ISOLATED, &behaviour)) return lacks(r, "pre-tokenizer", v, "behavior");
+    const bool invert = cr_json_flag(v, "invert", false);
+    if (!text || !text->bytes) return refuse_lacking(r, "pre-tokenizer", v, "pattern");
+    if (!behaviour_of(v, CR_SPLIT_ISOLATED, &behaviour)) return refuse_lacking(r, "pre-tokenizer", v, "behavior");
     return expression ? add_split(r, text->text, behaviour, invert) : add_literal(r, v, text, behaviour, invert);
 }
 
@@ -290,28 +277,30 @@ static cr_status read_step(const reader *r, const cr_json *v) {
     cr_behaviour behaviour;
     cr_status status = CR_OK;
     if (!strcmp(type, "ByteLevel")) {
-        if (flag(v, "add_prefix_space", true) && !add_step(r, CR_STEP_PREFIX)) return cr_error_status();
-        return flag(v, "use_regex", true) ? add_split(r, cr_splitter_gpt2, CR_SPLIT_ISOLATED, false) : CR_OK;
+        if (cr_json_flag(v, "add_prefix_space", true) && !add_step(r, CR_STEP_PREFIX)) return cr_error_status();
+        return cr_json_flag(v, "use_regex", true) ? add_split(r, cr_splitter_gpt2, CR_SPLIT_ISOLATED, false) : CR_OK;
     }
     if (!strcmp(type, "Split")) return read_split(r, v);
     if (!strcmp(type, "Metaspace")) return read_metaspace(r, v);
     if (!strcmp(type, "Whitespace")) return add_split(r, word_split, CR_SPLIT_REMOVED, true);
     if (!strcmp(type, "WhitespaceSplit")) return add_split(r, "\\s", CR_SPLIT_REMOVED, false);
     if (!strcmp(type, "Digits"))
-        return add_split(r, flag(v, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", CR_SPLIT_ISOLATED, false);
+        return add_split(r, cr_json_flag(v, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", CR_SPLIT_ISOLATED,
+                         false);
     if (!strcmp(type, "CharDelimiterSplit")) {
-        const cr_json *text = string(v, "delimiter");
-        return text ? add_literal(r, v, text, CR_SPLIT_REMOVED, false) : lacks(r, "pre-tokenizer", v, "delimiter");
+        const cr_json *text = cr_json_text(v, "delimiter");
+        return text ? add_literal(r, v, text, CR_SPLIT_REMOVED, false)
+                    : refuse_lacking(r, "pre-tokenizer", v, "delimiter");
     }
     if (!strcmp(type, "Punctuation")) {
-        if (!behaviour_of(v, CR_SPLIT_ISOLATED, &behaviour)) return lacks(r, "pre-tokenizer", v, "behavior");
+        if (!behaviour_of(v, CR_SPLIT_ISOLATED, &behaviour)) return refuse_lacking(r, "pre-tokenizer", v, "behavior");
         return add_split(r, punctuation, behaviour, false);
     }
     if (!strcmp(type, "BertPreTokenizer")) {
         status = add_split(r, "\\s", CR_SPLIT_REMOVED, false);
         return status == CR_OK ? add_split(r, punctuation, CR_SPLIT_ISOLATED, false) : status;
     }
-    return unknown(r, "pre-tokenizer", v);
+    return refuse_unknown(r, "pre-tokenizer", v);
 }
 
 /* ---- added tokens ---- */
@@ -337,29 +326,29 @@ static void index_added(cr_pipeline *p) {
 
 static cr_status read_added(const reader *r, const cr_json *tokens) {
     cr_pipeline *p = r->p;
-    if (!present(tokens)) return CR_OK;
+    if (!is_present(tokens)) return CR_OK;
     if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list",
                                                       r->path);
     p->added = calloc((size_t)tokens->count + 1, sizeof *p->added);
     if (!p->added) return cr_no_memory(r->op);
     for (const cr_json *v = tokens->first; v; v = v->next) {
-        const cr_json *content = string(v, "content"), *id = cr_json_get(v, "id");
+        const cr_json *content = cr_json_text(v, "content"), *id = cr_json_get(v, "id");
         if (!content || !id || !id->integral || id->integer < 0 || id->integer >= CR_MOST_ID)
             return cr_fail(CR_IO, r->op, "'%s': an added token must have a \"content\" and an \"id\" below %d", r->path,
                            CR_MOST_ID);
         if (!content->bytes) continue;
         const uint32_t known = cr_words_find(&p->model.words, content->text, content->bytes);
         cr_added *a = &p->added[p->n_added++];
-        *a = (cr_added){.text = duplicate(content->text, content->bytes),
+        *a = (cr_added){.text = copy_bytes(content->text, content->bytes),
                         .bytes = content->bytes,
                         .id = known != CR_NO_ID ? known : (uint32_t)id->integer,
-                        .special = flag(v, "special", false),
-                        .normalized = flag(v, "normalized", !flag(v, "special", false)),
-                        .lstrip = flag(v, "lstrip", false),
-                        .rstrip = flag(v, "rstrip", false),
-                        .single_word = flag(v, "single_word", false),
+                        .special = cr_json_flag(v, "special", false),
+                        .normalized = cr_json_flag(v, "normalized", !cr_json_flag(v, "special", false)),
+                        .lstrip = cr_json_flag(v, "lstrip", false),
+                        .rstrip = cr_json_flag(v, "rstrip", false),
+                        .single_word = cr_json_flag(v, "single_word", false),
                         .order = p->n_added};
-        if (a->single_word && !p->word && !(p->word = regex(r, word_character, strlen(word_character))))
+        if (a->single_word && !p->word && !(p->word = new_regex(r, word_character, strlen(word_character))))
             return cr_error_status();
         a->name = a->text;
         a->name_bytes = a->bytes;
@@ -384,7 +373,7 @@ static cr_status normalize_added(const reader *r) {
         size_t n = a->bytes;
         if (!a->normalized) continue;
         ok = cr_normalize(p, w, &s, &n);
-        char *text = ok && n ? duplicate(s, n) : NULL;
+        char *text = ok && n ? copy_bytes(s, n) : NULL;
         if (!text) continue;
         a->text = text;                             /* the name stays */
         a->bytes = n;
@@ -395,7 +384,7 @@ static cr_status normalize_added(const reader *r) {
 }
 
 /* ---- ids around a text ---- */
-static cr_status around(const reader *r, const cr_json *id, cr_ids *to) {
+static cr_status add_around(const reader *r, const cr_json *id, cr_ids *to) {
     size_t bytes;
     if (!id || !id->integral || id->integer < 0 || id->integer >= r->p->size)
         return cr_fail(CR_IO, r->op, "'%s': an id of the post-processor is not below the vocabulary of %lld", r->path,
@@ -407,17 +396,17 @@ static cr_status around(const reader *r, const cr_json *id, cr_ids *to) {
 }
 
 static cr_status read_template(const reader *r, const cr_json *v) {
-    const cr_json *single = list(v, "single"), *tokens = cr_json_get(v, "special_tokens");
+    const cr_json *single = list_of(v, "single"), *tokens = cr_json_get(v, "special_tokens");
     cr_ids *to = &r->p->before;
     cr_status status = CR_OK;
-    if (!single) return lacks(r, "post-processor", v, "single");
+    if (!single) return refuse_lacking(r, "post-processor", v, "single");
     for (const cr_json *part = single->first; part && status == CR_OK; part = part->next) {
-        const cr_json *token = cr_json_get(part, "SpecialToken"), *name = string(token, "id");
+        const cr_json *token = cr_json_get(part, "SpecialToken"), *name = cr_json_text(token, "id");
         if (cr_json_get(part, "Sequence")) to = &r->p->after;
         if (!token) continue;
-        const cr_json *ids = name ? list(cr_json_get(tokens, name->text), "ids") : NULL;
-        if (!ids) return lacks(r, "post-processor", v, "special_tokens");
-        for (const cr_json *id = ids->first; id && status == CR_OK; id = id->next) status = around(r, id, to);
+        const cr_json *ids = name ? list_of(cr_json_get(tokens, name->text), "ids") : NULL;
+        if (!ids) return refuse_lacking(r, "post-processor", v, "special_tokens");
+        for (const cr_json *id = ids->first; id && status == CR_OK; id = id->next) status = add_around(r, id, to);
     }
     return status;
 }
@@ -426,14 +415,19 @@ static cr_status read_post(const reader *r, const cr_json *v) {
     const char *type = type_of(v);
     if (!strcmp(type, "ByteLevel")) return CR_OK;   /* offsets, which are not kept here */
     if (!strcmp(type, "TemplateProcessing")) return read_template(r, v);
-    if (strcmp(type, "BertProcessing") && strcmp(type, "RobertaProcessing")) return unknown(r, "post-processor", v);
-    const cr_json *cls = list(v, "cls"), *sep = list(v, "sep");
-    if (!cls || cls->count != 2 || !sep || sep->count != 2) return lacks(r, "post-processor", v, "cls");
-    cr_status status = around(r, cls->first->next, &r->p->before);
-    return status == CR_OK ? around(r, sep->first->next, &r->p->after) : status;
+    if (strcmp(type, "BertProcessing") && strcmp(type, "RobertaProcessing"))
+        return refuse_unknown(r, "post-processor", v);
+    const cr_json *cls = list_of(v, "cls"), *sep = list_of(v, "sep");
+    if (!cls || cls->count != 2 || !sep || sep->count != 2) return refuse_lacking(r, "post-processor", v, "cls");
+    cr_status status = add_around(r, cls->first->next, &r->p->before);
+    return status == CR_OK ? add_around(r, sep->first->next, &r->p->after) : status;
 }
 
 /* ---- decoders ---- */
+static cr_status text_of(const reader *r, const cr_json *v, const char *key, char *out, size_t room) {
+    return copy_text(cr_json_text(v, key), out, room) ? CR_OK : refuse_lacking(r, "decoder", v, key);
+}
+
 static cr_status read_decoder(const reader *r, const cr_json *v) {
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip", "Metaspace", NULL};
     const char *type = type_of(v);
@@ -441,29 +435,30 @@ static cr_status read_decoder(const reader *r, const cr_json *v) {
     char none[sizeof d->strip];
     if (!strcmp(type, "WordPiece")) {
         d->joins = true;
-        d->cleanup = flag(v, "cleanup", true);
-        return copy_text(string(v, "prefix"), d->prefix, sizeof d->prefix) ? CR_OK : lacks(r, "decoder", v, "prefix");
+        d->cleanup = cr_json_flag(v, "cleanup", true);
+        return text_of(r, v, "prefix", d->prefix, sizeof d->prefix);
     }
     if (!strcmp(type, "BPEDecoder"))
-        return copy_text(string(v, "suffix"), d->suffix, sizeof d->suffix) ? CR_OK : lacks(r, "decoder", v, "suffix");
+        return text_of(r, v, "suffix", d->suffix, sizeof d->suffix);
     if (!strcmp(type, "Metaspace") && prepend_of(v) != CR_PREPEND_NEVER) strcpy(d->metaspace, replacement_of(v));
     if (!strcmp(type, "Fuse") || !strcmp(type, "ByteLevel")) d->fused = true;
     if (!strcmp(type, "Strip")) {
         const cr_json *start = cr_json_get(v, "start"), *stop = cr_json_get(v, "stop");
-        if (!copy_text(string(v, "content"), d->fused ? d->strip : none, sizeof d->strip) || !start || !start->integral)
-            return lacks(r, "decoder", v, "content");
+        if (text_of(r, v, "content", d->fused ? d->strip : none, sizeof d->strip) != CR_OK) return cr_error_status();
+        if (!start || !start->integral) return refuse_lacking(r, "decoder", v, "start");
         if (d->fused && stop && stop->integer)
             return cr_fail(CR_IO, r->op, "'%s': the decoder 'Strip' after 'Fuse' has \"stop\" %lld; 0 is supported",
                            r->path, (long long)stop->integer);
         if (d->fused) d->strip_most = start->integer;
     }
     for (int i = 0; known[i]; i++) if (!strcmp(type, known[i])) return CR_OK;
-    return unknown(r, "decoder", v);
+    return refuse_unknown(r, "decoder", v);
 }
 
 /* The decoder Strip, before tokens are fused: at most `start` and `stop` of a character at the ends of each. */
 static void strip_token(const cr_json *v, const cr_out *text, cr_out *spare) {
-    const cr_json *content = string(v, "content"), *start = cr_json_get(v, "start"), *stop = cr_json_get(v, "stop");
+    const cr_json *content = cr_json_text(v, "content"), *start = cr_json_get(v, "start"),
+                  *stop = cr_json_get(v, "stop");
     const size_t m = content->bytes;
     size_t from = 0, end = text->bytes;
     for (int64_t i = start->integer; m && i > 0 && end - from >= m && !memcmp(text->text + from, content->text, m); i--)
@@ -477,7 +472,7 @@ static void strip_token(const cr_json *v, const cr_out *text, cr_out *spare) {
 /* Changes the text of one token as one decoder does; `text` is replaced. */
 static cr_status decode_token(const cr_json *v, bool *fused, cr_out *text, cr_out *spare) {
     const char *type = type_of(v);
-    const cr_json *content = string(v, "content");
+    const cr_json *content = cr_json_text(v, "content");
     bool expression;
     spare->bytes = 0;
     const bool apart = !*fused;
@@ -520,7 +515,7 @@ static cr_status decode_token(const cr_json *v, bool *fused, cr_out *text, cr_ou
 
 /* decoder: one, or a Sequence of Sequences */
 static cr_status decode_all(const cr_json *decoder, bool *fused, cr_out *text, cr_out *spare) {
-    const cr_json *parts = strcmp(type_of(decoder), "Sequence") ? NULL : list(decoder, "decoders");
+    const cr_json *parts = strcmp(type_of(decoder), "Sequence") ? NULL : list_of(decoder, "decoders");
     if (!parts) return decode_token(decoder, fused, text, spare);
     cr_status status = CR_OK;
     for (const cr_json *v = parts->first; v && status == CR_OK; v = v->next) status = decode_all(v, fused, text, spare);
@@ -551,7 +546,7 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
         text.bytes = 0;
         cr_out_put(&text, name[id], bytes[id]);
         bool fused = false;
-        if (present(decoder)) status = decode_all(decoder, &fused, &text, &spare);
+        if (is_present(decoder)) status = decode_all(decoder, &fused, &text, &spare);
         if (status != CR_OK) break;
         if (!text.failed) cr_out_put(&d->blob, text.text, text.bytes);
         ok = !text.failed && !spare.failed && !d->blob.failed && d->blob.bytes < UINT32_MAX;
@@ -573,7 +568,7 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
 /* Does the alphabet of bytes spell the vocabulary? */
 static bool has_type(const cr_json *v, const char *key, const char *type, int depth) {
     if (!strcmp(type_of(v), type)) return true;
-    const cr_json *parts = depth < CR_STEPS ? list(v, key) : NULL;
+    const cr_json *parts = depth < CR_STEPS ? list_of(v, key) : NULL;
     for (const cr_json *part = parts ? parts->first : NULL; part; part = part->next)
         if (has_type(part, key, type, depth + 1)) return true;
     return false;
@@ -609,11 +604,11 @@ static cr_status read_all(const reader *r, const cr_json *root) {
     if (status == CR_OK && bytes && !p->model.byte_level)
         status = cr_fail(CR_IO, r->op, "'%s': \"ByteLevel\" needs a BPE model without prefix and suffix", r->path);
     if (status == CR_OK) status = read_added(r, cr_json_get(root, "added_tokens"));
-    if (status == CR_OK) status = each(r, normalizer, "normalizers", 0, read_norm);
-    if (status == CR_OK) status = each(r, splits, "pretokenizers", 0, read_step);
-    if (status == CR_OK) status = each(r, cr_json_get(root, "post_processor"), "processors", 0, read_post);
-    if (status == CR_OK) status = each(r, decoder, "decoders", 0, read_decoder);
-    if (!present(decoder)) p->decoding.joins = true;
+    if (status == CR_OK) status = read_each(r, normalizer, "normalizers", 0, read_norm);
+    if (status == CR_OK) status = read_each(r, splits, "pretokenizers", 0, read_step);
+    if (status == CR_OK) status = read_each(r, cr_json_get(root, "post_processor"), "processors", 0, read_post);
+    if (status == CR_OK) status = read_each(r, decoder, "decoders", 0, read_decoder);
+    if (!is_present(decoder)) p->decoding.joins = true;
     if (status == CR_OK) status = normalize_added(r);
     if (status == CR_OK) status = read_texts(r, decoder);
     for (int64_t i = 0; status == CR_OK && r->sentencepiece && i < p->n_added; i++)
@@ -637,7 +632,7 @@ static bool keep_pieces(cr_pipeline *p, const cr_pieces *s) {
     return p->piece_type && (p->piece_score || !s->bpe);
 }
 
-static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
+static cr_pipeline *make_pipeline(reader r, char *text, size_t bytes, size_t head) {
     cr_json *root = cr_json_parse(r.op, r.path, text, bytes);
     cr_pipeline *p = r.p = root ? calloc(1, sizeof *p) : NULL;
     cr_status status = p ? read_all(&r, root) : CR_OK;
@@ -655,12 +650,12 @@ static cr_pipeline *make(reader r, char *text, size_t bytes, size_t head) {
 }
 
 cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
-    return make((reader){.op = op, .path = path, .sentencepiece = sentencepiece}, text, bytes, bytes);
+    return make_pipeline((reader){.op = op, .path = path, .sentencepiece = sentencepiece}, text, bytes, bytes);
 }
 
 cr_pipeline *cr_pipeline_of_pieces(const char *op, const char *path, char *text, size_t bytes, size_t head,
                                    const cr_pieces *pieces) {
-    return make((reader){.op = op, .path = path, .sentencepiece = true, .pieces = pieces}, text, bytes, head);
+    return make_pipeline((reader){.op = op, .path = path, .sentencepiece = true, .pieces = pieces}, text, bytes, head);
 }
 
 cr_status cr_pipeline_text(const char *op, const cr_pipeline *p, cr_out *out) {

@@ -217,6 +217,8 @@ cr_status cr_model_of_pieces(const char *op, const char *path, const cr_pieces *
 /* Calls merge(left, right, piece) for each merge in that order; false: no memory, or a call gave false. */
 bool      cr_pieces_merges(const cr_pieces *pieces, bool (*merge)(void *to, const cr_scored *piece, size_t cut),
                            void *to);
+/* the two tokens of a merge, "a b" or ["a", "b"]; false: it is neither */
+bool      cr_merge_sides(const cr_json *merge, const char *side[2], size_t bytes[2]);
 void      cr_model_free(cr_model *m);
 void      cr_model_hide(cr_model *m, uint32_t id);  /* Unigram: text never gives this token */
 /* appends the ids of a piece; false: w->wrong says why, NULL: no memory */

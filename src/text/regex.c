@@ -73,14 +73,14 @@ static const char *const names[] = {"libpcre2-8.so.0", "libpcre2-8.so"};
 #endif
 
 /* ---- opening ---- */
-static const char *setting(void) {
+static const char *pcre2_setting(void) {
     const char *name, *value;
     for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++)
         if (!strcmp(name, "CHAINRULE_PCRE2")) return value;
     return NULL;
 }
 
-static bool adopt(void *library) {
+static bool adopt_library(void *library) {
     for (int i = 0; i < SYMBOLS; i++) {
         void *p = cr_os_symbol(library, symbols[i].name);
         if (!p) return false;
@@ -90,16 +90,16 @@ static bool adopt(void *library) {
 }
 
 /* Opens PCRE2 once that is possible; a failure is tried again by the next call. */
-static bool ready(const char *op, const char *path, const char *pattern, size_t bytes) {
+static bool open_library(const char *op, const char *path, const char *pattern, size_t bytes) {
     static volatile int lock;
     static atomic_bool open;
-    const char *wish = setting();
+    const char *wish = pcre2_setting();
     if (atomic_load(&open)) return true;
     cr_word_lock(&lock);
     void *library = wish ? cr_os_open_library(wish) : NULL;
     for (size_t i = 0; !wish && !library && i < sizeof names / sizeof *names; i++)
         library = cr_os_open_library(names[i]);
-    const bool fits = atomic_load(&open) || (library && adopt(library));
+    const bool fits = atomic_load(&open) || (library && adopt_library(library));
     atomic_store(&open, fits);
     cr_word_unlock(&lock);
     if (fits) return true;
@@ -155,7 +155,7 @@ cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, si
         else free(split), cr_no_memory(op);
         return known;
     }
-    if (!ready(op, path, pattern, bytes)) return NULL;
+    if (!open_library(op, path, pattern, bytes)) return NULL;
     if (bytes > PATTERN_ROOM)
         return cr_fail(CR_IO, op, "'%s': a regular expression of %zu bytes, more than %d", path, bytes, PATTERN_ROOM),
                NULL;

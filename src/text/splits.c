@@ -168,7 +168,7 @@ struct cr_splitter {
 typedef struct text { const cr_splitter *split; const char *s; size_t n; } text;
 
 /* The class of the character at `at`, 0 at the end; *end: where it ends. */
-static inline uint32_t look(const text *t, size_t at, size_t *end) {
+static inline uint32_t class_at(const text *t, size_t at, size_t *end) {
     *end = at;
     if (at >= t->n) return 0;
     const unsigned char *s = (const unsigned char *)t->s + at;
@@ -184,7 +184,7 @@ static inline uint32_t look(const text *t, size_t at, size_t *end) {
 /* The end of the longest run of a set from `at` on. */
 static inline size_t run_end(const text *t, size_t at, uint32_t set) {
     size_t end = at;
-    while (look(t, at, &end) & set) at = end;
+    while (class_at(t, at, &end) & set) at = end;
     return at;
 }
 
@@ -201,17 +201,17 @@ static size_t match_contraction(const text *t, size_t at, bool any_case) {
 static size_t match_run(const text *t, const part *p, size_t at) {
     size_t end = at, next;
     uint32_t left = p->most ? p->most : UINT32_MAX;
-    if ((look(t, at, &end) & p->lead) && (look(t, end, &next) & p->run)) at = end;
-    else if (p->kind == LED_RUN || !(look(t, at, &end) & p->run)) return 0;
+    if ((class_at(t, at, &end) & p->lead) && (class_at(t, end, &next) & p->run)) at = end;
+    else if (p->kind == LED_RUN || !(class_at(t, at, &end) & p->run)) return 0;
     if (!p->most) at = run_end(t, at, p->run);
-    else while (left-- && (look(t, at, &end) & p->run)) at = end;
+    else while (left-- && (class_at(t, at, &end) & p->run)) at = end;
     return p->tail ? run_end(t, at, p->tail) : at;
 }
 
 /* CAPITALS* SMALL+ gives back capitals until a small one follows: the last of the run that is both ends the match. */
 static size_t match_small(const text *t, size_t at) {
     size_t end = at, last = 0;
-    for (uint32_t c; (c = look(t, at, &end)) & CAPITALS; at = end) if (c & SMALL) last = end;
+    for (uint32_t c; (c = class_at(t, at, &end)) & CAPITALS; at = end) if (c & SMALL) last = end;
     end = run_end(t, at, SMALL);
     return end > at ? end : last;
 }
@@ -223,7 +223,7 @@ static size_t match_capitals(const text *t, size_t at) {
 
 static size_t match_cases(const text *t, const part *p, size_t at) {
     size_t lead = at, end = 0;
-    const bool led = look(t, at, &lead) & p->lead;
+    const bool led = class_at(t, at, &lead) & p->lead;
     if (led) end = match_small(t, lead);
     if (!end) end = match_small(t, at);
     if (!end && led) end = match_capitals(t, lead);
@@ -247,7 +247,7 @@ static size_t match_ranges(const text *t, const part *p, size_t at) {
 
 static size_t match_spaces(const text *t, const part *p, size_t at) {
     size_t end = at, last = at, line = 0, first = at;
-    for (uint32_t c; (c = look(t, at, &end)) & SPACES; at = end) {
+    for (uint32_t c; (c = class_at(t, at, &end)) & SPACES; at = end) {
         last = at;
         if (c & NEWLINE) line = end;
     }
@@ -256,7 +256,7 @@ static size_t match_spaces(const text *t, const part *p, size_t at) {
     return p->kind == BEFORE_WORD && last > first ? last : 0;
 }
 
-static size_t match(const text *t, const part *p, size_t at) {
+static size_t match_part(const text *t, const part *p, size_t at) {
     switch (p->kind) {
     case RUN:
     case LED_RUN: return match_run(t, p, at);
@@ -290,7 +290,7 @@ static uint32_t first_of(const part *p) {
 }
 
 /* The bytes of s that `known` spells, with \n for a line feed; 0: s begins with other ones. */
-static size_t spelled(const char *s, size_t n, const char *known) {
+static size_t spelled_bytes(const char *s, size_t n, const char *known) {
     size_t at = 0;
     for (; *known; at++) {
         if (at == n) return 0;
@@ -307,7 +307,7 @@ cr_splitter *cr_splitter_new(const char *pattern, size_t bytes) {
     for (size_t at = 0, used = 0; split && at <= bytes; at += used + 1) {
         int i = 0;
         for (; i < KNOWN; i++) {
-            used = spelled(pattern + at, bytes - at, parts[i].text);
+            used = spelled_bytes(pattern + at, bytes - at, parts[i].text);
             if (used && (at + used == bytes || pattern[at + used] == '|')) break;
         }
         if (i == KNOWN || split->n == MOST_PARTS) { free(split); return NULL; }
@@ -325,9 +325,9 @@ cr_splitter *cr_splitter_new(const char *pattern, size_t bytes) {
 bool cr_splitter_find(const cr_splitter *split, const char *s, size_t n, size_t from, size_t *start, size_t *end) {
     const text t = {split, s, n};
     for (size_t at = from, next; at < n; at = next) {
-        const uint32_t c = look(&t, at, &next);
+        const uint32_t c = class_at(&t, at, &next);
         for (int i = 0; i < split->n; i++) {
-            if (!(split->first[i] & c) || !(*end = match(&t, split->part[i], at))) continue;
+            if (!(split->first[i] & c) || !(*end = match_part(&t, split->part[i], at))) continue;
             *start = at;
             return true;
         }
@@ -380,7 +380,7 @@ const cr_named_splits *cr_named_splits_of(const char *const pattern[CR_SPLITS], 
         int k = 0;
         for (const char *known; k < CR_SPLITS && (known = named[i].pattern[k]) && pattern[k]; k++) {
             const size_t bytes = strlen(pattern[k]);
-            if (spelled(pattern[k], bytes, known) != bytes) break;
+            if (spelled_bytes(pattern[k], bytes, known) != bytes) break;
         }
         const bool same = k == CR_SPLITS || (!named[i].pattern[k] && !pattern[k]);
         if (same && named[i].whole == whole) return &named[i];

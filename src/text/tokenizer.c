@@ -24,7 +24,7 @@ struct cr_tokenizer {
     cr_pipeline *pipeline;                          /* NULL: bytes or chars */
 };
 
-static cr_tokenizer *make(const char *op, bool chars, int64_t size) {
+static cr_tokenizer *make_tokenizer(const char *op, bool chars, int64_t size) {
     cr_tokenizer *t = calloc(1, sizeof *t);
     if (t && chars) t->codes = malloc(((size_t)size + 1) * sizeof *t->codes);
     if (!t || (chars && !t->codes)) {
@@ -43,28 +43,28 @@ void cr_tokenizer_free(cr_tokenizer *t) {
     cr_retire(t);
 }
 
-static cr_tokenizer *over(const char *op, cr_pipeline *p) {
-    cr_tokenizer *t = p ? make(op, false, p->size) : NULL;
+static cr_tokenizer *tokenizer_over(const char *op, cr_pipeline *p) {
+    cr_tokenizer *t = p ? make_tokenizer(op, false, p->size) : NULL;
     if (t) t->pipeline = p;
     else cr_pipeline_free(p);
     return t;
 }
 
 cr_tokenizer *cr_tokenizer_of(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
-    return over(op, cr_pipeline_new(op, path, text, bytes, sentencepiece));
+    return tokenizer_over(op, cr_pipeline_new(op, path, text, bytes, sentencepiece));
 }
 
 const cr_pipeline *cr_tokenizer_pipeline(const cr_tokenizer *t) { return t->pipeline; }
 bool cr_tokenizer_is_bytes(const cr_tokenizer *t) { return !t->pipeline && !t->chars; }
 
-cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 256); }
+cr_tokenizer *cr_tokenizer_bytes(void) { return make_tokenizer("tokenizer_bytes", false, 256); }
 
 /* ---- chars ---- */
 enum { CODES = 0x110000 };
 
 /* Marks the code points of text in a set of CODES bits.  Returns the number of new ones, or -1 and a
  * message with the offset of the first byte that is not UTF-8. */
-static int64_t collect(const char *op, const char *text, size_t bytes, unsigned char *set) {
+static int64_t collect_characters(const char *op, const char *text, size_t bytes, unsigned char *set) {
     int64_t n = 0;
     uint32_t c = 0;
     for (size_t at = 0; at < bytes;) {
@@ -83,8 +83,8 @@ cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes) {
     if (!bytes) return cr_fail(CR_BAD_VALUE, op, "the text is empty: there would be no token"), NULL;
     unsigned char *set = calloc(CODES / 8, 1);
     if (!set) return cr_fail(CR_NO_MEMORY, op, "no memory for the set of characters"), NULL;
-    const int64_t n = collect(op, text, bytes, set);
-    cr_tokenizer *t = n > 0 ? make(op, true, n) : NULL;
+    const int64_t n = collect_characters(op, text, bytes, set);
+    cr_tokenizer *t = n > 0 ? make_tokenizer(op, true, n) : NULL;
     int64_t used = 0;
     for (uint32_t c = 0; t && used < n; c++) {
         if (!set[c >> 3]) c |= 7;                   /* none of these eight */
@@ -139,9 +139,9 @@ static cr_status check_encode(const char *op, const cr_tokenizer *t, const void 
 }
 
 /* All ids, whatever the kind.  threads 0: on another thread than the caller's. */
-static bool encode(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
-                   int threads,
-                   cr_ids *out) {
+static bool encode_text(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                        int threads,
+                        cr_ids *out) {
     if (t->pipeline) return cr_pipeline_encode(t->pipeline, op, text, bytes, o, threads, out);
     if (!cr_ids_reserve(out, (int64_t)bytes))
         return cr_fail(CR_NO_MEMORY, op, "no memory for the tokens of %zu bytes", bytes), false;
@@ -159,7 +159,7 @@ int64_t cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t byte
     if (!ids && room) return cr_fail_null(op, "ids"), -1;
     if (t->pipeline) {
         cr_ids all = {0};
-        const bool ok = encode(op, t, text, bytes, &plain, cr_num_threads(), &all);
+        const bool ok = encode_text(op, t, text, bytes, &plain, cr_num_threads(), &all);
         const int64_t n = all.n < room ? all.n : room;
         if (ok && n) memcpy(ids, all.at, (size_t)n * sizeof *ids);
         free(all.at);
@@ -177,7 +177,7 @@ uint32_t *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, s
     if (!n) return cr_fail_null(op, "n"), NULL;
     *n = 0;
     if (check_encode(op, t, text, bytes, o)) return NULL;
-    if (encode(op, t, text, bytes, o, cr_num_threads(), &all) && cr_ids_reserve(&all, 1)) {
+    if (encode_text(op, t, text, bytes, o, cr_num_threads(), &all) && cr_ids_reserve(&all, 1)) {
         *n = all.n;
         return all.at;
     }
@@ -224,7 +224,8 @@ typedef struct batch {
 static void encode_some(batch *b, int threads) {
     static const char op[] = "tokenizer_encode_batch";
     for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < b->n && atomic_load(&b->failed) == b->n;)
-        if (!encode(op, b->t, b->text[i], b->bytes[i], b->o, threads, &b->ids[i]) || !cr_ids_reserve(&b->ids[i], 1)) {
+        if (!encode_text(op, b->t, b->text[i], b->bytes[i], b->o, threads, &b->ids[i]) ||
+            !cr_ids_reserve(&b->ids[i], 1)) {
             long long none = b->n;
             atomic_compare_exchange_strong(&b->failed, &none, i);
         }
@@ -262,7 +263,7 @@ cr_status cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts, const 
     cr_status status = CR_OK;
     if (failed < texts) {
         b.ids[failed].n = 0;
-        if (!cr_error()) encode(op, t, text[failed], bytes[failed], o, 1, &b.ids[failed]);
+        if (!cr_error()) encode_text(op, t, text[failed], bytes[failed], o, 1, &b.ids[failed]);
         status = cr_error() ? cr_error_status() : cr_fail(CR_NO_MEMORY, op, "no memory for text %lld",
                                                           (long long)failed);
     }
@@ -276,7 +277,7 @@ cr_status cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts, const 
 }
 
 /* ---- numbers to text ---- */
-static cr_status outside(const char *op, const cr_tokenizer *t, uint32_t id, int64_t at) {
+static cr_status check_id(const char *op, const cr_tokenizer *t, uint32_t id, int64_t at) {
     if (id >= t->size)
         return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", id, (long long)at,
                        (long long)t->size);
@@ -305,7 +306,7 @@ int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t 
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         piece.bytes = 0;
-        if (!decode_one(t, &state, ids[i], &piece)) { cr_out_free(&piece); return outside(op, t, ids[i], i), -1; }
+        if (!decode_one(t, &state, ids[i], &piece)) { cr_out_free(&piece); return check_id(op, t, ids[i], i), -1; }
         if (piece.failed) { cr_out_free(&piece); return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", ids[i]),
                            -1; }
         const size_t left = at < room ? room - at : 0, some = piece.bytes < left ? piece.bytes : left;
@@ -341,7 +342,7 @@ void cr_decoder_free(cr_decoder *d) {
 }
 
 /* Bytes at the end of s that begin a character of more bytes. */
-static size_t unfinished(const char *s, size_t n) {
+static size_t unfinished_bytes(const char *s, size_t n) {
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         const unsigned char c = (unsigned char)s[n - back];
         if ((c & 0xC0) == 0x80) continue;
@@ -370,10 +371,10 @@ const char *cr_decoder_next(cr_decoder *d, uint32_t id, size_t *bytes) {
     if (!bytes) return cr_fail_null(op, "bytes"), NULL;
     *bytes = 0;
     forget_given(d);
-    if (!decode_one(d->t, &d->state, id, &d->text)) return outside(op, d->t, id, d->count), NULL;
+    if (!decode_one(d->t, &d->state, id, &d->text)) return check_id(op, d->t, id, d->count), NULL;
     if (d->text.failed) return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", id), NULL;
     d->count++;
-    d->given = *bytes = d->text.bytes - unfinished(d->text.text, d->text.bytes);
+    d->given = *bytes = d->text.bytes - unfinished_bytes(d->text.text, d->text.bytes);
     return d->text.text ? d->text.text : "";
 }
 
@@ -436,23 +437,19 @@ cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
     return status;
 }
 
-static bool is_text(const cr_json *v, const char *text) {
-    return v && v->kind == CR_JSON_STRING && v->bytes == strlen(text) && !memcmp(v->text, text, v->bytes);
-}
-
 static cr_tokenizer *from_json(const char *op, const char *path, const cr_json *root) {
     const cr_json *version = cr_json_get(root, "version"), *kind = cr_json_get(root, "kind"),
                   *characters = cr_json_get(root, "characters");
-    if (!is_text(cr_json_get(root, "format"), "chainrule-tokenizer"))
+    if (!cr_json_is(cr_json_get(root, "format"), "chainrule-tokenizer"))
         return cr_fail(CR_IO, op, "'%s' is not a tokenizer: its \"format\" is not \"chainrule-tokenizer\"", path), NULL;
     if (!version || !version->integral || version->integer != 1)
         return cr_fail(CR_IO, op, "'%s': its \"version\" must be 1", path), NULL;
-    if (is_text(kind, "bytes")) return make(op, false, 256);
-    if (!is_text(kind, "chars"))
+    if (cr_json_is(kind, "bytes")) return make_tokenizer(op, false, 256);
+    if (!cr_json_is(kind, "chars"))
         return cr_fail(CR_IO, op, "'%s': its \"kind\" must be \"bytes\" or \"chars\"", path), NULL;
     if (!characters || characters->kind != CR_JSON_STRING || !characters->bytes)
         return cr_fail(CR_IO, op, "'%s': its \"characters\" must be a string that is not empty", path), NULL;
-    cr_tokenizer *t = make(op, true, (int64_t)characters->bytes);       /* at most */
+    cr_tokenizer *t = make_tokenizer(op, true, (int64_t)characters->bytes);       /* at most */
     if (!t) return NULL;
     t->size = 0;
     for (size_t at = 0; at < characters->bytes; t->size++) {
@@ -484,7 +481,7 @@ static cr_tokenizer *from_sentencepiece(const char *op, const char *path, const 
     cr_tokenizer *t = NULL;
     cr_status status = cr_format_sentencepiece(op, path, m->data, m->bytes, &o, &head, &pieces);
     if (status == CR_OK) status = cr_out_check(&o, op, path);
-    if (status == CR_OK) t = over(op, cr_pipeline_of_pieces(op, path, o.text, o.bytes, head, &pieces));
+    if (status == CR_OK) t = tokenizer_over(op, cr_pipeline_of_pieces(op, path, o.text, o.bytes, head, &pieces));
     else cr_out_free(&o);
     free(pieces.at);
     return t;

@@ -32,13 +32,13 @@ struct cr_tokens {
 };
 
 /* ---- bytes ---- */
-static uint64_t load(const unsigned char *p, int width) {
+static uint64_t load_token(const unsigned char *p, int width) {
     uint64_t v = 0;
     for (int i = 0; i < width; i++) v |= (uint64_t)p[i] << 8 * i;
     return v;
 }
 
-static void store(unsigned char *p, int width, uint64_t v) {
+static void store_token(unsigned char *p, int width, uint64_t v) {
     for (int i = 0; i < width; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
@@ -103,15 +103,15 @@ static int part_of(const cr_tokens *t, int64_t i) {
     return low;
 }
 
-static uint64_t token(const cr_tokens *t, int64_t i) {
-    if (!t->parts) return load(t->data + i * t->width, t->width);
+static uint64_t token_at(const cr_tokens *t, int64_t i) {
+    if (!t->parts) return load_token(t->data + i * t->width, t->width);
     const int k = part_of(t, i);
-    return token(t->part[k], i - t->first[k]);
+    return token_at(t->part[k], i - t->first[k]);
 }
 
 /* The tokens [start, stop) of the parts, which begin at first[i]. */
-static cr_tokens *joined(const char *op, int n, cr_tokens *const *parts, const int64_t *first, int64_t start,
-                         int64_t stop) {
+static cr_tokens *join_tokens(const char *op, int n, cr_tokens *const *parts, const int64_t *first, int64_t start,
+                              int64_t stop) {
     cr_tokens **part = calloc((size_t)n + 1, sizeof *part);
     if (!part) return cr_fail(CR_NO_MEMORY, op, "no memory for %d parts", n), NULL;
     for (int i = 0; i < n; i++) {
@@ -158,7 +158,7 @@ cr_tokens *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary) {
     atomic_init(&s->refs, 1);
     int64_t bad = -1;
     for (int64_t i = 0; i < n && bad < 0; i++) {
-        store(s->memory + i * width, width, ids[i]);
+        store_token(s->memory + i * width, width, ids[i]);
         if (ids[i] >= vocabulary) bad = i;
     }
     if (bad >= 0)
@@ -177,8 +177,8 @@ static cr_tokens *open_mapping(const char *op, const char *path, source *s) {
                        "'%s' is not a token file: it does not start with \"CRTOKENS\" and a header of %d bytes", path,
                        HEADER),
                NULL;
-    const uint64_t version = load(m->data + 8, 4), width = load(m->data + 12, 4), vocabulary = load(m->data + 16, 8),
-                   count = load(m->data + 24, 8);
+    const uint64_t version = load_token(m->data + 8, 4), width = load_token(m->data + 12, 4),
+                   vocabulary = load_token(m->data + 16, 8), count = load_token(m->data + 24, 8);
     if (version != VERSION)
         return cr_fail(CR_IO, op, "'%s' has version %llu, this library reads %d", path, (unsigned long long)version,
                        VERSION),
@@ -216,11 +216,11 @@ static cr_status write_tokens(cr_file *f, const cr_tokens *t, int width) {
         const int64_t n = t->count - from < PIECE ? t->count - from : PIECE;
         for (int64_t i = 0; i < n; i++) {
             if (status != CR_OK) break;
-            const uint64_t id = token(t, from + i);
+            const uint64_t id = token_at(t, from + i);
             if ((int64_t)id >= t->vocabulary)
                 status = cr_fail(CR_BAD_VALUE, f->op, "token %llu at %lld is not below the vocabulary of %lld",
                                  (unsigned long long)id, (long long)(from + i), (long long)t->vocabulary);
-            store(piece + i * width, width, id);
+            store_token(piece + i * width, width, id);
         }
         if (status == CR_OK) status = cr_file_write(f, piece, (size_t)n * (size_t)width);
     }
@@ -234,10 +234,10 @@ cr_status cr_tokens_save(const cr_tokens *t, const char *path) {
     const int width = width_for(t->vocabulary);
     unsigned char header[HEADER];
     memcpy(header, magic, sizeof magic);
-    store(header + 8, 4, VERSION);
-    store(header + 12, 4, (uint64_t)width);
-    store(header + 16, 8, (uint64_t)t->vocabulary);
-    store(header + 24, 8, (uint64_t)t->count);
+    store_token(header + 8, 4, VERSION);
+    store_token(header + 12, 4, (uint64_t)width);
+    store_token(header + 16, 8, (uint64_t)t->vocabulary);
+    store_token(header + 24, 8, (uint64_t)t->count);
     cr_file f;
     cr_status status = cr_file_create(&f, op, path);
     if (status == CR_OK) status = cr_file_write(&f, header, HEADER);
@@ -256,7 +256,7 @@ cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
                        (long long)t->count),
                NULL;
     if (t->parts)
-        return joined(op, t->parts, t->part, t->first, start, stop);
+        return join_tokens(op, t->parts, t->part, t->first, start, stop);
     return make_tokens(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
 }
 
@@ -271,7 +271,7 @@ uint32_t cr_tokens_at(const cr_tokens *t, int64_t i) {
     if (i < 0 || i >= t->count)
         return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)t->count),
                UINT32_MAX;
-    const uint64_t id = token(t, i);
+    const uint64_t id = token_at(t, i);
     if ((int64_t)id < t->vocabulary) return (uint32_t)id;
     return cr_fail(CR_BAD_VALUE, op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id,
                    (long long)i, (long long)t->vocabulary),
@@ -287,7 +287,7 @@ int64_t cr_tokens_fetch(const cr_tokens *t, int64_t start, int64_t n, int64_t *o
         k += some;
     }
     for (int64_t k = 0; !t->parts && k < n; k++) {
-        out[k] = (int64_t)load(t->data + (start + k) * t->width, t->width);
+        out[k] = (int64_t)load_token(t->data + (start + k) * t->width, t->width);
         if (out[k] >= t->vocabulary) return start + k;
     }
     return -1;

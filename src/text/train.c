@@ -112,21 +112,21 @@ static void add_pair(trainer *t, uint32_t left, uint32_t right, int64_t count, u
 }
 
 /* ---- the heap: the largest count, then the smallest key ---- */
-static bool before(entry a, entry b) { return a.count != b.count ? a.count > b.count : a.key < b.key; }
+static bool comes_before(entry a, entry b) { return a.count != b.count ? a.count > b.count : a.key < b.key; }
 
 static void push_entry(trainer *t, entry e) {
     if (!cr_grow(&t->heap, t->n_heap + 1, &t->heap_room, sizeof *t->heap)) { t->failed = true; return; }
     int64_t i = t->n_heap++;
-    for (; i && before(e, t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
+    for (; i && comes_before(e, t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = e;
 }
 
-static entry pop(trainer *t) {
+static entry pop_pair(trainer *t) {
     const entry top = t->heap[0], last = t->heap[--t->n_heap];
     int64_t i = 0;
     for (int64_t child; (child = 2 * i + 1) < t->n_heap; i = child) {
-        if (child + 1 < t->n_heap && before(t->heap[child + 1], t->heap[child])) child++;
-        if (!before(t->heap[child], last)) break;
+        if (child + 1 < t->n_heap && comes_before(t->heap[child + 1], t->heap[child])) child++;
+        if (!comes_before(t->heap[child], last)) break;
         t->heap[i] = t->heap[child];
     }
     if (t->n_heap) t->heap[i] = last;
@@ -180,7 +180,7 @@ static cr_status find_merges(trainer *t, uint32_t first_id, int64_t most, int64_
     t->right = malloc(((size_t)most + 1) * sizeof *t->right);
     if (!t->left || !t->right) t->failed = true;
     while (!t->failed && t->n_merges < most && t->n_heap) {
-        entry e = pop(t);
+        entry e = pop_pair(t);
         pair *p = find_pair(t, e.key);
         if (p->count != e.count) { e.count = p->count; if (e.count > 0) push_entry(t, e); continue; }
         if (e.count < 1 || e.count < least) break;

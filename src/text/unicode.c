@@ -31,7 +31,7 @@ cr_category cr_unicode_category(uint32_t code) {
     return code <= 0x10FFFF ? (cr_category)(categories[pages[code / PAGE]][code % PAGE] - 'a') : CR_CN;
 }
 
-static const mapping *find(const mapping *of, size_t n, uint32_t c) {
+static const mapping *find_mapping(const mapping *of, size_t n, uint32_t c) {
     size_t low = 0, high = n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -51,7 +51,7 @@ static uint8_t class_of(uint32_t c) {
     return low < COUNT(classes) && classes[low].first <= c ? classes[low].ccc : 0;
 }
 
-static uint32_t composed(uint32_t a, uint32_t b) {  /* 0: these two do not compose */
+static uint32_t composed_of(uint32_t a, uint32_t b) {  /* 0: these two do not compose */
     if (a - LEADING < LEADINGS && b - VOWEL < VOWELS)
         return HANGUL + ((a - LEADING) * VOWELS + (b - VOWEL)) * TRAILINGS;
     if (a - HANGUL < SYLLABLES && (a - HANGUL) % TRAILINGS == 0 && b - TRAILING - 1 < TRAILINGS - 1)
@@ -68,7 +68,7 @@ static uint32_t composed(uint32_t a, uint32_t b) {  /* 0: these two do not compo
                : 0;
 }
 
-static void put(cr_out *out, uint32_t c) {
+static void put_character(cr_out *out, uint32_t c) {
     char utf8[4];
     cr_out_put(out, utf8, (size_t)cr_utf8_encode(c, utf8));
 }
@@ -77,7 +77,7 @@ static void put(cr_out *out, uint32_t c) {
 typedef struct character { uint32_t code; uint8_t ccc; } character;
 typedef struct run { character *at; int64_t n, room; bool failed; } run;
 
-static void push(run *r, uint32_t c) {
+static void push_character(run *r, uint32_t c) {
     if (cr_grow(&r->at, r->n + 1, &r->room, sizeof *r->at)) r->at[r->n++] = (character){c, class_of(c)};
     else r->failed = true;
 }
@@ -96,7 +96,7 @@ static void sort_by_class(run *r, int64_t from, int64_t to) {
 }
 
 /* The canonical order: marks between two starters by their class. */
-static void reorder(run *r) {
+static void reorder_marks(run *r) {
     for (int64_t from = 0, to; from < r->n; from = to + 1) {
         bool sorted = true;
         for (to = from; to < r->n && r->at[to].ccc; to++)
@@ -105,27 +105,27 @@ static void reorder(run *r) {
     }
 }
 
-static void decompose(run *r, uint32_t c, bool compatible) {
+static void decompose_character(run *r, uint32_t c, bool compatible) {
     if (c - HANGUL < SYLLABLES) {
         const uint32_t i = c - HANGUL;
-        push(r, LEADING + i / (VOWELS * TRAILINGS));
-        push(r, VOWEL + i % (VOWELS * TRAILINGS) / TRAILINGS);
-        if (i % TRAILINGS) push(r, TRAILING + i % TRAILINGS);
+        push_character(r, LEADING + i / (VOWELS * TRAILINGS));
+        push_character(r, VOWEL + i % (VOWELS * TRAILINGS) / TRAILINGS);
+        if (i % TRAILINGS) push_character(r, TRAILING + i % TRAILINGS);
         return;
     }
-    const mapping *m = c < 0xA0 ? NULL : find(decompositions, COUNT(decompositions), c);
+    const mapping *m = c < 0xA0 ? NULL : find_mapping(decompositions, COUNT(decompositions), c);
     const int n = !m ? 0 : compatible ? m->n_compatible : m->n;
-    for (int i = 0; i < n; i++) push(r, mapped[(compatible ? m->at_compatible : m->at) + i]);
-    if (!n) push(r, c);
+    for (int i = 0; i < n; i++) push_character(r, mapped[(compatible ? m->at_compatible : m->at) + i]);
+    if (!n) push_character(r, c);
 }
 
-static void compose(run *r) {
+static void compose_run(run *r) {
     int64_t starter = -1, kept = 0;
     int before = -1;                                /* class of the last character that was kept after the starter */
     for (int64_t i = 0; i < r->n; i++) {
         const character c = r->at[i];
         const uint32_t one = starter >= 0 && (before < 0 || (before < c.ccc && before))
-                                 ? composed(r->at[starter].code, c.code)
+                                 ? composed_of(r->at[starter].code, c.code)
                                  : 0;
         if (one) { r->at[starter].code = one; continue; }
         if (!c.ccc) starter = kept, before = -1;
@@ -136,7 +136,7 @@ static void compose(run *r) {
 }
 
 /* Is a break allowed before this character: it neither reorders nor composes with what is before? */
-static bool breaks(uint32_t c) { return c < 0x300; }
+static bool breaks_run(uint32_t c) { return c < 0x300; }
 
 void cr_unicode_normalize(cr_form form, const char *s, size_t n, cr_out *out) {
     const bool compatible = form == CR_NFKC || form == CR_NFKD, composes = form == CR_NFC || form == CR_NFKC;
@@ -153,13 +153,13 @@ void cr_unicode_normalize(cr_form form, const char *s, size_t n, cr_out *out) {
         uint32_t c = 0;
         for (r.n = 0; at < n;) {
             const int step = cr_utf8_decode((const unsigned char *)s + at, n - at, &c);
-            if (r.n && breaks(c)) break;
-            decompose(&r, c, compatible);
+            if (r.n && breaks_run(c)) break;
+            decompose_character(&r, c, compatible);
             at += (size_t)step;
         }
-        reorder(&r);
-        if (composes) compose(&r);
-        for (int64_t i = 0; i < r.n; i++) put(out, r.at[i].code);
+        reorder_marks(&r);
+        if (composes) compose_run(&r);
+        for (int64_t i = 0; i < r.n; i++) put_character(out, r.at[i].code);
     }
     out->failed |= r.failed;
     free(r.at);
@@ -169,9 +169,9 @@ void cr_unicode_lower(const char *s, size_t n, cr_out *out) {
     uint32_t c = 0;
     for (size_t at = 0; at < n;) {
         at += (size_t)cr_utf8_decode((const unsigned char *)s + at, n - at, &c);
-        if (c < 0x80) { put(out, c - 'A' < 26 ? c + 32 : c); continue; }
-        const mapping *m = find(lower_case, COUNT(lower_case), c);
-        for (int i = 0; m && i < m->n_compatible; i++) put(out, mapped[m->at_compatible + i]);
-        if (!m) put(out, c);
+        if (c < 0x80) { put_character(out, c - 'A' < 26 ? c + 32 : c); continue; }
+        const mapping *m = find_mapping(lower_case, COUNT(lower_case), c);
+        for (int i = 0; m && i < m->n_compatible; i++) put_character(out, mapped[m->at_compatible + i]);
+        if (!m) put_character(out, c);
     }
 }

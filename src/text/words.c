@@ -77,18 +77,20 @@ void cr_words_free(cr_words *w) {
 }
 
 /* ---- GPT-2's alphabet: printable bytes stand for themselves, the others for the characters from U+0100 on ---- */
-static bool printable(unsigned c) { return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255); }
+static bool is_printable(unsigned c) {
+    return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255);
+}
 
 uint32_t cr_alphabet_of(unsigned char byte) {
     uint32_t others = 0;
-    if (printable(byte)) return byte;
-    for (unsigned c = 0; c < byte; c++) others += !printable(c);
+    if (is_printable(byte)) return byte;
+    for (unsigned c = 0; c < byte; c++) others += !is_printable(c);
     return 256 + others;
 }
 
 int cr_alphabet_byte(uint32_t code) {
-    if (code < 256) return printable(code) ? (int)code : -1;
+    if (code < 256) return is_printable(code) ? (int)code : -1;
     uint32_t others = 256;
-    for (unsigned c = 0; c < 256; c++) if (!printable(c) && others++ == code) return (int)c;
+    for (unsigned c = 0; c < 256; c++) if (!is_printable(c) && others++ == code) return (int)c;
     return -1;
 }
