@@ -713,6 +713,26 @@ typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this t
 cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
                                  const cr_generate_options *o, cr_on_row on_token, void *ctx);
                             /* n prompts of any lengths, each as it would go alone */
+typedef struct cr_text_model {  /* a model that the caller runs */
+    int64_t vocabulary, context, layers, kv_heads, head_dim;
+    int64_t room;           /* of a store: positions are a power of two, at least so many; 0: as many
+                               as are needed */
+    cr_dtype dtype; const cr_device *dev;           /* of keys and values */
+    cr_tensor *(*run)(void *ctx, int64_t B, int64_t T, const uint32_t *ids, int64_t last,
+                      cr_tensor *const *stores, const int64_t *past);
+                            /* ids (B, T) behind `past` (B) positions of the stores, which are
+                               those of cr_lm_reading -> the logits of the last positions
+                               (B, last, V), a reference (cr_retain); NULL: an error */
+    void *ctx;
+} cr_text_model;
+typedef struct cr_text_stream cr_text_stream;       /* a text, token by token */
+cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *draft,
+                                   const cr_prompt *p, const cr_generate_options *o);
+                            /* draft: NULL, or in the place of o->draft; ids and o are copied, but
+                               not what o->sampling points to */
+cr_status   cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over);
+                            /* the next token; over: there is none */
+void        cr_text_stream_free(cr_text_stream *s);
 cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
                             /* its matrices become cr_quantize's, the head (and an embedding that it

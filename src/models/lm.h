@@ -87,6 +87,7 @@ typedef struct cr_decoder {
     const cr_device *dev;
     bool steady;                                    /* a step of one token has the same kernels at each position */
     double logit_cap;                               /* logits become cap tanh(logit / cap); 0: none */
+    const cr_text_model *caller;                    /* NULL, or who runs it, instead of hidden and packed */
 } cr_decoder;
 cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x);     /* of the residual stream : (..., V) */
 cr_tensor *cr_decoder_loss(const cr_decoder *d, const cr_tensor *x, const cr_tensor *targets,
@@ -152,6 +153,7 @@ cr_status cr_sampler_verify(cr_sampler *m, const cr_tensor *logits, const cr_ten
 typedef struct cr_text {
     cr_cache *cache;
     bool owned, over;                               /* owned: the cache is freed with it */
+    struct cr_speculation *speculation;             /* speculative.c */
     uint32_t *ids;                                  /* (n) all tokens; the model sees those from `start` on */
     int64_t n, room, start, made;
     cr_token_step step;
@@ -159,7 +161,7 @@ typedef struct cr_text {
 } cr_text;
 typedef struct cr_job {
     const char *op;
-    const cr_decoder *d;
+    const cr_decoder *d, *draft;                    /* draft: NULL: none */
     const cr_generate_options *o;
     int64_t texts, first;                           /* first: the number of text[0] in the call */
     cr_text *text;
@@ -170,8 +172,9 @@ typedef struct cr_job {
 cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id);
 cr_status cr_job_step(cr_job *j);                   /* one token of each text that goes on */
 bool      cr_job_stops(const cr_job *j, uint32_t id);
-cr_status cr_beam_search(cr_job *j);                /* of one text, as cr_speculate */
-cr_status cr_speculate(cr_job *j, const cr_decoder *draft);
+cr_status cr_beam_search(cr_job *j);                /* of one text: all of it */
+cr_status cr_speculate(cr_job *j);                  /* of one text: at least one more token */
+void      cr_speculation_free(struct cr_speculation *s);
 cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                     const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
 

@@ -445,7 +445,8 @@ cr_decoder cr_transformer_decoder(const cr_transformer *m) {
     const cr_features *f = &m->f;
     const bool grows = cr_features_grow(f);
     return (cr_decoder){m, hidden, packed, m->p[f->tied ? CR_ROLE_EMBED : CR_ROLE_HEAD], f->vocabulary, f->context,
-                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !grows && !f->experts, f->logit_cap};
+                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !grows && !f->experts, f->logit_cap,
+                        NULL};
 }
 
 void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }
