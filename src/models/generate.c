@@ -212,7 +212,7 @@ static cr_status run_job(const char *op, const cr_decoder *d, int64_t n, const c
 cr_status cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts, const cr_generate_options *o,
                                cr_on_row on_token, void *ctx) {
     static const char op[] = "lm_generate_batch";
-    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return cr_error_status();
     if (!prompts) return cr_fail_null(op, "prompts");
     if (!o) return cr_fail_null(op, "options");
     if (!on_token) return cr_fail_null(op, "on_token");
@@ -240,7 +240,7 @@ cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt,
 cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
                          cr_generator *g, cr_on_token on_token, void *ctx) {
     static const char op[] = "lm_generate";
-    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return cr_error_status();
     return cr_decode(op, cr_lm_decoder(m), prompt, n_prompt, n_new, s, g, on_token, ctx);
 }
 

@@ -572,7 +572,7 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bert"}, '"model_type" must be one of gpt2|llama|mistral'),
+        ({"model_type": "t5"}, '"model_type" must be one of gpt2|llama|mistral'),
         ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
         ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
         ({"num_experts_per_tok": 3}, '"num_experts_per_tok" is 3 of 2 experts'),

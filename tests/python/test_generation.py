@@ -196,7 +196,7 @@ def test_masks_and_stops() -> None:
         return cr.full([V], tokens[-1] % 7 != 0)  # no beam goes on behind such a token
 
     for beams in (3, 8):
-        text = model.generate(PROMPT[:2], 8, num_beams=beams, mask=ends_at)
+        text = model.generate(PROMPT[:3], 8, num_beams=beams, mask=ends_at)
         assert len(text) == 8 and all(token % 7 for token in text[:-1])
     plain = model.generate(PROMPT, 20, 0.0)
     ended = model.generate(PROMPT, 20, 0.0, stop={plain[3]})

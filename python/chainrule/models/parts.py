@@ -24,6 +24,7 @@ class Engine(Fixed):
     lm: Any = None
     names: list[str] = []  # of its tensors, in its order
     given: Any = None  # names and dtypes of the tensors that it was made of
+    entries: Any = None  # of the modules, when all were as they were made; None: somebody's code is called
 
     def __deepcopy__(self, _: Any) -> Engine:
         return Engine()
@@ -140,6 +141,12 @@ def is_changed(module: Any) -> bool:
     return (module._hooked and module._has_hooks) or "forward" in module.__dict__
 
 
+def entries_of(module: Any, *names: str) -> list[tuple[Any, ...]]:
+    """Of a module that has neither hooks nor a forward of its own, for ``_core._entries_new``."""
+    own = module.__dict__
+    return [(own, name, own.get(name, ...)) for name in ("forward", "_hooked", *names)]
+
+
 class Leaf(Fixed):
     """The place of a layer with weights."""
 
@@ -241,6 +248,13 @@ class Leaf(Fixed):
         for last, tensor in found.items():
             into[f"{self.name}.{last}"] = tensor
 
+    def entries(self) -> list[tuple[Any, ...]]:
+        """What ``collect`` reads of a layer that is not called."""
+        module: Any = self.holder.__dict__[self.attribute]
+        read = [*module._kinds, *(name for name in ("eps", "padding_idx", "max_norm") if name in module.__dict__)]
+        place = (self.holder.__dict__, self.attribute, module)
+        return [place, (module, None, type(module)), *entries_of(module, *read)]
+
     def stand_in(self, last: str, like: Tensor) -> Tensor:
         """In place of a weight that the engine does not read."""
         known = self.stand_ins.get(last)
@@ -272,6 +286,12 @@ class Group(Fixed):
                 f"[CausalLM] '{self.name}' was replaced or has hooks: the engine does not call it, so they would have"
                 " no effect"
             )
+
+
+    def entries(self) -> list[tuple[Any, ...]]:
+        """What ``collect`` reads of a module that is not called."""
+        length = [(self.made._kinds, None, self.length)] if self.length >= 0 else []
+        return [(self.holder.__dict__, self.attribute, self.made), *length, *entries_of(self.made)]
 
 
 def assemble(
