@@ -428,6 +428,11 @@ static const entry usual[] = {
     {"hidden_dim", SIZE, AT(inner)},
 };
 
+/* vocabulary, context, layers, heads, width in this order */
+static const entry *sizes_of(const cr_family *f) {
+    return f->gpt_keys ? gpt_sizes : f->distil_keys ? distil_sizes : usual;
+}
+
 /* what the rows name in `keys` */
 static const entry others[] = {
     {"layer_norm_epsilon", SHARE, AT(eps)},
@@ -715,7 +720,8 @@ static void read_layers(cr_entries *e, cr_features *f) {
 }
 
 /* ---- all of it ---- */
-static void check(cr_entries *e, const cr_features *f) {
+static void check(cr_entries *e, const cr_family *family, const cr_features *f) {
+    const entry *sizes = sizes_of(family);
     if (e->status != CR_OK) return;
     if (f->heads % f->kv_heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op,
@@ -725,8 +731,8 @@ static void check(cr_entries *e, const cr_features *f) {
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"head_dim\" must be even, it is %lld (\"hidden_size\" / "
                             "\"num_attention_heads\" where it is absent)", e->path, (long long)f->head_dim);
     else if (!f->rotary && f->width % f->heads)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
-                            (long long)f->heads, (long long)f->width);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must divide \"%s\": %lld and %lld", e->path, sizes[3].name,
+                            sizes[4].name, (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"partial_rotary_factor\" gives %lld rotary columns of %lld, "
                             "which must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
@@ -737,7 +743,7 @@ static void check(cr_entries *e, const cr_features *f) {
 
 static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const bool gpt = family->gpt_keys;
-    const entry *sizes = gpt ? gpt_sizes : family->distil_keys ? distil_sizes : usual;
+    const entry *sizes = sizes_of(family);
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
     for (size_t i = 0; i < n; i++) read_key(e, &sizes[i], f);
     if (e->status != CR_OK) return;
@@ -786,13 +792,13 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
         cr_entry_refuse(e, "num_experts", "equal to \"num_local_experts\"");
     if (e->status == CR_OK && depth >= 0 && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
-                            family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);
+                            sizes_of(family)[2].name, (long long)f->layers, (long long)depth);
     if (e->status == CR_OK && !cr_family_name(family, CR_ROLE_POSITION)) read_rope(e, f);
     if (f->positions_skip) {                        /* the rows of the first positions are of no token */
         f->context -= f->pad + 1;
         if (f->context < 1) cr_entry_refuse(e, "max_position_embeddings", "more than pad_token_id + 1");
     }
-    check(e, f);
+    check(e, family, f);
     if (e->status != CR_OK) return cr_features_end(f), e->status;
     if (!f->expert_inner) f->expert_inner = f->inner;
     if (f->query_scalar > 0) f->attention_scale = 1 / sqrt(f->query_scalar);

@@ -12,6 +12,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..data.chat import Chat
 from ..nn.lora import LoRA
+from ..nn.module import _GLOBAL as ALL_HOOKS
 from ..serialization import load
 from ..serialization.sharded import bytes_of, load_sharded
 from .parts import ROWS, Engine, Group, Leaf, assemble
@@ -106,7 +107,7 @@ class Engined(nn.Module):
     def _ready(self) -> tuple[Any, dict[int, Any]]:
         """The engine over the tensors that are the parameters now, and the parts that are called."""
         engine = self._engine
-        if engine.entries is not None and not nn.Module._hooked and _core._entries_hold(engine.entries):
+        if engine.entries is not None and not any(ALL_HOOKS) and _core._entries_hold(engine.entries):
             return engine.lm, {}
         engine.entries = None
         found, own = self._weights()
@@ -118,8 +119,7 @@ class Engined(nn.Module):
         if not own:
             rows = [row for place in (*self._groups, *self._leaves) for row in place.entries()]
             rows += [(holder.__dict__, name, holder.__dict__.get(name, ...)) for holder, name, _ in self._raw]
-            hooked = any(name == "_hooked" and value is True for _, name, value in rows)  # may be changed unseen
-            engine.entries = None if hooked else _core._entries_new(rows)
+            engine.entries = _core._entries_new(rows)
         return engine.lm, own
 
     def gradient_checkpointing_enable(self) -> None:

@@ -15,6 +15,7 @@ from ..nn.init import without_values
 __all__ = ["Engine", "Group", "Leaf", "Norm", "PackedEmbedding", "PackedLinear", "Part", "assemble"]
 
 PAIRED = "_paired"
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 GROUP, LINEAR, ROWS, TABLE, LAYER_NORM, RMS_NORM, NORM = range(7)  # cr_lm_part
 
 
@@ -144,7 +145,10 @@ def is_changed(module: Any) -> bool:
 def entries_of(module: Any, *names: str) -> list[tuple[Any, ...]]:
     """Of a module that has neither hooks nor a forward of its own, for ``_core._entries_new``."""
     own = module.__dict__
-    return [(own, name, own.get(name, ...)) for name in ("forward", "_hooked", *names)]
+    had: list[tuple[Any, ...]] = []
+    if "_hooked" in own:
+        had = [(own[hooks], None, 0) if hooks in own else (own, hooks, ...) for hooks in HOOKS]
+    return [*((own, name, own.get(name, ...)) for name in ("forward", "_hooked", *names)), *had]
 
 
 class Leaf(Fixed):

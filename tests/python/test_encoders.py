@@ -1,0 +1,426 @@
+"""Encoders: streams, pooled outputs, logits and gradients against ``transformers`` on random models; sentence models'
+pooling by its formulas; files of older versions; variants of config.json; what is refused."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import models, nn, optim
+from conftest import LEVEL
+from test_configurations import ABSENT, judged
+
+needs_transformers = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
+    reason="transformers is not installed (make oracle)",
+)
+V, T = 53, 17
+LENGTHS = (17, 9, 4)
+SIZES: dict[str, Any] = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "intermediate_size": 44,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "max_position_embeddings": 40,
+    "num_labels": 5,
+}
+DISTIL = {"dim": 24, "hidden_dim": 44, "n_layers": 3, "n_heads": 3, "vocab_size": V, "max_position_embeddings": 40}
+MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("bert", {}),
+    "bert of another size": ("bert", {"type_vocab_size": 3, "hidden_act": "gelu_new", "layer_norm_eps": 0.01}),
+    "roberta": ("roberta", {}),
+    "xlm-roberta": ("xlm-roberta", {"type_vocab_size": 1, "pad_token_id": 3}),
+    "camembert": ("camembert", {"hidden_act": "relu"}),
+    "distilbert": ("distilbert", DISTIL),
+    "distilbert, relu": ("distilbert", {**DISTIL, "activation": "relu"}),
+    "modernbert": ("modernbert", {**MARKS, "local_attention": 6, "num_hidden_layers": 5}),
+    "modernbert with biases": (
+        "modernbert",
+        {
+            **MARKS,
+            "local_attention": 4,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "norm_bias": True,
+            "classifier_bias": True,
+            "classifier_pooling": "mean",
+        },
+    ),
+}
+HEADS = {
+    "": "AutoModel",
+    "masked": "AutoModelForMaskedLM",
+    "classes": "AutoModelForSequenceClassification",
+    "tokens": "AutoModelForTokenClassification",
+}
+
+
+def folder_of(case: str, head: str, path: Path) -> Any:
+    """A random model of transformers, saved into a folder."""
+    import torch
+    import transformers
+
+    kind, options = CASES[case]
+    torch.manual_seed(sum(map(ord, case + head)))
+    sizes = {"num_labels": 5} if kind == "distilbert" else SIZES
+    config = transformers.AutoConfig.for_model(kind, **{**sizes, **options})
+    model: Any = getattr(transformers, HEADS[head]).from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    model.save_pretrained(path)
+    return model
+
+
+def batch(pad: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Texts of several lengths, padded, and which tokens count."""
+    ids = [[4 + (7 * i + 11 * row * i) % (V - 4) for i in range(T)] for row in range(len(LENGTHS))]
+    mask = [[int(i < n) for i in range(T)] for n in LENGTHS]
+    return [[t if m else pad for t, m in zip(*rows, strict=True)] for rows in zip(ids, mask, strict=True)], mask
+
+
+def apart(got: cr.Tensor, want: Any, mask: list[list[int]]) -> float:
+    """The largest difference where tokens count, as a part of the largest value."""
+    import torch
+
+    mine: Any = torch.tensor(got.tolist())
+    assert mine.shape == want.shape
+    off = (mine - want).abs()
+    if want.ndim == 3:
+        off = off[torch.tensor(mask).bool()]
+    return float(off.max() / want.abs().max())
+
+
+@needs_transformers
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
+    """A padded batch: the stream before each layer, pooled output, logits; the gradient of each weight; saved files."""
+    import torch
+    import transformers
+
+    their = folder_of(case, head, tmp_path / "a")
+    model = models.from_pretrained(tmp_path / "a")
+    assert isinstance(model, models.Encoder)
+    ids, mask = batch(their.config.pad_token_id)
+    said: dict[str, Any] = {"attention_mask": mask}
+    if getattr(their.config, "type_vocab_size", 1) > 1:
+        said["token_type_ids"] = [[i % 2 for i in range(T)]] * 3
+    want: Any = their(
+        torch.tensor(ids), output_hidden_states=True, **{name: torch.tensor(x) for name, x in said.items()}
+    )
+    got = model(cr.tensor(ids), output_hidden_states=True, **{name: cr.tensor(x) for name, x in said.items()})
+    for name in ("last_hidden_state", "pooler_output", "logits"):
+        expected, found = getattr(want, name, None), getattr(got, name)
+        if expected is not None:
+            assert apart(found, expected.detach(), mask) < 1e-5, name
+        else:
+            assert name != "logits" or found is None
+    assert len(got.hidden_states) == len(want.hidden_states)
+    for a, b in zip(got.hidden_states, want.hidden_states, strict=True):
+        assert apart(a, b.detach(), mask) < 1e-5
+    parts = [(getattr(want, name, None), getattr(got, name)) for name in ("pooler_output", "logits")]
+    parts = [(a, b) for a, b in parts if a is not None] or [(want.last_hidden_state[:, 0], got.last_hidden_state[:, 0])]
+    valid = torch.tensor(mask)
+    for a, b in parts:
+        weight = torch.cos(torch.arange(a.numel(), dtype=torch.float32)).view(a.shape)
+        weight = weight * valid[..., None] if a.ndim == 3 else weight
+        (a * weight).sum().backward(retain_graph=True)
+        (b * cr.tensor(weight.tolist())).sum().backward(retain_graph=True)
+    grads = {name.removeprefix(model.prefix): p.grad for name, p in their.named_parameters() if p.grad is not None}
+    compared = 0
+    for name, p in model.named_parameters():
+        if name in grads:
+            g = torch.tensor(p.grad.tolist())
+            if "key.bias" in name or "k_lin.bias" in name:  # 0 but for rounding
+                assert float(g.abs().max()) < 1e-3 * float(weight.abs().sum())
+            else:
+                assert float((g - grads[name]).abs().max() / grads[name].abs().max()) < 1e-4, name
+            compared += 1
+    assert compared >= 0.8 * len(grads)
+    model.save_pretrained(tmp_path / "b")
+    again: Any = getattr(transformers, HEADS[head]).from_pretrained(tmp_path / "b", attn_implementation="eager").eval()
+    kept = {name: torch.equal(p, again.state_dict()[name]) for name, p in their.state_dict().items()}
+    assert all(kept.values()), kept
+    assert type(again) is type(their)
+
+
+@needs_transformers
+def test_trains_with_dropout_and_an_optimizer(tmp_path: Path) -> None:
+    """Loss goes down; without padding's positions; the same seed gives the same bits."""
+    folder_of("bert", "classes", tmp_path)
+    losses: list[list[float]] = []
+    for _ in range(2):
+        model = models.from_pretrained(tmp_path, generator=cr.Generator().manual_seed(1)).train()
+        ids, mask = (cr.tensor(x) for x in batch(0))
+        step = optim.AdamW(model.parameters(), lr=0.003)
+        losses.append([])
+        for _ in range(30):
+            loss = nn.functional.cross_entropy(model(ids, mask).logits, cr.tensor([0, 4, 2]))
+            step.zero_grad()
+            loss.backward()
+            step.step()
+            losses[-1].append(loss.item())
+    assert losses[0] == losses[1] and losses[0][-1] < 0.5 * losses[0][0]
+
+
+@needs_transformers
+def test_hooks_and_parts(tmp_path: Path) -> None:
+    """A hook on each layer that computes, and another pooler, take effect."""
+    folder_of("bert", "classes", tmp_path)
+    model = models.from_pretrained(tmp_path)
+    ids, mask = (cr.tensor(x) for x in batch(0))
+    before = model(ids, mask).logits
+    tried = 0
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear | nn.LayerNorm | nn.Embedding) and not name.rpartition(".")[2].isdigit():
+            continue
+        if "position_embeddings" in name or "token_type" in name:
+            with module.register_forward_hook(lambda *_: None), pytest.raises(RuntimeError, match="was replaced or"):
+                model(ids, mask)
+            continue
+        with module.register_forward_hook(lambda m, x, y: y * 1.5):
+            assert not cr.equal(model(ids, mask).logits, before), name
+        tried += 1
+    assert tried == 31 and cr.equal(model(ids, mask).logits, before)
+    model.pooler.dense = nn.Linear(24, 24)
+    assert not cr.equal(model(ids, mask).logits, before)
+
+
+# ---- sentence models ----
+MODES = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt": "pooling_mode_mean_sqrt_len_tokens",
+    "weighted": "pooling_mode_weightedmean_tokens",
+    "last": "pooling_mode_lasttoken",
+}
+
+
+def sentence_folder(path: Path, modes: tuple[str, ...], normalize: bool, longest: int = 12) -> None:
+    """The files of sentence-transformers."""
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
+    listed = [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    (path / "modules.json").write_text(json.dumps(listed))
+    (path / "1_Pooling").mkdir(exist_ok=True)
+    said = {"word_embedding_dimension": 24, **{key: mode in modes for mode, key in MODES.items()}}
+    (path / "1_Pooling" / "config.json").write_text(json.dumps(said))
+    (path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest, "do_lower_case": False}))
+
+
+@needs_transformers
+@pytest.mark.parametrize(
+    ("modes", "normalize"),
+    [(("mean",), True), (("cls",), True), (("max",), False), (("mean_sqrt",), False), (("weighted",), True)]
+    + [(("last",), False), (("cls", "mean", "max"), True)],
+)
+def test_sentence_embeddings(modes: tuple[str, ...], normalize: bool, tmp_path: Path) -> None:
+    """By the formulas of sentence-transformers, in its order of columns; alone and in a padded batch."""
+    folder_of("bert", "", tmp_path)
+    sentence_folder(tmp_path, modes, normalize)
+    model = models.from_pretrained(tmp_path)
+    assert (model.pooling.split("|")[-1] == "normalize") == normalize and model.longest == 12
+    ids, mask = batch(0)
+    x, m = model(cr.tensor(ids), cr.tensor(mask)).last_hidden_state, cr.tensor(mask)[..., None].float()
+    rank = m * cr.arange(1, T + 1).float()[None, :, None]
+    last = cr.stack([x[i, n - 1] for i, n in enumerate(LENGTHS)])
+    by: dict[str, cr.Tensor] = {
+        "cls": x[:, 0],
+        "max": x.masked_fill(m == 0, -1e9).amax(1),
+        "mean": (x * m).sum(1) / m.sum(1),
+        "mean_sqrt": (x * m).sum(1) / m.sum(1).sqrt(),
+        "weighted": (x * rank).sum(1) / rank.sum(1),
+        "last": last,
+    }
+    wanted = cr.cat([by[mode] for mode in MODES if mode in modes], 1)
+    wanted = nn.functional.normalize(wanted, dim=1) if normalize else wanted
+    got = model.embed(cr.tensor(ids), cr.tensor(mask))
+    assert got.shape == wanted.shape and float((got - wanted).abs().max()) < 1e-5
+    for i, n in enumerate(LENGTHS):
+        alone = model.embed(cr.tensor([ids[i][:n]]))
+        assert float((alone[0] - got[i]).abs().max()) < 1e-5
+    model.save_pretrained(tmp_path / "again")
+    again = models.from_pretrained(tmp_path / "again")
+    assert again.pooling == model.pooling and cr.equal(again.embed(cr.tensor(ids), cr.tensor(mask)), got)
+
+
+@needs_transformers
+def test_embeddings_of_decoders(tmp_path: Path) -> None:
+    """The last token of a causal model, as of Qwen 3's embedding models."""
+    import test_families
+
+    test_families.folder_of("qwen 3", tmp_path)
+    sentence_folder(tmp_path, ("last",), True)
+    model = models.from_pretrained(tmp_path)
+    ids, mask = batch(0)
+    wanted = nn.functional.normalize(
+        cr.stack([model.hidden(cr.tensor([ids[i][:n]]))[0, -1] for i, n in enumerate(LENGTHS)]), dim=1
+    )
+    assert float((model.embed(cr.tensor(ids), cr.tensor(mask)) - wanted).abs().max()) < 1e-5
+
+
+# ---- files ----
+@needs_transformers
+def test_names_of_older_files(tmp_path: Path) -> None:
+    """BERT's first files: gamma and beta, positions, a second task's head, the tied head once more; older keys."""
+    import torch
+
+    their = folder_of("bert", "masked", tmp_path)
+    state = {name: cr.tensor(t.tolist()) for name, t in their.state_dict().items()}
+    state |= {"cls.seq_relationship.weight": cr.ones(2, 24), "cls.seq_relationship.bias": cr.ones(2)}
+    state = {n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
+             for n, t in state.items()}  # fmt: skip
+    config = json.loads((tmp_path / "config.json").read_text())
+    cr._core._save_folder(state, str(tmp_path), json.dumps(config), 0)
+    ids, mask = batch(0)
+    got = models.from_pretrained(tmp_path)(cr.tensor(ids), cr.tensor(mask)).logits
+    assert apart(got, their(torch.tensor(ids), torch.tensor(mask)).logits.detach(), mask) < 1e-5
+    (tmp_path / "m").mkdir()
+    their = folder_of("modernbert", "", tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    for key in ("rope_parameters", "layer_types"):
+        del config[key]
+    config |= {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "global_attn_every_n_layers": 3}
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    x = models.from_pretrained(tmp_path / "m")(cr.tensor(ids), cr.tensor(mask)).last_hidden_state
+    assert apart(x, their(torch.tensor(ids), torch.tensor(mask)).last_hidden_state.detach(), mask) < 1e-5
+
+
+@needs_transformers
+def test_refused(tmp_path: Path) -> None:
+    folder_of("bert", "", tmp_path)
+    model = models.from_pretrained(tmp_path)
+    ids = cr.tensor(batch(0)[0])
+    for wrong, message in [
+        (lambda: model(ids, cr.ones(3, 4)), "attention_mask must have the shape"),
+        (lambda: model(ids, token_type_ids=cr.ones(2, 2)), "token_type_ids must have the shape"),
+        (lambda: model(cr.zeros(1, 41, dtype=cr.int64)), "1 to 40"),
+        (lambda: models.CausalLM.from_pretrained(tmp_path), '"bert" is an encoder'),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            wrong()
+    with pytest.raises((IndexError, ValueError), match=str(V)):
+        model(cr.full([1, 3], V))
+    config = json.loads((tmp_path / "config.json").read_text())
+    for changes, message in [
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"is_decoder": True}, "is_decoder"),
+        ({"num_hidden_layers": 4}, "num_hidden_layers"),
+        ({"intermediate_size": 43}, "weights do not fit"),
+    ]:
+        (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
+        with pytest.raises(ValueError, match=message):
+            models.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    sentence_folder(tmp_path, ("mean",), True)
+    for name, said, message in [
+        ("1_Pooling/config.json", {}, "no pooling_mode is true"),
+        ("1_Pooling/config.json", {"pooling_mode_mean_tokens": "yes"}, "pooling_mode_mean_tokens"),
+        ("modules.json", [{"path": "../x", "type": "a.Pooling"}], "must be a plain name"),
+        ("modules.json", [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}], "a module Dense"),
+        ("sentence_bert_config.json", {"max_seq_length": -1}, "max_seq_length"),
+    ]:
+        sentence_folder(tmp_path, ("mean",), True)
+        (tmp_path / name).write_text(json.dumps(said))
+        with pytest.raises(ValueError, match=message):
+            models.from_pretrained(tmp_path)
+
+
+# ---- variants of config.json ----
+VALUES: dict[str, list[Any]] = {
+    "max_position_embeddings": [20, 41],
+    "hidden_act": ["gelu", "gelu_new", "relu", "silu", "mish"],
+    "hidden_activation": ["gelu", "silu", "mish"],
+    "activation": ["gelu", "relu", "mish"],
+    "layer_norm_eps": [0.1, 1e-5, -1.0],
+    "norm_eps": [0.1],
+    "type_vocab_size": [1, 5],
+    "pad_token_id": [1, 0, 7],
+    "local_attention": [2, 4, 12, 100],
+    "attention_bias": [True, False],
+    "mlp_bias": [True, False],
+    "norm_bias": [True, False],
+    "layer_types": [["full_attention"] * 5, ["sliding_attention"] * 5, ["full_attention"], ["chunked"] * 5],
+    "rope_parameters": [
+        {
+            "full_attention": {"rope_type": "default", "rope_theta": 50.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 70.0},
+        },
+        {"full_attention": {"rope_type": "linear", "rope_theta": 50.0, "factor": 2.0}},
+        {"rope_type": "default", "rope_theta": 50.0},
+        [],
+    ],
+    "is_decoder": [True],
+    "add_cross_attention": [True],
+    "hidden_dropout_prob": [0.5],
+    "sinusoidal_pos_embds": [True],
+    "position_embedding_type": ["absolute", "relative_key"],
+    "a_key_that_nobody_knows": [1],
+    "model_type": ["t5", 5],
+}
+SWEPT = ("bert", "roberta", "distilbert", "modernbert")
+
+
+def stream_of(config: dict[str, Any], state: dict[str, Any], at: Path, ids: Any, mask: Any) -> Any:
+    """The stream that transformers computes, or its exception."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    (at / "config.json").write_text(json.dumps(config))
+    try:
+        make: Any = AutoModel.from_config
+        model = make(AutoConfig.from_pretrained(at), attn_implementation="eager").eval()
+        model.load_state_dict(state)
+        with torch.no_grad():
+            return model(torch.tensor(ids), torch.tensor(mask)).last_hidden_state.numpy()[0]
+    except Exception as error:  # whatever it raises
+        return error
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", SWEPT)
+def test_variants(case: str, tmp_path: Path) -> None:
+    """What transformers computes, or an error that names the entry: a third of the variants, all with
+    CHAINRULE_TEST_FULL=1."""
+    their = folder_of(case, "", tmp_path)
+    state = {name: t.detach().clone() for name, t in their.state_dict().items()}
+    config = json.loads((tmp_path / "config.json").read_text())
+    skipped = ("architectures", "dtype", "torch_dtype", "transformers_version", "id2label", "label2id")
+    tried, wrong = 0, list[str]()
+    ids, mask = batch(config["pad_token_id"])
+    ids, mask = ids[:1], mask[:1]
+    for key in dict.fromkeys([*config, *VALUES]):
+        common = [ABSENT, None, "x", -1] if key in config else []
+        if key.startswith(("vocab", "hidden_size", "inter", "num_h", "num_a", "dim", "n_", "hidden_dim")):
+            common += [config[key] + 1, 0, 1.5]
+        for value in [*common, *VALUES.get(key, [])]:
+            shown = "absent" if value is ABSENT else json.dumps(value)
+            if key in skipped or (not LEVEL and zlib.crc32(f"{case} {key} {shown}".encode()) % 3):
+                continue
+            changed = copy.deepcopy(config)
+            changed[key] = value
+            if value is ABSENT:
+                del changed[key]
+            tried += 1
+            want = stream_of(changed, state, tmp_path, ids, mask)
+            try:
+                got: Any = models.from_pretrained(tmp_path)(cr.tensor(ids), cr.tensor(mask))
+                got = got.last_hidden_state.detach().numpy()[0]
+            except (ValueError, RuntimeError, IndexError) as error:
+                got = error
+            problem = judged(key, value, want, got)
+            if problem:
+                wrong.append(f"{case}: {key} {shown}: {problem}")
+    assert tried > 20 and not wrong, "\n".join(wrong)
