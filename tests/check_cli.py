@@ -128,7 +128,7 @@ def help_and_version(folder: Path) -> None:
     version = re.search(r'#define CR_VERSION "(.*)"', (ROOT / "include" / "chainrule.h").read_text())
     assert version and run(folder, "--version").stdout == f"chainrule {version[1]}\n"
     assert "train" in run(folder, "--help").stdout
-    commands = ("train", "generate", "chat", "tokenize", "plot", "bench", "info", "import", "export", "quantize")
+    commands = ("train", "generate", "chat", "embed", "tokenize", "plot", "bench", "info", "import", "export", "quantize")
     for command in commands:
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text

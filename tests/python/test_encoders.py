@@ -3,9 +3,16 @@ pooling by its formulas; files of older versions; variants of config.json; what 
 
 from __future__ import annotations
 
+import base64
 import copy
+import http.client
 import importlib.util
 import json
+import os
+import struct
+import subprocess
+import sys
+import urllib.parse
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,13 +20,14 @@ from typing import Any
 import chainrule as cr
 import pytest
 from chainrule import models, nn, optim
-from conftest import LEVEL
+from conftest import BUILD, LEVEL
 from test_configurations import ABSENT, judged
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
     reason="transformers is not installed (make oracle)",
 )
+PROGRAM = BUILD / "chainrule"
 V, T = 53, 17
 LENGTHS = (17, 9, 4)
 SIZES: dict[str, Any] = {
@@ -424,3 +432,154 @@ def test_variants(case: str, tmp_path: Path) -> None:
             if problem:
                 wrong.append(f"{case}: {key} {shown}: {problem}")
     assert tried > 20 and not wrong, "\n".join(wrong)
+
+
+# ---- the program and the server ----
+TEXTS = ["The sea is calm tonight.", "tide", "On the French coast the light gleams and is gone; the cliffs of England"]
+
+
+def text_folder(kind: str, path: Path, longest: int) -> Any:
+    """A sentence model with a tokenizer of its own: WordPiece with BERT's ids around a text, or Unigram with
+    RoBERTa's."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    path.mkdir(exist_ok=True)
+    if kind == "bert":
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        tokenizer: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+        trainer: Any = trainers.WordPieceTrainer(vocab_size=90, special_tokens=special)
+    else:
+        special = ["<s>", "<pad>", "</s>", "<unk>"]
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(vocab_size=70, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator([*TEXTS, "abcdefghijklmnopqrstuvwxyz"] * 3, trainer)
+    start, end = (special[2], special[3]) if kind == "bert" else (special[0], special[2])
+    ids = [(name, tokenizer.token_to_id(name)) for name in (start, end)]
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{start} $A {end}", special_tokens=ids)
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    torch.manual_seed(3)
+    sizes = {**SIZES, "vocab_size": tokenizer.get_vocab_size(), "num_labels": 2}
+    config = transformers.AutoConfig.for_model(kind, **sizes)
+    model: Any = transformers.AutoModel.from_config(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    model.save_pretrained(path)
+    sentence_folder(path, ("mean",), True, longest)
+    wanted = []
+    for text in TEXTS:
+        row = tokenizer.encode(text).ids
+        row = row if len(row) <= longest else [*row[: longest - 1], row[-1]]
+        with torch.no_grad():
+            x = model(torch.tensor([row])).last_hidden_state[0].mean(0)
+        wanted.append((x / x.norm()).tolist())
+    return wanted
+
+
+def far(got: list[list[float]], wanted: list[list[float]]) -> float:
+    rows = zip(got, wanted, strict=True)
+    return max(abs(a - b) for row in rows for a, b in zip(*row, strict=True))
+
+
+@needs_transformers
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+def test_the_program_embeds(kind: str, tmp_path: Path) -> None:
+    """Each line, cut at max_seq_length behind which the last id stays; any number of texts at a time."""
+    wanted = text_folder(kind, tmp_path / "m", 14)
+
+    def embed(*words: object, code: int = 0, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        command = [str(PROGRAM), "embed", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, input=given)
+        assert done.returncode == code, done.stderr
+        return done
+
+    for batch_size in (1, 2, 16):
+        done = embed("--model", tmp_path / "m", "--batch", batch_size, given="\n".join(TEXTS) + "\n")
+        assert far([json.loads(line) for line in done.stdout.splitlines()], wanted) < 1e-5
+        assert done.stderr == "pooled by mean|normalize, of at most 14 tokens\n"
+    assert far([json.loads(embed("--model", tmp_path / "m", "--text", TEXTS[1]).stdout)], wanted[1:2]) < 1e-5
+    (tmp_path / "lines").write_bytes(("\r\n".join(TEXTS)).encode())
+    done = embed("--model", tmp_path / "m", "--data", tmp_path / "lines")
+    assert far([json.loads(line) for line in done.stdout.splitlines()], wanted) < 1e-5
+    assert "exclude each other" in embed("--model", "m", "--text", "a", "--data", "b", code=2).stderr
+    for command in ("generate", "chat"):
+        words = [str(PROGRAM), command, "--model", str(tmp_path / "m")]
+        words += ["--template", "chatml"] if command == "chat" else []
+        refused = subprocess.run(words, capture_output=True, text=True, input="a\n", check=False)
+        assert refused.returncode == 1 and "is an encoder" in refused.stderr, refused
+
+
+@needs_transformers
+@pytest.mark.parametrize("kind", ["bert", "decoder"])
+def test_the_server_embeds(kind: str, tmp_path: Path) -> None:
+    """POST /v1/embeddings: texts, tokens, base64; what is refused.  An encoder writes no text."""
+    pytest.importorskip("h11", reason="h11 is not installed (tools/requirements-test.txt)")
+    from chainrule.data import Tokenizer
+
+    if kind == "bert":
+        wanted = text_folder("bert", tmp_path / "m", 14)
+    else:
+        import test_families
+
+        test_families.folder_of("llama", tmp_path / "m", 300)
+        Tokenizer.bytes().save(tmp_path / "m" / "tokenizer.json")
+        model = models.from_pretrained(tmp_path / "m")
+        assert model.pooling == "mean"
+        wanted = [model.embed(cr.tensor([[*text.encode()]]))[0].tolist() for text in TEXTS]
+    tokenizer = Tokenizer.from_pretrained(tmp_path / "m")
+    command = [sys.executable, "-m", "chainrule.serve", "--model", str(tmp_path / "m"), "--port", "0"]
+    paths = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=paths) as process:
+        assert process.stdout is not None and process.stderr is not None
+        said = process.stdout.readline()
+        assert said, process.stderr.read()
+        address = urllib.parse.urlsplit(said.split()[-1])
+
+        def ask(path: str, **body: Any) -> tuple[int, Any]:
+            client = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+            text = json.dumps({"model": "m", **body})
+            client.request("POST", path, text, {"Content-Type": "application/json"})
+            answer = client.getresponse()
+            found = json.loads(answer.read())
+            client.close()
+            return answer.status, found
+
+        try:
+            status, answer = ask("/v1/embeddings", input=TEXTS)
+            assert status == 200 and [row["index"] for row in answer["data"]] == [0, 1, 2]
+            assert answer["object"] == "list" and answer["data"][0]["object"] == "embedding"
+            assert far([row["embedding"] for row in answer["data"]], wanted) < 1e-5
+            ids = tokenizer.encode(TEXTS[1], add_special_tokens=True)
+            rows = [tokenizer.encode(text, add_special_tokens=True) for text in TEXTS]
+            longest = 14 if kind == "bert" else 96
+            count = sum(min(len(row), longest) for row in rows)
+            assert answer["usage"] == {"prompt_tokens": count, "total_tokens": count}
+            for given in TEXTS[1], ids, [ids]:
+                status, answer = ask("/v1/embeddings", input=given, encoding_format="base64", user="x")
+                packed = base64.b64decode(answer["data"][0]["embedding"])
+                assert far([[*struct.unpack(f"<{len(packed) // 4}f", packed)]], wanted[1:2]) < 1e-5
+            for body, message in [
+                ({"input": []}, '"input" must be a string'),
+                ({"input": ""}, '"input" must not be empty'),
+                ({"input": ["a", 5]}, '"input" must be'),
+                ({"input": [10**6]}, "tokens must be from 0"),
+                ({"input": [1] * 97}, "maximum context length is"),
+                ({"input": "a", "encoding_format": "text"}, "encoding_format"),
+                ({"input": "a", "dimensions": 3}, '"dimensions" must be'),
+                ({"input": "a", "what": 3}, 'no entry "what"'),
+            ]:
+                status, answer = ask("/v1/embeddings", **body)
+                assert status == 400 and message in answer["error"]["message"], answer
+            assert ask("/v1/embeddings", input="a", model="other")[0] == 404
+            status, answer = ask("/v1/completions", prompt="a", max_tokens=1)
+            assert status == (404 if kind == "bert" else 200)
+            assert kind != "bert" or "is an encoder" in answer["error"]["message"]
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0

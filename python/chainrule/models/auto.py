@@ -20,7 +20,8 @@ MODELS: dict[str, type[CausalLM]] = {kind: model for model in (GPT, Llama) for k
 
 def from_pretrained(folder: str | os.PathLike[str], **options: Any) -> Any:
     """The model in a folder of Hugging Face's layout, a GGUF file, or a checkpoint: a ``CausalLM``, of the class
-    ``GPT`` or ``Llama`` for the families that these make; an ``Encoder`` of BERT and its relatives.  Options and exceptions: ``CausalLM.from_pretrained``."""
+    ``GPT`` or ``Llama`` for the families that these make; an ``Encoder`` of BERT and its relatives.  Options and
+    exceptions: ``CausalLM.from_pretrained``."""
     read_from = read(os.fspath(folder), options.get("device") or "cpu", options.get("dtype") is not None)
     kind = json.loads(read_from[0]).get("model_type")
     cls: type[Engined] | None = MODELS.get(kind)

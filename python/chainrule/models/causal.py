@@ -125,6 +125,7 @@ class CausalLM(Engined, Decoder):
         lm = _core._lm_of(*self._plain("save_gguf"), self.like.device)
         _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}))
 
+
 def _flat(layer: Any) -> list[Tensor]:
     """The stores of a layer, as the engine takes them: keys, values, and scales of both, text by text."""
     texts: list[tuple[Store, Store]] = [layer] if isinstance(layer[0], Tensor | Int8) else layer

@@ -43,7 +43,8 @@ class Encoder(Engined):
         states: list[Tensor] = []
         x = self._stream(input_ids, attention_mask, token_type_ids, states if output_hidden_states else None)
         lm, own = self._ready()
-        pooled, logits = (_core._lm_output(lm, what, x, attention_mask, *self._calls(own)) for what in (POOLED, LOGITS))
+        called = self._calls(own)
+        pooled, logits = (_core._lm_output(lm, what, x, attention_mask, *called) for what in (POOLED, LOGITS))
         return Encoding(x, pooled, logits, (*states, x) if output_hidden_states else None)
 
     def _hidden_of(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -52,9 +53,8 @@ class Encoder(Engined):
     def _stream(self, tokens: Tensor, mask: Tensor | None, kinds: Tensor | None, states: list[Tensor] | None) -> Tensor:
         for name, given in ("attention_mask", mask), ("token_type_ids", kinds):
             if given is not None and given.shape != tokens.shape:
-                raise ValueError(
-                    f"[Encoder] {name} must have the shape of input_ids, {tuple(tokens.shape)}, not {tuple(given.shape)}"
-                )
+                wanted, got = tuple(tokens.shape), tuple(given.shape)
+                raise ValueError(f"[Encoder] {name} must have the shape of input_ids, {wanted}, not {got}")
         lm, own = self._ready()
         if states is not None:
             own |= {b.number: Noted(states, own.get(b.number, b.made)) for b in self._blocks}

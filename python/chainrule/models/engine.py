@@ -38,7 +38,7 @@ class Config(NamedTuple):
 
 
 class Engined(nn.Module):
-    """What ``CausalLM`` and ``Encoder`` have in common: parameters by Hugging Face's names, and the engine over them."""
+    """What ``CausalLM`` and ``Encoder`` share: parameters by Hugging Face's names, and the engine over them."""
 
     generator: Generator | None
     pretrained: dict[str, Any]  # config.json of the folder that the model is from
@@ -117,7 +117,8 @@ class Engined(nn.Module):
             engine.names, engine.given = _core._lm_describe(engine.lm)[NAMES], given
             _core._lm_recompute(engine.lm, self.gradient_checkpointing)
         if not own:
-            rows = [row for place in (*self._groups, *self._leaves) for row in place.entries()]
+            places: list[Leaf | Group] = [*self._groups, *self._leaves]
+            rows = [row for place in places for row in place.entries()]
             rows += [(holder.__dict__, name, holder.__dict__.get(name, ...)) for holder, name, _ in self._raw]
             engine.entries = _core._entries_new(rows)
         return engine.lm, own

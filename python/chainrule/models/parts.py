@@ -291,7 +291,6 @@ class Group(Fixed):
                 " no effect"
             )
 
-
     def entries(self) -> list[tuple[Any, ...]]:
         """What ``collect`` reads of a module that is not called."""
         length = [(self.made._kinds, None, self.length)] if self.length >= 0 else []
