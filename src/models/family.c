@@ -731,8 +731,8 @@ static void check(cr_entries *e, const cr_family *family, const cr_features *f) 
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"head_dim\" must be even, it is %lld (\"hidden_size\" / "
                             "\"num_attention_heads\" where it is absent)", e->path, (long long)f->head_dim);
     else if (!f->rotary && f->width % f->heads)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must divide \"%s\": %lld and %lld", e->path, sizes[3].name,
-                            sizes[4].name, (long long)f->heads, (long long)f->width);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must divide \"%s\": %lld and %lld", e->path,
+                            sizes[3].name, sizes[4].name, (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"partial_rotary_factor\" gives %lld rotary columns of %lld, "
                             "which must be even", e->path, (long long)f->rotary, (long long)f->head_dim);

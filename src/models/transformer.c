@@ -524,10 +524,9 @@ cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, con
 
 cr_decoder cr_transformer_decoder(const cr_transformer *m) {
     const cr_features *f = &m->f;
-    const bool grows = cr_features_grow(f);
+    const bool steady = !cr_features_grow(f) && !f->experts && !f->encoder;
     return (cr_decoder){m, hidden, packed, m->p[f->tied ? CR_ROLE_EMBED : CR_ROLE_HEAD], f->vocabulary, f->context,
-                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !grows && !f->experts && !f->encoder, f->logit_cap,
-                        NULL};
+                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, steady, f->logit_cap, NULL};
 }
 
 void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }

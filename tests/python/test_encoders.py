@@ -14,6 +14,7 @@ import subprocess
 import sys
 import urllib.parse
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
     assert len(got.hidden_states) == len(want.hidden_states)
     for a, b in zip(got.hidden_states, want.hidden_states, strict=True):
         assert apart(a, b.detach(), mask) < 1e-5
-    parts = [(getattr(want, name, None), getattr(got, name)) for name in ("pooler_output", "logits")]
+    parts: list[Any] = [(getattr(want, name, None), getattr(got, name)) for name in ("pooler_output", "logits")]
     parts = [(a, b) for a, b in parts if a is not None] or [(want.last_hidden_state[:, 0], got.last_hidden_state[:, 0])]
     valid = torch.tensor(mask)
     for a, b in parts:
@@ -147,7 +148,7 @@ def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
     compared = 0
     for name, p in model.named_parameters():
         if name in grads:
-            g = torch.tensor(p.grad.tolist())
+            g: Any = torch.tensor(p.grad.tolist() if p.grad is not None else [])
             if "key.bias" in name or "k_lin.bias" in name:  # 0 but for rounding
                 assert float(g.abs().max()) < 1e-3 * float(weight.abs().sum())
             else:
@@ -311,23 +312,25 @@ def test_refused(tmp_path: Path) -> None:
     folder_of("bert", "", tmp_path)
     model = models.from_pretrained(tmp_path)
     ids = cr.tensor(batch(0)[0])
-    for wrong, message in [
+    calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: model(ids, cr.ones(3, 4)), "attention_mask must have the shape"),
         (lambda: model(ids, token_type_ids=cr.ones(2, 2)), "token_type_ids must have the shape"),
         (lambda: model(cr.zeros(1, 41, dtype=cr.int64)), "1 to 40"),
         (lambda: models.CausalLM.from_pretrained(tmp_path), '"bert" is an encoder'),
-    ]:
+    ]
+    for wrong, message in calls:
         with pytest.raises(ValueError, match=message):
             wrong()
     with pytest.raises((IndexError, ValueError), match=str(V)):
         model(cr.full([1, 3], V))
     config = json.loads((tmp_path / "config.json").read_text())
-    for changes, message in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"is_decoder": True}, "is_decoder"),
         ({"num_hidden_layers": 4}, "num_hidden_layers"),
         ({"intermediate_size": 43}, "weights do not fit"),
-    ]:
+    ]
+    for changes, message in refused:
         (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
         with pytest.raises(ValueError, match=message):
             models.from_pretrained(tmp_path)
@@ -564,7 +567,7 @@ def test_the_server_embeds(kind: str, tmp_path: Path) -> None:
                 status, answer = ask("/v1/embeddings", input=given, encoding_format="base64", user="x")
                 packed = base64.b64decode(answer["data"][0]["embedding"])
                 assert far([[*struct.unpack(f"<{len(packed) // 4}f", packed)]], wanted[1:2]) < 1e-5
-            for body, message in [
+            bodies: list[tuple[dict[str, Any], str]] = [
                 ({"input": []}, '"input" must be a string'),
                 ({"input": ""}, '"input" must not be empty'),
                 ({"input": ["a", 5]}, '"input" must be'),
@@ -573,7 +576,8 @@ def test_the_server_embeds(kind: str, tmp_path: Path) -> None:
                 ({"input": "a", "encoding_format": "text"}, "encoding_format"),
                 ({"input": "a", "dimensions": 3}, '"dimensions" must be'),
                 ({"input": "a", "what": 3}, 'no entry "what"'),
-            ]:
+            ]
+            for body, message in bodies:
                 status, answer = ask("/v1/embeddings", **body)
                 assert status == 400 and message in answer["error"]["message"], answer
             assert ask("/v1/embeddings", input="a", model="other")[0] == 404

@@ -637,7 +637,7 @@ CHANGES: dict[str, Any] = {
     "a layer less": lambda m: m.layers.pop(3),
     "a layer more": lambda m: m.layers.append(nn.Identity()),
     "no layer": lambda m: delattr(m.layers[0].mlp, "up_proj"),
-    "an adapter": lambda m: nn.init.ones_(nn.lora.apply(m, 2) and next(p for p in nn.lora.parameters(m)[1:])),
+    "an adapter": lambda m: nn.lora.apply(m, 2) and nn.init.ones_(nn.lora.parameters(m)[1]),
 }
 
 
