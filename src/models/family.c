@@ -256,7 +256,7 @@ static const cr_family families[] = {
      .keys = "attention_bias|mlp_bias|sliding_window|use_sliding_window|no_rope_layer_interval",
      .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED,
                   .rope = {{.base = 2e6}}}},
-    {.kind = "glm", .class = "GlmForCausalLM", LLAMA_LIKE,
+    {.kind = "glm", .class = "GlmForCausalLM", .gguf = "chatglm", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "attention_bias",
      .features = {.eps = 1.5625e-7, .head_dim = 128, .qkv_bias = true, .out_unbiased = true,
