@@ -121,6 +121,45 @@ static const char *const modernbert_names[CR_ROLES] = {
     [CR_ROLE_HEAD] = "decoder",
 };
 
+static const char *const nomic_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_KINDS] = "embeddings.token_type_embeddings",
+    [CR_ROLE_EMBED_NORM] = "emb_ln",
+    [CR_ROLE_QKV] = "encoder.layers.%.attn.Wqkv",
+    [CR_ROLE_O] = "encoder.layers.%.attn.out_proj",
+    [CR_ROLE_POST_1] = "encoder.layers.%.norm1",
+    [CR_ROLE_GATE] = "encoder.layers.%.mlp.fc12",
+    [CR_ROLE_UP] = "encoder.layers.%.mlp.fc11",
+    [CR_ROLE_DOWN] = "encoder.layers.%.mlp.fc2",
+    [CR_ROLE_POST_2] = "encoder.layers.%.norm2",
+    [CR_ROLE_POOLER] = "pooler.dense",
+    [CR_ROLE_HEAD_DENSE] = "cls.predictions.transform.dense",
+    [CR_ROLE_HEAD_NORM] = "cls.predictions.transform.layer_norm",
+    [CR_ROLE_HEAD_BIAS] = "cls.predictions.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "cls.predictions.decoder",
+};
+
+static const char *const gte_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_KINDS] = "embeddings.token_type_embeddings",
+    [CR_ROLE_EMBED_NORM] = "embeddings.LayerNorm",
+    [CR_ROLE_QKV] = "encoder.layer.%.attention.qkv_proj",
+    [CR_ROLE_O] = "encoder.layer.%.attention.o_proj",
+    [CR_ROLE_POST_1] = "encoder.layer.%.attn_ln",
+    [CR_ROLE_GATE_UP] = "encoder.layer.%.mlp.up_gate_proj",
+    [CR_ROLE_DOWN] = "encoder.layer.%.mlp.down_proj",
+    [CR_ROLE_POST_2] = "encoder.layer.%.mlp_ln",
+    [CR_ROLE_POOLER] = "pooler.dense",
+    [CR_ROLE_HEAD_DENSE] = "lm_head.dense",
+    [CR_ROLE_HEAD_NORM] = "lm_head.norm",
+    [CR_ROLE_HEAD_BIAS] = "lm_head.decoder.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "lm_head.decoder",
+};
+
 /* ---- families ---- */
 static const char rotary_masks[] = "rotary_emb.inv_freq";
 #define LLAMA_LIKE .prefix = "model.", .names = llama_names, .masks = rotary_masks, .lora = "q_proj,v_proj"
@@ -307,11 +346,27 @@ static const cr_family families[] = {
     {.kind = "modernbert", .class = "ModernBertModel", .prefix = "model.", .names = modernbert_names,
      .bare = "head.|decoder.|classifier.", .masks = rotary_masks, .lora = "Wqkv",
      .keys = "norm_eps|hidden_activation|attention_bias|mlp_bias|norm_bias|classifier_bias|local_attention|"
-             "global_attn_every_n_layers",
+             "global_attn_every_n_layers|classifier_pooling",
      .features = {.eps = 1e-5, .layer_norm = true, .encoder = true, .tied = true, .activation = CR_ACT_GELU,
                   .first_unnormed = true, .two_ropes = true,
                   .rope = {{.base = 160000}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_FIRST, .window = 128,
                   .window_every = 3}},
+    {.kind = "nomic_bert", .class = "NomicBertModel", .prefix = "nomic_bert.", .names = nomic_names, .lora = "Wqkv",
+     .bare = "cls.|classifier.", .masks = BERT_MASKS "|cls.predictions.decoder.bias",
+     .keys = "layer_norm_eps|type_vocab_size|hidden_dropout_prob|head_dim",
+     .features = {.eps = 1e-12, .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true,
+                  .tied = true, .head_dense_bias = true, .kinds = 2, .rope = {{.base = 1000}}}},
+    {.kind = "gte", .class = "GteModel", .prefix = "gte.", .names = gte_names, .lora = "qkv_proj",
+     .bare = "lm_head.|classifier.", .masks = BERT_MASKS,
+     .keys = "layer_norm_eps|type_vocab_size|hidden_dropout_prob",
+     .features = {.eps = 1e-12, .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true,
+                  .qkv_bias = true, .out_bias = true, .down_bias = true, .tied = true, .head_dense_bias = true,
+                  .activation = CR_ACT_GELU, .head_gelu = true, .up_first = true, .dropout = 0.1, .kinds = 1,
+                  .rope = {{.base = 160000}}}},
+    {.kind = "eurobert", .class = "EuroBertModel", LLAMA_LIKE, .bare = "lm_head.|dense.|classifier.",
+     .own = {[CR_ROLE_TOKEN_CLASS] = "classifier"},
+     .keys = "attention_bias|mlp_bias|num_key_value_heads|head_dim",
+     .features = {.eps = 1e-5, .encoder = true}},
     {.kind = "seed_oss", .class = "SeedOssForCausalLM", .gguf = "seed_oss", LLAMA_LIKE,
      .keys = "attention_bias|attention_out_bias|mlp_bias",
      .features = {.eps = 1e-6, .head_dim = 128, .qkv_bias = true}},
@@ -443,7 +498,7 @@ static const entry others[] = {
     {"activation", ACTIVATION, AT(activation)},
     {"dropout", SHARE, AT(dropout)},
     {"hidden_dropout_prob", SHARE, AT(dropout)},
-    {"type_vocab_size", SIZE, AT(kinds)},
+    {"type_vocab_size", SIZE_0, AT(kinds)},
     {"pad_token_id", SIZE_0, AT(pad)},
     {"classifier_bias", FLAG, AT(head_dense_bias)},
     {"local_attention", SIZE, AT(window)},
@@ -748,10 +803,10 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     for (size_t i = 0; i < n; i++) read_key(e, &sizes[i], f);
     if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
-    f->kv_heads = gpt || f->encoder || f->qkv_by_head ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
+    f->kv_heads = gpt || f->qkv_by_head || (f->encoder && !lists(family->keys, "num_key_value_heads")) ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
     const bool said = cr_json_get(e->json, "head_dim") != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
-    f->head_dim = gpt || f->encoder ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
+    f->head_dim = gpt || (f->encoder && !lists(family->keys, "head_dim")) ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
     if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
     if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
     if (!gpt && !lists(family->keys, "hidden_activation") && !family->distil_keys)
@@ -760,12 +815,13 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
 }
 
 /* What encoders have only. */
-static void read_encoder(cr_entries *e, cr_features *f) {
+static void read_encoder(cr_entries *e, const cr_family *family, cr_features *f) {
     static const char each[] = "ForTokenClassification";
     const cr_json *a = cr_entry_at(e, "architectures");
     const cr_json *first = a && a->kind == CR_JSON_ARRAY ? a->first : NULL;
     f->class_each = first && first->kind == CR_JSON_STRING && strstr(first->text, each);
-    f->class_mean = cr_entry_word(e, "classifier_pooling", "cls|mean", 0) == 1;
+    if (lists(family->keys, "classifier_pooling"))
+        f->class_mean = cr_entry_word(e, "classifier_pooling", "cls|mean", 0) == 1;
     cr_entry_word(e, "position_embedding_type", "absolute", 0);
     check_only(e, "is_decoder=0|add_cross_attention=0|sinusoidal_pos_embds=0");
     cr_entry_word(e, "classifier_activation", "gelu", 0);
@@ -776,12 +832,13 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     read_sizes(e, family, f);
     if (e->status != CR_OK) return e->status;
     f->window_used = !lists(family->keys, "use_sliding_window");
-    if (f->encoder) read_encoder(e, f);
+    if (f->encoder) read_encoder(e, family, f);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (lists(family->keys, others[i].name)) read_key(e, &others[i], f);
     if (lists(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
     if (lists(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
+    if (f->encoder && !f->layer_norm) f->head_bias = f->mlp_bias;      /* EuroBERT's */
     check_only(e, family->only);
     for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
         const cr_json *a = cr_entry_at(e, usual[i].name), *b = cr_entry_at(e, gpt_sizes[i].name);

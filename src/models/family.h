@@ -65,8 +65,9 @@ typedef struct cr_features {
     /* MLP and experts */
     cr_activation activation;
     bool gelu_is_tanh;                              /* "gelu" in its files means the approximation */
+    bool up_first;                                  /* in the product of gate and up */
     /* parallel: attention and MLP add to the same stream; one_norm: and then have one norm */
-    bool mlp_bias, parallel, one_norm;
+    bool mlp_bias, down_bias, parallel, one_norm;
     int64_t experts, experts_used, expert_inner, shared_inner, expert_step;
     bool router_bias, normalize_experts, softmax_used;           /* softmax of the chosen ones' logits, not of all */
     double glu_alpha, glu_limit;                    /* gpt-oss: (up + 1) gate sigmoid(alpha gate), clamped */

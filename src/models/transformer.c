@@ -196,7 +196,8 @@ static cr_tensor *mlp(const pass *a, int64_t l, const cr_tensor *x) {
     if (cr_affine_exists(both)) {
         cr_tensor *all = linear(a, l, CR_ROLE_GATE_UP, x);
         const int64_t N = a->m->f.inner;
-        y = gated(act, cr_slice(all, 2, 0, N, 1), cr_slice(all, 2, N, 2 * N, 1));
+        cr_tensor *first = cr_slice(all, 2, 0, N, 1), *second = cr_slice(all, 2, N, 2 * N, 1);
+        y = a->m->f.up_first ? gated(act, second, first) : gated(act, first, second);
     } else if (cr_affine_exists(gate)) {
         cr_tensor *opened = linear(a, l, CR_ROLE_GATE, x);
         y = opened ? gated(act, opened, linear(a, l, CR_ROLE_UP, x)) : NULL;
@@ -474,7 +475,7 @@ bool cr_transformer_gives(const cr_transformer *m, cr_lm_output what) {
     const cr_affine *p = m->p;
     if (what == CR_OUTPUT_POOLED) return cr_affine_exists(&p[CR_ROLE_POOLER]);
     return cr_affine_exists(&p[CR_ROLE_CLASS]) || cr_affine_exists(&p[CR_ROLE_TOKEN_CLASS]) ||
-           p[CR_ROLE_HEAD_BIAS].weight;
+           p[CR_ROLE_HEAD_BIAS].weight || cr_affine_exists(&p[CR_ROLE_HEAD]);
 }
 
 cr_tensor *cr_mean_seen(const cr_tensor *x, const cr_tensor *mask) {
@@ -515,11 +516,11 @@ cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, con
     pass a = {.m = m};
     if (parts) a.parts = *parts;
     if (what == CR_OUTPUT_POOLED) return cr_tanh(top(&a, CR_ROLE_POOLER, cr_select(x, 1, 0)));
-    if (!m->p[CR_ROLE_HEAD_BIAS].weight) return classes(&a, x, mask);
-    const cr_role r = m->f.tied ? CR_ROLE_EMBED : CR_ROLE_HEAD;
-    const cr_tensor *y = before_head(&a, x);
-    y = r == CR_ROLE_HEAD ? top(&a, r, y) : cr_affine_apply(&m->p[r], y);
-    return cr_add(y, m->p[CR_ROLE_HEAD_BIAS].weight);
+    const cr_affine *p = m->p, *bias = &p[CR_ROLE_HEAD_BIAS];
+    if (cr_affine_exists(&p[CR_ROLE_CLASS]) || cr_affine_exists(&p[CR_ROLE_TOKEN_CLASS])) return classes(&a, x, mask);
+    const cr_tensor *y = cr_affine_exists(&p[CR_ROLE_HEAD_DENSE]) ? before_head(&a, x) : x;
+    cr_tensor *z = m->f.tied ? cr_affine_apply(&p[CR_ROLE_EMBED], y) : top(&a, CR_ROLE_HEAD, y);
+    return bias->weight ? cr_add(z, bias->weight) : z;
 }
 
 cr_decoder cr_transformer_decoder(const cr_transformer *m) {
@@ -590,7 +591,7 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     switch (r) {
     case CR_ROLE_EMBED: return (shape){true, f->vocabulary, C, false};
     case CR_ROLE_POSITION: return (shape){true, f->context + (f->positions_skip ? f->pad + 1 : 0), C, false};
-    case CR_ROLE_KINDS: return (shape){true, f->kinds, C, false};
+    case CR_ROLE_KINDS: return (shape){f->kinds > 0, f->kinds, C, false};
     case CR_ROLE_EMBED_NORM:
     case CR_ROLE_HEAD_NORM: return (shape){true, C, 0, f->norm_bias};
     case CR_ROLE_HEAD_DENSE: return (shape){true, C, C, f->head_dense_bias};
@@ -614,7 +615,7 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     case CR_ROLE_GATE_UP: return (shape){!experts, 2 * N, C, f->mlp_bias};
     case CR_ROLE_GATE:
     case CR_ROLE_UP: return (shape){!experts, N, C, f->mlp_bias};
-    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias};
+    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias || f->down_bias};
     case CR_ROLE_ROUTER: return (shape){experts, f->experts, C, f->router_bias};
     case CR_ROLE_EXPERT_GATE:
     case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, f->glu_alpha > 0};
@@ -675,7 +676,7 @@ static bool is_joint(const cr_transformer *m, const cr_binder *b) {
 }
 
 /* Is it of those that only some models of a family have? */
-static bool is_optional(cr_role r) { return r >= CR_ROLE_POOLER && r < CR_ROLE_HEAD; }
+static bool is_optional(const cr_features *f, cr_role r) { return f->encoder && r >= CR_ROLE_POOLER; }
 
 static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
 
@@ -684,7 +685,7 @@ static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
     const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
     char name[128], full[140];
     if (!pattern) return;
-    if (is_optional(r)) {
+    if (is_optional(&m->f, r)) {
         snprintf(full, sizeof full, "%s%s", pattern, r == CR_ROLE_HEAD_BIAS ? "" : ".weight");
         if (b->dev || !cr_params_if(b->from, full)) return;
     }
@@ -827,7 +828,7 @@ static cr_status visit_role(const cr_transformer *m, cr_role r, int64_t l, cr_lm
     char name[128];
     cr_status status = CR_OK;
     if (!is.there || (is_expert(r) && m->joint)) return CR_OK;
-    if (is_optional(r) && !cr_affine_exists(&m->p[r])) return CR_OK;
+    if (is_optional(&m->f, r) && !cr_affine_exists(&m->p[r])) return CR_OK;
     for (int64_t e = 0; e < (is_expert(r) ? m->f.experts : 1) && status == CR_OK; e++)
         status = fn(ctx, name_of(pattern, l, e, name, sizeof name),
                     number_of(m, l, is_expert(r) ? e : -1, (int)r), kind_of(m, r, is));

@@ -21,7 +21,7 @@ __all__ = ["Engined", "Noted", "read"]
 
 FILES = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
 HEADS = ("lm_head", "embed_out", "cls.predictions.decoder", "lm_head.decoder", "vocab_projector", "decoder")
-HEAD_BIASES = ("cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias")
+HEAD_BIASES = ("cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias", "lm_head.decoder.bias")
 POOLED, LOGITS, SENTENCE = range(3)  # cr_lm_output
 NAMES = 13  # where _lm_describe has them
 
