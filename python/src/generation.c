@@ -10,6 +10,7 @@ typedef struct text {
     called model[2];                                /* and the draft; run NULL: none */
     PyObject *mask, *kept;
     cr_sampling sampling;
+    bool busy, over;
 } text;
 
 static const char text_name[] = "chainrule.text";
@@ -148,7 +149,12 @@ PyObject *api__text_next(const arg *a) {
     bool over;
     cr_status status;
     if (!t) return NULL;
+    if (t->over) Py_RETURN_NONE;
+    if (t->busy) return PyErr_SetString(PyExc_ValueError, "[generate] the text is being made already"), NULL;
+    t->busy = true;
     WITHOUT_GIL(status = cr_text_stream_next(t->stream, &id, &over));
+    t->busy = false;
+    t->over = over || status != CR_OK;
     if (status != CR_OK) return raise_error();
     return over ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(id);
 }

@@ -803,10 +803,13 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     for (size_t i = 0; i < n; i++) read_key(e, &sizes[i], f);
     if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
-    f->kv_heads = gpt || f->qkv_by_head || (f->encoder && !lists(family->keys, "num_key_value_heads")) ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
-    const bool said = cr_json_get(e->json, "head_dim") != NULL;
+    const char *head_key = "head_dim", *kv_key = "num_key_value_heads";
+    const bool own_kv = !gpt && !f->qkv_by_head && (!f->encoder || lists(family->keys, kv_key));
+    const bool own_dim = !gpt && (!f->encoder || lists(family->keys, head_key));
+    f->kv_heads = own_kv ? cr_entry_size(e, kv_key, f->heads, 1) : f->heads;
+    const bool said = cr_json_get(e->json, head_key) != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
-    f->head_dim = gpt || (f->encoder && !lists(family->keys, "head_dim")) ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
+    f->head_dim = own_dim ? cr_entry_size(e, head_key, D ? D : 1, 1) : f->width / f->heads;
     if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
     if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
     if (!gpt && !lists(family->keys, "hidden_activation") && !family->distil_keys)

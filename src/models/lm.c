@@ -12,7 +12,6 @@
 #include "../io/gguf.h"
 
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
-const char *cr_lm_prefix(const cr_lm *m) { return m->family->prefix; }
 
 static bool ends(const char *s, const char *with) {
     const size_t n = strlen(s), k = strlen(with);
@@ -38,6 +37,8 @@ static bool has_prefix(const cr_family *f, const cr_params *p) {
     for (int64_t i = 0; i < cr_params_count(p); i++) if (is_bare(f, cr_params_name(p, i))) return true;
     return false;
 }
+
+const char *cr_lm_prefix(const cr_lm *m) { return has_prefix(m->family, m->params) ? m->family->prefix : ""; }
 
 /* The weights of a folder by the names of the model. */
 static cr_params *plain_names(const cr_params *from, const cr_family *f) {
@@ -378,7 +379,7 @@ const char *cr_lm_family(const cr_lm *m, const char **class, const char **turned
     *class = m->family->class;
     *turned_ends = m->family->turned ? m->family->turned : "";
     *lora = m->family->lora;
-    return m->family->prefix;
+    return cr_lm_prefix(m);
 }
 
 double cr_lm_numbers(const cr_lm *m, double *dropout, bool *length_dependent) {
@@ -554,13 +555,12 @@ static cr_tensor *saved(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char 
 static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool gguf) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
-    const bool prefixed = folder && has_prefix(m->family, m->params);
     for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
         char name[300], plain[256];
         if (gguf && ends(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         cr_scope_begin();
         cr_tensor *t = saved(m, i, dt, gguf, plain, sizeof plain);
-        snprintf(name, sizeof name, "%s%s", prefixed && !is_bare(m->family, plain) ? m->family->prefix : "", plain);
+        snprintf(name, sizeof name, "%s%s", folder && !is_bare(m->family, plain) ? cr_lm_prefix(m) : "", plain);
         if (t && folder && cr_family_turns(m->family, plain, t)) t = turned(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();

@@ -165,6 +165,7 @@ def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
     kept = {name: torch.equal(p, again.state_dict()[name]) for name, p in their.state_dict().items()}
     assert all(kept.values()), kept
     assert type(again) is type(their)
+    assert model.prefix == (their.base_model_prefix + "." if head else "")
 
 
 @needs_transformers
@@ -184,6 +185,58 @@ def test_trains_with_dropout_and_an_optimizer(tmp_path: Path) -> None:
             step.step()
             losses[-1].append(loss.item())
     assert losses[0] == losses[1] and losses[0][-1] < 0.5 * losses[0][0]
+
+
+@needs_transformers
+@pytest.mark.parametrize("case", ["bert", "modernbert"])
+def test_less_memory_and_adapters(case: str, tmp_path: Path) -> None:
+    """Blocks that run again give the same gradients, with padding too; adapters train and are written for PEFT;
+    weights of 8 bits are those that they stand for."""
+    kind, options = CASES[case]
+    CASES["wide"] = (kind, {**options, "hidden_size": 96, "intermediate_size": 64})
+    folder_of("wide", "classes", tmp_path / "m")
+    model = models.from_pretrained(tmp_path / "m")
+    ids, mask = (cr.tensor(x) for x in batch(0))
+    plain = model(ids, mask).logits
+    plain.square().sum().backward()
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    model.zero_grad()
+    model.gradient_checkpointing_enable()
+    model(ids, mask).logits.square().sum().backward()
+    for name, p in model.named_parameters():
+        assert grads[name] is None or cr.equal(p.grad, grads[name]), name
+    model.gradient_checkpointing_disable()
+    names = nn.lora.apply(model, 4)
+    assert len(names) == (6 if case == "bert" else 5)
+    step = optim.AdamW(nn.lora.parameters(model), lr=0.01)
+    for _ in range(3):
+        step.zero_grad()
+        nn.functional.cross_entropy(model(ids, mask).logits, cr.tensor([0, 4, 2])).backward()
+        step.step()
+    tuned = model(ids, mask).logits
+    assert not cr.equal(tuned, plain)
+    nn.lora.save(model, tmp_path / "a")
+    other = models.from_pretrained(tmp_path / "m")
+    nn.lora.load(other, tmp_path / "a")
+    assert cr.equal(other(ids, mask).logits, tuned)
+    import peft
+    import torch
+    import transformers
+
+    base: Any = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "m").eval()
+    with torch.no_grad():
+        theirs = peft.PeftModel.from_pretrained(base, str(tmp_path / "a"))(
+            torch.tensor(ids.tolist()), attention_mask=torch.tensor(mask.tolist())
+        )
+    assert apart(tuned, theirs.logits, mask.tolist()) < 1e-5
+    small = models.from_pretrained(tmp_path / "m").quantize(8, 32)
+    rounded, changed = models.from_pretrained(tmp_path / "m"), 0
+    with cr.no_grad():
+        for name, part in small.named_modules():
+            if isinstance(part, nn.QuantizedLinear | nn.QuantizedEmbedding):
+                rounded.get_submodule(name).weight.copy_(part.dequantize())
+                changed += 1
+    assert changed > 10 and float((small(ids, mask).logits - rounded(ids, mask).logits).abs().max()) < 1e-3
 
 
 @needs_transformers

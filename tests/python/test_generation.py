@@ -146,6 +146,21 @@ def test_texts_in_threads() -> None:
             assert list(together) == alone
 
 
+def test_one_text_in_two_threads() -> None:
+    """A text that is being made is an error for others, its own mask too; after an error it has ended."""
+    model = small("gpt2")
+    stream: Any = None
+
+    def asks(tokens: list[int], logits: cr.Tensor) -> cr.Tensor:
+        next(stream)
+        return logits
+
+    stream = model.stream(PROMPT, 5, mask=asks)
+    with pytest.raises(ValueError, match="is being made already"):
+        next(stream)
+    assert list(stream) == []
+
+
 def test_changes_while_a_text_is_made() -> None:
     """A module that changes all the time is not recorded all the time."""
     model = small("gpt2", context=80)
