@@ -583,6 +583,7 @@ def test_the_server_embeds(kind: str, tmp_path: Path) -> None:
     """POST /v1/embeddings: texts, tokens, base64; what is refused.  An encoder writes no text."""
     pytest.importorskip("h11", reason="h11 is not installed (tools/requirements-test.txt)")
     from chainrule.data import Tokenizer
+    from chainrule.serve.embeddings import Embedder
 
     if kind == "bert":
         wanted = text_folder("bert", tmp_path / "m", 14)
@@ -591,8 +592,10 @@ def test_the_server_embeds(kind: str, tmp_path: Path) -> None:
 
         test_families.folder_of("llama", tmp_path / "m", 300)
         Tokenizer.bytes().save(tmp_path / "m" / "tokenizer.json")
+        plain = models.from_pretrained(tmp_path / "m")
+        assert plain.pooling == "mean" and not Embedder(plain, Tokenizer.bytes()).pools
+        sentence_folder(tmp_path / "m", ("mean",), False, 96)
         model = models.from_pretrained(tmp_path / "m")
-        assert model.pooling == "mean"
         wanted = [model.embed(cr.tensor([[*text.encode()]]))[0].tolist() for text in TEXTS]
     tokenizer = Tokenizer.from_pretrained(tmp_path / "m")
     command = [sys.executable, "-m", "chainrule.serve", "--model", str(tmp_path / "m"), "--port", "0"]

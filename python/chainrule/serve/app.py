@@ -150,6 +150,9 @@ class App:
 
     # ---- answers
     async def embeddings(self, call: Call) -> None:
+        if self.engine and not self.embedder.pools:
+            message = f"the model {self.name!r} writes text: its folder has no modules.json of a sentence model"
+            raise Problem(message, 404)
         loop = asyncio.get_running_loop()
         said = await loop.run_in_executor(self._readers, wanted, call.body)
         if said.model != self.name:

@@ -51,6 +51,7 @@ class Embedder:
         self.behind = 0
         while self.behind < min(len(none), len(one)) and none[~self.behind] == one[~self.behind]:
             self.behind += 1
+        self.pools = "sentence_pooling" in model.pretrained  # of modules.json
         pad = model.pretrained.get("pad_token_id")
         self.pad = pad if type(pad) is int and 0 <= pad < model.config.vocabulary else 0
 
