@@ -174,6 +174,7 @@ cr_status cr_lm_check_decoder(const char *op, const cr_lm *m) {
 
 const char *cr_lm_pooling(const cr_lm *m, int64_t *length) {
     if (cr_lacks("lm_pooling", "model", m)) return NULL;
+    if (!length) return cr_fail_null("lm_pooling", "length"), NULL;
     *length = m->longest;
     return m->pooling;
 }

@@ -272,7 +272,7 @@ static cr_decoder called(const cr_text_model *m) {
 cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *draft, const cr_prompt *p,
                                    const cr_generate_options *o) {
     static const char op[] = "generate";
-    if (!m || !p || !o) return cr_fail_null(op, "the model, the prompt or the options"), NULL;
+    if (!m || !m->run || !m->dev || !p || !o) return cr_fail_null(op, "the model, the prompt or the options"), NULL;
     cr_text_stream *s = calloc(1, sizeof *s);
     const size_t stops = o->n_stop > 0 ? (size_t)o->n_stop * sizeof *s->stop : 0;
     if (s) s->stop = malloc(stops + 1);
@@ -294,6 +294,7 @@ cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *
 }
 
 cr_status cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over) {
+    if (!s || !id || !over) return cr_fail_null("generate", "the text, the id or over");
     cr_job *j = &s->job;
     cr_status status = CR_OK;
     const bool recording = cr_set_grad_enabled(false);
