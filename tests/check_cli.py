@@ -128,8 +128,8 @@ def help_and_version(folder: Path) -> None:
     version = re.search(r'#define CR_VERSION "(.*)"', (ROOT / "include" / "chainrule.h").read_text())
     assert version and run(folder, "--version").stdout == f"chainrule {version[1]}\n"
     assert "train" in run(folder, "--help").stdout
-    commands = ("train", "generate", "chat", "tokenize", "plot", "bench", "info", "import", "export", "quantize")
-    for command in commands:
+    commands = "train generate chat embed tokenize plot bench info import export quantize"
+    for command in commands.split():
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text
     alone = run(folder, "serve", code=1, environment={"PATH": str(folder)})  # the other cases: test_serve.py

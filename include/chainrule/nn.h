@@ -654,6 +654,8 @@ typedef struct cr_lm_reading {      /* zeros: texts (B, T) from their first toke
                                plan may be given anew */
     cr_lm_train train;      /* generator NULL: no dropout */
     const cr_lm_parts *parts;       /* NULL: none */
+    const cr_tensor *mask;  /* of an encoder: (B, T), 0: padding, which no token sees; NULL: none */
+    const cr_tensor *kinds; /* of an encoder: (B, T) i64, token_type_ids; NULL: zeros */
 } cr_lm_reading;
 cr_tensor  *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, const cr_lm_reading *p);
                             /* the residual stream after the last norm : (B, T) -> (B, T, C) */
@@ -661,6 +663,23 @@ cr_tensor  *cr_lm_head(const cr_lm *m, const cr_tensor *x);     /* (..., C) -> (
 cr_tensor  *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets,
                             cr_reduction reduction);
                             /* the cross-entropy of these logits : (N, C), (N) -> () or (N) */
+typedef enum cr_lm_output { /* what is made of the residual stream x (B, T, C) */
+    CR_OUTPUT_POOLED,       /* of an encoder with a pooler: (B, C), of the first token */
+    CR_OUTPUT_LOGITS,       /* of an encoder: (B, T, V) of masked tokens, (B, labels), or
+                               (B, T, labels) */
+    CR_OUTPUT_SENTENCE      /* of any model: the embedding of each text (B, n C), pooled as
+                               modules.json of sentence-transformers says, else the mean */
+} cr_lm_output;
+bool        cr_lm_is_encoder(const cr_lm *m);
+bool        cr_lm_gives(const cr_lm *m, cr_lm_output what);
+cr_tensor  *cr_lm_output_of(const cr_lm *m, cr_lm_output what, const cr_tensor *x,
+                            const cr_tensor *mask, const cr_lm_parts *parts);
+                            /* mask, parts: as in cr_lm_reading */
+cr_tensor  *cr_lm_embed(const cr_lm *m, int64_t n, const int64_t *length, const uint32_t *ids);
+                            /* the sentence output of n texts, whose tokens lie one behind the
+                               other, without padding : (n, n C) */
+const char *cr_lm_pooling(const cr_lm *m, int64_t *length);
+                            /* its rules, "mean|normalize"; the most tokens of a text */
 cr_tensor  *cr_lm_capped(const cr_lm *m, const cr_tensor *logits);
                             /* logits of another head, with the model's cap */
 const char *cr_lm_family(const cr_lm *m, const char **hf_class, const char **turned,
@@ -713,6 +732,26 @@ typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this t
 cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
                                  const cr_generate_options *o, cr_on_row on_token, void *ctx);
                             /* n prompts of any lengths, each as it would go alone */
+typedef struct cr_text_model {  /* a model that the caller runs */
+    int64_t vocabulary, context, layers, kv_heads, head_dim;
+    int64_t room;           /* of a store: a power of two, at least so many; 0: as many
+                               as are needed */
+    cr_dtype dtype; const cr_device *dev;           /* of keys and values */
+    cr_tensor *(*run)(void *ctx, int64_t B, int64_t T, const uint32_t *ids, int64_t last,
+                      cr_tensor *const *stores, const int64_t *past);
+                            /* ids (B, T) behind `past` (B) positions of the stores, which are
+                               those of cr_lm_reading -> the logits of the last positions
+                               (B, last, V), a reference (cr_retain); NULL: an error */
+    void *ctx;
+} cr_text_model;
+typedef struct cr_text_stream cr_text_stream;       /* a text, token by token */
+cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *draft,
+                                   const cr_prompt *p, const cr_generate_options *o);
+                            /* draft: NULL, or in the place of o->draft; ids and o are copied, but
+                               not what o->sampling points to */
+cr_status   cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over);
+                            /* the next token; over: there is none */
+void        cr_text_stream_free(cr_text_stream *s);
 cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
                             /* its matrices become cr_quantize's, the head (and an embedding that it

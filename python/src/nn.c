@@ -211,21 +211,6 @@ PyObject *api__sample(const arg *a) {
     return bad ? raise_error() : PyLong_FromUnsignedLong(id);
 }
 
-/* (logits, draft, tokens, temperature, top_p, top_k, generator, min_p, repetition_penalty) */
-PyObject *api__sample_verify(const arg *a) {
-    const cr_sampling s = {.temperature = a[3].d, .top_p = a[4].d, .top_k = a[5].i, .min_p = a[7].d,
-                           .repetition_penalty = a[8].d};
-    uint32_t id;
-    int64_t n, taken;
-    cr_status bad;
-    const int64_t K = cr_ndim(a[1].t) == 2 ? cr_size(a[1].t, 0) : 0;
-    uint32_t *ids = tokens_of(&a[2], &n);
-    if (!ids) return NULL;
-    WITHOUT_GIL(bad = cr_sample_verify(a[0].t, a[1].t, &s, ids, n - K, a[6].g, &taken, &id));
-    free(ids);
-    return bad ? raise_error() : int_tuple(2, (int64_t[]){taken, id});
-}
-
 /* ---- initialisers */
 #define FILL(call) cr_status status; WITHOUT_GIL(status = call); return done(status)
 PyObject *api__init_uniform(const arg *a) { FILL(cr_init_uniform(a[0].t, a[1].d, a[2].d, a[3].g)); }

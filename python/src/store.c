@@ -620,6 +620,46 @@ PyObject *api__lm_hidden(const arg *a) {
     return wrap(y);
 }
 
+/* (lm, tokens, mask, kinds, dropout, generator, own, call) */
+PyObject *api__lm_encode(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    PyObject *ctx = m ? PyTuple_Pack(3, a[7].o, a[6].o, a[0].o) : NULL;
+    cr_tensor *y;
+    if (!ctx) return NULL;
+    const char *own = a[6].o == Py_None ? NULL : PyBytes_AsString(a[6].o);
+    const cr_lm_parts parts = {(const uint8_t *)(const void *)own, call_part, ctx, hold_parts};
+    const cr_lm_reading reading = {.mask = a[2].given ? a[2].t : NULL, .kinds = a[3].given ? a[3].t : NULL,
+                                   .train = {a[4].d, a[4].d > 0 ? a[5].g : NULL}, .parts = &parts};
+    WITHOUT_GIL(y = cr_lm_hidden(m, a[1].t, &reading));
+    Py_DECREF(ctx);
+    return wrap(y);
+}
+
+/* (lm, what, x, mask, own, call) */
+PyObject *api__lm_output(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    const cr_lm_output what = (cr_lm_output)a[1].i;
+    if (!m) return NULL;
+    if (!cr_lm_gives(m, what)) Py_RETURN_NONE;
+    PyObject *ctx = PyTuple_Pack(3, a[5].o, a[4].o, a[0].o);
+    cr_tensor *y;
+    if (!ctx) return NULL;
+    const char *own = a[4].o == Py_None ? NULL : PyBytes_AsString(a[4].o);
+    const cr_lm_parts parts = {(const uint8_t *)(const void *)own, call_part, ctx, hold_parts};
+    WITHOUT_GIL(y = cr_lm_output_of(m, what, a[2].t, a[3].given ? a[3].t : NULL, &parts));
+    Py_DECREF(ctx);
+    return wrap(y);
+}
+
+/* (lm) */
+PyObject *api__lm_pooling(const arg *a) {
+    const cr_lm *m = lm_of(&a[0]);
+    int64_t length = 0;
+    const char *rules = m ? cr_lm_pooling(m, &length) : NULL;
+    if (!rules) return NULL;
+    return Py_BuildValue("OsL", cr_lm_is_encoder(m) ? Py_True : Py_False, rules, (long long)length);
+}
+
 /* (lm, part, x) */
 PyObject *api__lm_part(const arg *a) {
     const cr_lm *m = lm_of(&a[0]);

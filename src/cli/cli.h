@@ -64,6 +64,7 @@ option option_threads(int64_t *threads);
 int cli_train(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_chat(int argc, char **argv);
+int cli_embed(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_plot(int argc, char **argv);

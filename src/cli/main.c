@@ -46,6 +46,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *ab
     {"eval",     cli_eval,     "measure a model: loss, perplexity, bits per byte, multiple choice"},
     {"generate", cli_generate, "write text with a trained model"},
     {"chat",     cli_chat,     "chat with a pretrained model"},
+    {"embed",    cli_embed,    "write embeddings of texts"},
     {"import",   cli_import,   "convert a pretrained model to a checkpoint"},
     {"export",   cli_export,   "write a model as a Hugging Face folder or a GGUF file"},
     {"serve",    cli_serve,    "serve a model with OpenAI's HTTP API (needs the Python package)"},

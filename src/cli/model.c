@@ -125,6 +125,8 @@ static void add_config_ends(opened *o) {
 bool open_chat(opened *o, const char *adapter, const char *form, bool answers) {
     uint32_t end[MAX_ENDS];
     char path[4200];
+    if (cr_lm_is_encoder(o->model))
+        return cli_fail("'%s' is an encoder, which predicts no text: chainrule embed takes it", o->home), false;
     if (form && !*form) form = NULL;
     if (!form && adapter && has_file(adapter, "chat_template.jinja")) {
         snprintf(path, sizeof path, "%s/chat_template.jinja", adapter);

@@ -190,7 +190,7 @@ cr_status cr_beam_search(cr_job *j) {
         if (status == CR_OK && settled(&s)) break;
     }
     if (status == CR_OK && !s.complete)
-        status = cr_fail(CR_BAD_VALUE, j->op, "beam search has found no text: adjust forbids every token");
+        status = cr_fail(CR_BAD_VALUE, j->op, "beam search has found no text: every token is forbidden");
     for (int64_t k = 0; status == CR_OK && k < s.done[0].n && !t->over; k++)
         status = cr_job_push(j, 0, s.done[0].ids[n + k]);
     t->over = true;

@@ -49,8 +49,16 @@ static cr_status grow(cr_cache *c, cr_tensor **store, int64_t room, int64_t colu
     return ok ? CR_OK : cr_error_status();
 }
 
+/* Positions of a store for so many. */
+static int64_t room_for(const cr_decoder *d, int64_t positions) {
+    int64_t room = d->caller ? d->caller->room : 0;
+    while (room && room < positions) room *= 2;
+    return !room ? positions : room < d->context ? room : d->context;
+}
+
 cr_status cr_cache_reserve(cr_cache *c, int64_t positions) {
     if (positions <= c->room) return CR_OK;
+    positions = room_for(&c->d, positions);
     uint32_t *ids = realloc(c->ids, (size_t)positions * sizeof *ids);
     if (!ids) return cr_fail(CR_NO_MEMORY, "generate", "no memory for a context of %lld", (long long)positions);
     c->ids = ids;
@@ -134,7 +142,7 @@ static cr_tensor *attend_at(const cr_caches *c, int64_t layer, const cr_tensor *
     const cr_tensor *seen = cr_le(positions, c->at);
     if (o->plain.window) seen = cr_logical_and(seen, cr_gt(positions, cr_sub(c->at, cr_scalar_int(o->plain.window))));
     if (!cr_index_copy_(kv->k, 2, c->at, k) || !cr_index_copy_(kv->v, 2, c->at, v)) return NULL;
-    const cr_attend_options masked = {{.scale = o->plain.scale, .mask = seen}, o->cap, o->sinks};
+    const cr_attend_options masked = {{.scale = o->plain.scale, .mask = seen}, o->cap, o->sinks, 0};
     return cr_attend(q, kv->k, kv->v, &masked);
 }
 
@@ -177,16 +185,44 @@ cr_tensor *cr_segments_rows(const cr_caches *c, const cr_segments *s, cr_segment
     return y;
 }
 
+/* The same, where the caller runs the model. */
+static cr_tensor *run_by_caller(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
+                                int64_t last) {
+    const cr_text_model *m = d->caller;
+    const int64_t each = row[0]->dtype == CR_I8 ? 4 : 2;
+    cr_tensor **stores = malloc((size_t)(B * d->layers * each) * sizeof *stores), **at = stores;
+    int64_t *past = malloc((size_t)B * sizeof *past);
+    cr_tensor *y = NULL, *ours = NULL;
+    for (int64_t l = 0; stores && l < d->layers; l++)
+        for (int64_t i = 0; i < B; i++) {
+            const cr_kv *kv = &row[i]->layer[l];
+            cr_tensor *const all[] = {kv->k, kv->v, kv->k_scale, kv->v_scale};
+            for (int64_t k = 0; k < each; k++) *at++ = all[k];
+        }
+    for (int64_t i = 0; past && i < B; i++) past[i] = row[i]->past;
+    if (stores && past) y = m->run(m->ctx, B, T, ids, last, stores, past);
+    else cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld texts", (long long)B);
+    if (y) ours = cr_view(y, CR_LIST(B, last, d->vocabulary));
+    else if (!cr_error()) cr_fail(CR_RUNTIME, "generate", "the model gave no logits");
+    cr_drop(y);
+    free(stores);
+    free(past);
+    return ours;
+}
+
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last) {
     for (int64_t i = 0; i < B; i++) {
         if (cr_cache_reserve(row[i], row[i]->past + T) != CR_OK) return NULL;
         memcpy(row[i]->ids + row[i]->past, ids + i * T, (size_t)T * sizeof *ids);
     }
-    const cr_caches caches = {.n = B, .row = row};
-    const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
-    const cr_tensor *x = cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1);
-    cr_tensor *y = cr_decoder_logits(d, x);
+    cr_tensor *y;
+    if (d->caller) y = run_by_caller(d, B, row, ids, T, last);
+    else {
+        const cr_caches caches = {.n = B, .row = row};
+        const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
+        y = cr_decoder_logits(d, cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1));
+    }
     for (int64_t i = 0; i < B && y; i++) row[i]->past += T;
     return y;
 }

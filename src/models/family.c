@@ -60,6 +60,106 @@ static const char *const neox_names[CR_ROLES] = {
     [CR_ROLE_HEAD] = "embed_out",
 };
 
+static const char *const bert_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_POSITION] = "embeddings.position_embeddings",
+    [CR_ROLE_KINDS] = "embeddings.token_type_embeddings",
+    [CR_ROLE_EMBED_NORM] = "embeddings.LayerNorm",
+    [CR_ROLE_Q] = "encoder.layer.%.attention.self.query",
+    [CR_ROLE_K] = "encoder.layer.%.attention.self.key",
+    [CR_ROLE_V] = "encoder.layer.%.attention.self.value",
+    [CR_ROLE_O] = "encoder.layer.%.attention.output.dense",
+    [CR_ROLE_POST_1] = "encoder.layer.%.attention.output.LayerNorm",
+    [CR_ROLE_UP] = "encoder.layer.%.intermediate.dense",
+    [CR_ROLE_DOWN] = "encoder.layer.%.output.dense",
+    [CR_ROLE_POST_2] = "encoder.layer.%.output.LayerNorm",
+    [CR_ROLE_POOLER] = "pooler.dense",
+    [CR_ROLE_HEAD_DENSE] = "cls.predictions.transform.dense",
+    [CR_ROLE_HEAD_NORM] = "cls.predictions.transform.LayerNorm",
+    [CR_ROLE_HEAD_BIAS] = "cls.predictions.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "cls.predictions.decoder",
+};
+
+static const char *const distil_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_POSITION] = "embeddings.position_embeddings",
+    [CR_ROLE_EMBED_NORM] = "embeddings.LayerNorm",
+    [CR_ROLE_Q] = "transformer.layer.%.attention.q_lin",
+    [CR_ROLE_K] = "transformer.layer.%.attention.k_lin",
+    [CR_ROLE_V] = "transformer.layer.%.attention.v_lin",
+    [CR_ROLE_O] = "transformer.layer.%.attention.out_lin",
+    [CR_ROLE_POST_1] = "transformer.layer.%.sa_layer_norm",
+    [CR_ROLE_UP] = "transformer.layer.%.ffn.lin1",
+    [CR_ROLE_DOWN] = "transformer.layer.%.ffn.lin2",
+    [CR_ROLE_POST_2] = "transformer.layer.%.output_layer_norm",
+    [CR_ROLE_HEAD_DENSE] = "vocab_transform",
+    [CR_ROLE_HEAD_NORM] = "vocab_layer_norm",
+    [CR_ROLE_HEAD_BIAS] = "vocab_projector.bias",
+    [CR_ROLE_CLASS_DENSE] = "pre_classifier",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "vocab_projector",
+};
+
+static const char *const modernbert_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.tok_embeddings",
+    [CR_ROLE_EMBED_NORM] = "embeddings.norm",
+    [CR_ROLE_NORM_1] = "layers.%.attn_norm",
+    [CR_ROLE_QKV] = "layers.%.attn.Wqkv",
+    [CR_ROLE_O] = "layers.%.attn.Wo",
+    [CR_ROLE_NORM_2] = "layers.%.mlp_norm",
+    [CR_ROLE_GATE_UP] = "layers.%.mlp.Wi",
+    [CR_ROLE_DOWN] = "layers.%.mlp.Wo",
+    [CR_ROLE_LAST_NORM] = "final_norm",
+    [CR_ROLE_HEAD_DENSE] = "head.dense",
+    [CR_ROLE_HEAD_NORM] = "head.norm",
+    [CR_ROLE_HEAD_BIAS] = "decoder.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "decoder",
+};
+
+static const char *const nomic_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_KINDS] = "embeddings.token_type_embeddings",
+    [CR_ROLE_EMBED_NORM] = "emb_ln",
+    [CR_ROLE_QKV] = "encoder.layers.%.attn.Wqkv",
+    [CR_ROLE_O] = "encoder.layers.%.attn.out_proj",
+    [CR_ROLE_POST_1] = "encoder.layers.%.norm1",
+    [CR_ROLE_GATE] = "encoder.layers.%.mlp.fc12",
+    [CR_ROLE_UP] = "encoder.layers.%.mlp.fc11",
+    [CR_ROLE_DOWN] = "encoder.layers.%.mlp.fc2",
+    [CR_ROLE_POST_2] = "encoder.layers.%.norm2",
+    [CR_ROLE_POOLER] = "pooler.dense",
+    [CR_ROLE_HEAD_DENSE] = "cls.predictions.transform.dense",
+    [CR_ROLE_HEAD_NORM] = "cls.predictions.transform.layer_norm",
+    [CR_ROLE_HEAD_BIAS] = "cls.predictions.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "cls.predictions.decoder",
+};
+
+static const char *const gte_names[CR_ROLES] = {
+    [CR_ROLE_EMBED] = "embeddings.word_embeddings",
+    [CR_ROLE_KINDS] = "embeddings.token_type_embeddings",
+    [CR_ROLE_EMBED_NORM] = "embeddings.LayerNorm",
+    [CR_ROLE_QKV] = "encoder.layer.%.attention.qkv_proj",
+    [CR_ROLE_O] = "encoder.layer.%.attention.o_proj",
+    [CR_ROLE_POST_1] = "encoder.layer.%.attn_ln",
+    [CR_ROLE_GATE_UP] = "encoder.layer.%.mlp.up_gate_proj",
+    [CR_ROLE_DOWN] = "encoder.layer.%.mlp.down_proj",
+    [CR_ROLE_POST_2] = "encoder.layer.%.mlp_ln",
+    [CR_ROLE_POOLER] = "pooler.dense",
+    [CR_ROLE_HEAD_DENSE] = "lm_head.dense",
+    [CR_ROLE_HEAD_NORM] = "lm_head.norm",
+    [CR_ROLE_HEAD_BIAS] = "lm_head.decoder.bias",
+    [CR_ROLE_CLASS] = "classifier",
+    [CR_ROLE_TOKEN_CLASS] = "classifier",
+    [CR_ROLE_HEAD] = "lm_head.decoder",
+};
+
 /* ---- families ---- */
 static const char rotary_masks[] = "rotary_emb.inv_freq";
 #define LLAMA_LIKE .prefix = "model.", .names = llama_names, .masks = rotary_masks, .lora = "q_proj,v_proj"
@@ -74,6 +174,17 @@ static const char rotary_masks[] = "rotary_emb.inv_freq";
             [CR_ROLE_NORM_2] = "",                                                                                  \
             [CR_ROLE_POST_1] = "layers.%.post_attention_layernorm",                                                 \
             [CR_ROLE_POST_2] = "layers.%.post_feedforward_layernorm"}
+
+#define BERT_KEYS .lora = "query,value", .keys = "layer_norm_eps|type_vocab_size|pad_token_id|hidden_dropout_prob"
+#define BERT_MASKS "embeddings.position_ids"
+#define BERT_FEATURES                                                                                                \
+    .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true, .qkv_bias = true, .out_bias = true,  \
+    .mlp_bias = true, .tied = true, .head_dense_bias = true, .activation = CR_ACT_GELU, .dropout = 0.1, .kinds = 2
+#define ROBERTA                                                                                                      \
+    .names = bert_names, .bare = "lm_head.|classifier.", .masks = BERT_MASKS "|lm_head.decoder.bias",               \
+    .own = {[CR_ROLE_HEAD_DENSE] = "lm_head.dense", [CR_ROLE_HEAD_NORM] = "lm_head.layer_norm",                     \
+            [CR_ROLE_HEAD_BIAS] = "lm_head.bias", [CR_ROLE_HEAD] = "lm_head.decoder",                               \
+            [CR_ROLE_CLASS_DENSE] = "classifier.dense", [CR_ROLE_CLASS] = "classifier.out_proj"}
 
 static const cr_family families[] = {
     {.kind = "gpt2", .class = "GPT2LMHeadModel", .gguf = "gpt2", .gguf_written = true,
@@ -184,7 +295,7 @@ static const cr_family families[] = {
      .keys = "attention_bias|mlp_bias|sliding_window|use_sliding_window|no_rope_layer_interval",
      .features = {.eps = 1e-6, .tied = true, .every_unrotated = 4, .windows = CR_WINDOW_UNROTATED,
                   .rope = {{.base = 2e6}}}},
-    {.kind = "glm", .class = "GlmForCausalLM", LLAMA_LIKE,
+    {.kind = "glm", .class = "GlmForCausalLM", .gguf = "chatglm", LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = "", [CR_ROLE_UP] = "", [CR_ROLE_GATE_UP] = "layers.%.mlp.gate_up_proj"},
      .keys = "attention_bias",
      .features = {.eps = 1.5625e-7, .head_dim = 128, .qkv_bias = true, .out_unbiased = true,
@@ -219,6 +330,43 @@ static const cr_family families[] = {
     {.kind = "arcee", .class = "ArceeForCausalLM", .gguf = "arcee", .gguf_paired = true, LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = ""}, .keys = "attention_bias|mlp_bias",
      .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
+    {.kind = "bert", .class = "BertModel", .prefix = "bert.", .names = bert_names, BERT_KEYS,
+     .bare = "cls.|classifier.", .masks = BERT_MASKS "|cls.predictions.decoder.bias|cls.seq_relationship.weight|"
+                                          "cls.seq_relationship.bias",
+     .features = {BERT_FEATURES, .eps = 1e-12}},
+    {.kind = "roberta", .class = "RobertaModel", .prefix = "roberta.", ROBERTA, BERT_KEYS,
+     .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1}},
+    {.kind = "xlm-roberta", .class = "XLMRobertaModel", .prefix = "roberta.", ROBERTA, BERT_KEYS,
+     .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1}},
+    {.kind = "camembert", .class = "CamembertModel", .prefix = "roberta.", ROBERTA, BERT_KEYS,
+     .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1}},
+    {.kind = "distilbert", .class = "DistilBertModel", .prefix = "distilbert.", .names = distil_names,
+     .bare = "vocab_|pre_classifier.|classifier.", .masks = BERT_MASKS, .lora = "q_lin,v_lin", .distil_keys = true,
+     .keys = "activation|dropout", .features = {BERT_FEATURES, .eps = 1e-12, .class_relu = true}},
+    {.kind = "modernbert", .class = "ModernBertModel", .prefix = "model.", .names = modernbert_names,
+     .bare = "head.|decoder.|classifier.", .masks = rotary_masks, .lora = "Wqkv",
+     .keys = "norm_eps|hidden_activation|attention_bias|mlp_bias|norm_bias|classifier_bias|local_attention|"
+             "global_attn_every_n_layers|classifier_pooling",
+     .features = {.eps = 1e-5, .layer_norm = true, .encoder = true, .tied = true, .activation = CR_ACT_GELU,
+                  .first_unnormed = true, .two_ropes = true,
+                  .rope = {{.base = 160000}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_FIRST, .window = 128,
+                  .window_every = 3}},
+    {.kind = "nomic_bert", .class = "NomicBertModel", .prefix = "nomic_bert.", .names = nomic_names, .lora = "Wqkv",
+     .bare = "cls.|classifier.", .masks = BERT_MASKS "|cls.predictions.decoder.bias",
+     .keys = "layer_norm_eps|type_vocab_size|hidden_dropout_prob|head_dim",
+     .features = {.eps = 1e-12, .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true,
+                  .tied = true, .head_dense_bias = true, .kinds = 2, .rope = {{.base = 1000}}}},
+    {.kind = "gte", .class = "GteModel", .prefix = "gte.", .names = gte_names, .lora = "qkv_proj",
+     .bare = "lm_head.|classifier.", .masks = BERT_MASKS,
+     .keys = "layer_norm_eps|type_vocab_size|hidden_dropout_prob",
+     .features = {.eps = 1e-12, .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true,
+                  .qkv_bias = true, .out_bias = true, .down_bias = true, .tied = true, .head_dense_bias = true,
+                  .activation = CR_ACT_GELU, .head_gelu = true, .up_first = true, .dropout = 0.1, .kinds = 1,
+                  .rope = {{.base = 160000}}}},
+    {.kind = "eurobert", .class = "EuroBertModel", LLAMA_LIKE, .bare = "lm_head.|dense.|classifier.",
+     .own = {[CR_ROLE_TOKEN_CLASS] = "classifier"},
+     .keys = "attention_bias|mlp_bias|num_key_value_heads|head_dim",
+     .features = {.eps = 1e-5, .encoder = true}},
     {.kind = "seed_oss", .class = "SeedOssForCausalLM", .gguf = "seed_oss", LLAMA_LIKE,
      .keys = "attention_bias|attention_out_bias|mlp_bias",
      .features = {.eps = 1e-6, .head_dim = 128, .qkv_bias = true}},
@@ -326,13 +474,35 @@ static const entry usual[] = {
     {"n_layer", SIZE, AT(layers)},
     {"n_head", SIZE, AT(heads)},
     {"n_embd", SIZE, AT(width)},
+}, distil_sizes[] = {
+    {"vocab_size", SIZE, AT(vocabulary)},
+    {"max_position_embeddings", SIZE, AT(context)},
+    {"n_layers", SIZE, AT(layers)},
+    {"n_heads", SIZE, AT(heads)},
+    {"dim", SIZE, AT(width)},
+    {"hidden_dim", SIZE, AT(inner)},
 };
+
+/* vocabulary, context, layers, heads, width in this order */
+static const entry *sizes_of(const cr_family *f) {
+    return f->gpt_keys ? gpt_sizes : f->distil_keys ? distil_sizes : usual;
+}
 
 /* what the rows name in `keys` */
 static const entry others[] = {
     {"layer_norm_epsilon", SHARE, AT(eps)},
     {"layer_norm_eps", SHARE, AT(eps)},
     {"norm_epsilon", SHARE, AT(eps)},
+    {"norm_eps", SHARE, AT(eps)},
+    {"norm_bias", FLAG, AT(norm_bias)},
+    {"activation", ACTIVATION, AT(activation)},
+    {"dropout", SHARE, AT(dropout)},
+    {"hidden_dropout_prob", SHARE, AT(dropout)},
+    {"type_vocab_size", SIZE_0, AT(kinds)},
+    {"pad_token_id", SIZE_0, AT(pad)},
+    {"classifier_bias", FLAG, AT(head_dense_bias)},
+    {"local_attention", SIZE, AT(window)},
+    {"global_attn_every_n_layers", SIZE, AT(window_every)},
     {"activation_function", ACTIVATION, AT(activation)},
     {"hidden_activation", ACTIVATION, AT(activation)},
     {"n_inner", SIZE, AT(inner)},
@@ -522,8 +692,10 @@ static void read_rope(cr_entries *e, cr_features *f) {
             in.status = each.status;
         }
     } else {                                        /* scalings are of layers without a window */
-        static const char local[] = "rope_local_base_freq";
-        const char *key = cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base" : "rope_theta";
+        const char *local = f->encoder ? "local_rope_theta" : "rope_local_base_freq";
+        const char *key = f->encoder                                                   ? "global_rope_theta"
+                          : cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base"
+                                                                                       : "rope_theta";
         if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f);
         f->rope[1] = (cr_rope_options){.original = (double)f->context};
         f->rope[1].base = cr_entry_number(e, local, second == base ? f->rope[0].base : second, 1.001, 1e30);
@@ -572,6 +744,7 @@ static void read_windows(cr_entries *e, cr_features *f) {
     for (int64_t l = 0; l < f->layers && f->window; l++)
         f->layer[l].window = f->windows == CR_WINDOW_ALL || (f->windows == CR_WINDOW_FROM && l >= f->window_from) ||
                              (f->windows == CR_WINDOW_BUT_EVERY && (l + 1) % f->window_every) ||
+                             (f->windows == CR_WINDOW_BUT_FIRST && l % f->window_every) ||
                              (f->windows == CR_WINDOW_UNROTATED && !f->layer[l].rotates);
     const cr_json *window = cr_entry_at(e, "sliding_window"), *t = per_layer(e, "layer_types", f->layers);
     if (window && window->number < 1 && f->window_used && f->windows != CR_WINDOW_NONE)
@@ -602,7 +775,8 @@ static void read_layers(cr_entries *e, cr_features *f) {
 }
 
 /* ---- all of it ---- */
-static void check(cr_entries *e, const cr_features *f) {
+static void check(cr_entries *e, const cr_family *family, const cr_features *f) {
+    const entry *sizes = sizes_of(family);
     if (e->status != CR_OK) return;
     if (f->heads % f->kv_heads)
         e->status = cr_fail(CR_BAD_VALUE, e->op,
@@ -612,8 +786,8 @@ static void check(cr_entries *e, const cr_features *f) {
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"head_dim\" must be even, it is %lld (\"hidden_size\" / "
                             "\"num_attention_heads\" where it is absent)", e->path, (long long)f->head_dim);
     else if (!f->rotary && f->width % f->heads)
-        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"n_head\" must divide \"n_embd\": %lld and %lld", e->path,
-                            (long long)f->heads, (long long)f->width);
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must divide \"%s\": %lld and %lld", e->path,
+                            sizes[3].name, sizes[4].name, (long long)f->heads, (long long)f->width);
     else if (f->rotary % 2 || f->rotary > f->head_dim)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"partial_rotary_factor\" gives %lld rotary columns of %lld, "
                             "which must be even", e->path, (long long)f->rotary, (long long)f->head_dim);
@@ -624,19 +798,36 @@ static void check(cr_entries *e, const cr_features *f) {
 
 static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     const bool gpt = family->gpt_keys;
+    const entry *sizes = sizes_of(family);
     const size_t n = gpt ? sizeof gpt_sizes / sizeof *gpt_sizes : sizeof usual / sizeof *usual;
-    for (size_t i = 0; i < n; i++) read_key(e, gpt ? &gpt_sizes[i] : &usual[i], f);
+    for (size_t i = 0; i < n; i++) read_key(e, &sizes[i], f);
     if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
-    f->kv_heads = gpt || f->qkv_by_head ? f->heads : cr_entry_size(e, "num_key_value_heads", f->heads, 1);
-    const bool said = cr_json_get(e->json, "head_dim") != NULL;
+    const char *head_key = "head_dim", *kv_key = "num_key_value_heads";
+    const bool own_kv = !gpt && !f->qkv_by_head && (!f->encoder || lists(family->keys, kv_key));
+    const bool own_dim = !gpt && (!f->encoder || lists(family->keys, head_key));
+    f->kv_heads = own_kv ? cr_entry_size(e, kv_key, f->heads, 1) : f->heads;
+    const bool said = cr_json_get(e->json, head_key) != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
-    f->head_dim = gpt ? f->width / f->heads : cr_entry_size(e, "head_dim", D ? D : 1, 1);
+    f->head_dim = own_dim ? cr_entry_size(e, head_key, D ? D : 1, 1) : f->width / f->heads;
     if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
     if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
-    if (!gpt && !lists(family->keys, "hidden_activation"))
+    if (!gpt && !lists(family->keys, "hidden_activation") && !family->distil_keys)
         read_key(e, &(entry){"hidden_act", ACTIVATION, AT(activation)}, f);
     if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
+}
+
+/* What encoders have only. */
+static void read_encoder(cr_entries *e, const cr_family *family, cr_features *f) {
+    static const char each[] = "ForTokenClassification";
+    const cr_json *a = cr_entry_at(e, "architectures");
+    const cr_json *first = a && a->kind == CR_JSON_ARRAY ? a->first : NULL;
+    f->class_each = first && first->kind == CR_JSON_STRING && strstr(first->text, each);
+    if (lists(family->keys, "classifier_pooling"))
+        f->class_mean = cr_entry_word(e, "classifier_pooling", "cls|mean", 0) == 1;
+    cr_entry_word(e, "position_embedding_type", "absolute", 0);
+    check_only(e, "is_decoder=0|add_cross_attention=0|sinusoidal_pos_embds=0");
+    cr_entry_word(e, "classifier_activation", "gelu", 0);
 }
 
 cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth, cr_features *f) {
@@ -644,11 +835,13 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     read_sizes(e, family, f);
     if (e->status != CR_OK) return e->status;
     f->window_used = !lists(family->keys, "use_sliding_window");
+    if (f->encoder) read_encoder(e, family, f);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (lists(family->keys, others[i].name)) read_key(e, &others[i], f);
     if (lists(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
     if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
     if (lists(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
+    if (f->encoder && !f->layer_norm) f->head_bias = f->mlp_bias;      /* EuroBERT's */
     check_only(e, family->only);
     for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
         const cr_json *a = cr_entry_at(e, usual[i].name), *b = cr_entry_at(e, gpt_sizes[i].name);
@@ -659,9 +852,13 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
         cr_entry_refuse(e, "num_experts", "equal to \"num_local_experts\"");
     if (e->status == CR_OK && depth >= 0 && f->layers != depth)
         e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path,
-                            family->gpt_keys ? "n_layer" : "num_hidden_layers", (long long)f->layers, (long long)depth);
+                            sizes_of(family)[2].name, (long long)f->layers, (long long)depth);
     if (e->status == CR_OK && !cr_family_name(family, CR_ROLE_POSITION)) read_rope(e, f);
-    check(e, f);
+    if (f->positions_skip) {                        /* the rows of the first positions are of no token */
+        f->context -= f->pad + 1;
+        if (f->context < 1) cr_entry_refuse(e, "max_position_embeddings", "more than pad_token_id + 1");
+    }
+    check(e, family, f);
     if (e->status != CR_OK) return cr_features_end(f), e->status;
     if (!f->expert_inner) f->expert_inner = f->inner;
     if (f->query_scalar > 0) f->attention_scale = 1 / sqrt(f->query_scalar);

@@ -8,7 +8,7 @@
 
 /* A layer of a model, or of one of its blocks.  The order is that of the parameters. */
 typedef enum cr_role {
-    CR_ROLE_EMBED, CR_ROLE_POSITION,
+    CR_ROLE_EMBED, CR_ROLE_POSITION, CR_ROLE_KINDS, CR_ROLE_EMBED_NORM,     /* kinds of tokens */
     CR_ROLE_NORM_1,                                 /* before attention */
     CR_ROLE_QKV, CR_ROLE_Q, CR_ROLE_K, CR_ROLE_V, CR_ROLE_O, CR_ROLE_Q_NORM, CR_ROLE_K_NORM, CR_ROLE_SINKS,
     CR_ROLE_POST_1,                                 /* the norm of attention's result */
@@ -18,10 +18,15 @@ typedef enum cr_role {
     CR_ROLE_EXPERTS_GATE_UP, CR_ROLE_EXPERTS_DOWN,  /* of all experts: (E, C, 2 N) and (E, N, C) */
     CR_ROLE_SHARED_GATE, CR_ROLE_SHARED_UP, CR_ROLE_SHARED_DOWN, CR_ROLE_SHARED_ROUTER,
     CR_ROLE_POST_2,                                 /* the norm of the MLP's result */
-    CR_ROLE_LAST_NORM, CR_ROLE_HEAD, CR_ROLES
+    CR_ROLE_LAST_NORM,
+    /* of encoders, where the weights have them: of the first token; before the head; of the classes of a text, of
+     * each token */
+    CR_ROLE_POOLER, CR_ROLE_HEAD_DENSE, CR_ROLE_HEAD_NORM, CR_ROLE_HEAD_BIAS, CR_ROLE_CLASS_DENSE, CR_ROLE_CLASS,
+    CR_ROLE_TOKEN_CLASS,
+    CR_ROLE_HEAD, CR_ROLES
 } cr_role;
 /* Is it of each block? */
-static inline bool cr_role_of_block(cr_role r) { return r > CR_ROLE_POSITION && r < CR_ROLE_LAST_NORM; }
+static inline bool cr_role_of_block(cr_role r) { return r > CR_ROLE_EMBED_NORM && r < CR_ROLE_LAST_NORM; }
 
 typedef enum cr_activation { CR_ACT_SILU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_RELU, CR_ACT_RELU2 } cr_activation;
 
@@ -31,6 +36,7 @@ typedef enum cr_window_rule {
     CR_WINDOW_ALL,
     CR_WINDOW_FROM,                                 /* those from "max_window_layers" on */
     CR_WINDOW_BUT_EVERY,                            /* all but every n-th, n: window_every */
+    CR_WINDOW_BUT_FIRST,                            /* all but the first of each n */
     CR_WINDOW_UNROTATED                             /* those without rotation */
 } cr_window_rule;
 
@@ -59,15 +65,21 @@ typedef struct cr_features {
     /* MLP and experts */
     cr_activation activation;
     bool gelu_is_tanh;                              /* "gelu" in its files means the approximation */
+    bool up_first;                                  /* in the product of gate and up */
     /* parallel: attention and MLP add to the same stream; one_norm: and then have one norm */
-    bool mlp_bias, parallel, one_norm;
+    bool mlp_bias, down_bias, parallel, one_norm;
     int64_t experts, experts_used, expert_inner, shared_inner, expert_step;
     bool router_bias, normalize_experts, softmax_used;           /* softmax of the chosen ones' logits, not of all */
     double glu_alpha, glu_limit;                    /* gpt-oss: (up + 1) gate sigmoid(alpha gate), clamped */
     /* embedding and head */
     bool tied, head_bias, embed_root;               /* embed_root: rows times sqrt(width) */
     double embed_scale, residual_scale, logit_scale, logit_divisor, logit_cap;
-    double dropout;                                 /* GPT-2's, in training */
+    double dropout;                                 /* GPT-2's and BERT's, in training */
+    /* encoders: each token sees all, or those within window / 2 on both sides; post_norm: norms are behind the sums */
+    bool encoder, post_norm, first_unnormed;        /* first_unnormed: no norm before attention in layer 0 */
+    bool positions_skip;                            /* padding has no position; the first one is pad + 1 */
+    bool head_gelu, head_dense_bias, class_relu, class_mean, class_each;     /* class_each: of each token */
+    int64_t kinds, pad, labels;                     /* labels: by the weights */
     cr_layer_features *layer;                       /* (layers), owned */
     double *divisors;                               /* of rope[0], owned */
 } cr_features;
@@ -84,7 +96,8 @@ typedef struct cr_family {
     const char *masks;                              /* ends of tensors that are no weights */
     const char *turned;                             /* ends of matrices that are stored (in, out) */
     const char *lora;                               /* PEFT's targets */
-    bool gpt_keys;                                  /* sizes by GPT-2's keys */
+    bool gpt_keys, distil_keys;                     /* sizes by the keys of GPT-2, DistilBERT */
+    const char *bare;                               /* starts of names without the prefix, beside the head */
     cr_features features;                           /* what holds where config.json does not say it */
 } cr_family;
 

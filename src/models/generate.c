@@ -110,7 +110,8 @@ static cr_status check_prompt(const char *op, const cr_decoder *d, const cr_prom
     return CR_OK;
 }
 
-static cr_status check_options(const char *op, const cr_decoder *d, const cr_generate_options *o) {
+static cr_status check_options(const char *op, const cr_decoder *d, const cr_decoder *draft,
+                               const cr_generate_options *o) {
     if (o->tokens < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)o->tokens);
     if (o->n_stop < 0 || (o->n_stop && !o->stop))
         return cr_fail(CR_BAD_VALUE, op, "cannot read %lld stop tokens", (long long)o->n_stop);
@@ -122,15 +123,14 @@ static cr_status check_options(const char *op, const cr_decoder *d, const cr_gen
         return cr_fail(CR_BAD_VALUE, op, "beams must be between 1 and 1024, not %lld", (long long)o->beams);
     if (!isfinite(o->length_penalty))
         return cr_fail(CR_BAD_VALUE, op, "length_penalty must be finite, not %g", o->length_penalty);
-    if (!o->draft) return CR_OK;
+    if (!draft) return CR_OK;
     if (o->beams > 1) return cr_fail(CR_BAD_VALUE, op, "beam search takes no draft model");
     if (o->draft_tokens < 0 || o->draft_tokens > 1024)
         return cr_fail(CR_BAD_VALUE, op, "draft_tokens must be between 1 and 1024, not %lld",
                        (long long)o->draft_tokens);
-    const int64_t V = cr_lm_decoder(o->draft)->vocabulary;
-    if (V != d->vocabulary)
-        return cr_fail(CR_BAD_VALUE, op, "the draft model has a vocabulary of %lld, the model of %lld", (long long)V,
-                       (long long)d->vocabulary);
+    if (draft->vocabulary != d->vocabulary)
+        return cr_fail(CR_BAD_VALUE, op, "the draft model has a vocabulary of %lld, the model of %lld",
+                       (long long)draft->vocabulary, (long long)d->vocabulary);
     return CR_OK;
 }
 
@@ -154,52 +154,65 @@ static cr_status text_new(const cr_job *j, const cr_prompt *p, cr_text *t) {
 static cr_status job_run(cr_job *j) {
     const cr_generate_options *o = j->o;
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < j->texts && (o->beams > 1 || o->draft) && status == CR_OK; i++) {
+    for (int64_t i = 0; i < j->texts && (o->beams > 1 || j->draft) && status == CR_OK; i++) {
         cr_job one = *j;
         one.first = i;
         one.text = &j->text[i];
         one.texts = 1;
-        status = o->beams > 1 ? cr_beam_search(&one) : cr_speculate(&one, cr_lm_decoder(o->draft));
+        while (status == CR_OK && !one.text->over) status = o->beams > 1 ? cr_beam_search(&one) : cr_speculate(&one);
     }
     while (status == CR_OK && goes_on(j)) status = cr_job_step(j);
     return status;
 }
 
-static cr_status run_job(const char *op, const cr_decoder *d, int64_t n, const cr_prompt *p,
-                         const cr_generate_options *o, cr_on_row on_token, void *ctx) {
-    cr_status status = check_options(op, d, o);
+/* Of n prompts; j: op, d, draft, o and on_token.  job_end frees it, after a failure too. */
+static cr_status job_new(cr_job *j, int64_t n, const cr_prompt *p) {
+    const char *op = j->op;
+    cr_status status = check_options(op, j->d, j->draft, j->o);
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
-        status = check_prompt(op, d, &p[i]);
+        status = check_prompt(op, j->d, &p[i]);
         for (int64_t k = 0; k < i && status == CR_OK; k++)
             if (p[i].cache && p[i].cache == p[k].cache)
                 status = cr_fail(CR_BAD_VALUE, op, "prompts %lld and %lld have the same cache", (long long)k,
                                  (long long)i);
     }
-    if (status != CR_OK) return status;
-    cr_job j = {.op = op, .d = d, .o = o, .texts = n, .on_token = on_token, .ctx = ctx};
-    status = cr_sampler_new(&j.sampler, op, o->sampling, d->vocabulary);
-    j.text = status == CR_OK ? calloc((size_t)n + 1, sizeof *j.text) : NULL;
-    if (status == CR_OK && !j.text) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld texts", (long long)n);
+    if (status == CR_OK) status = cr_sampler_new(&j->sampler, op, j->o->sampling, j->d->vocabulary);
+    j->text = status == CR_OK ? calloc((size_t)n + 1, sizeof *j->text) : NULL;
+    if (status == CR_OK && !j->text) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld texts", (long long)n);
+    if (status == CR_OK) j->texts = n;
+    for (int64_t i = 0; i < n && status == CR_OK; i++) status = text_new(j, &p[i], &j->text[i]);
+    return status;
+}
+
+static void job_end(cr_job *j) {
+    for (int64_t i = 0; i < j->texts; i++) {
+        cr_plan_free(j->text[i].step.plan);
+        if (j->text[i].owned) cr_cache_free(j->text[i].cache);
+        cr_speculation_free(j->text[i].speculation);
+        free(j->text[i].ids);
+    }
+    free(j->text);
+    cr_sampler_free(&j->sampler);
+}
+
+static cr_status run_job(const char *op, const cr_decoder *d, int64_t n, const cr_prompt *p,
+                         const cr_generate_options *o, cr_on_row on_token, void *ctx) {
+    cr_job j = {.op = op, .d = d, .draft = o->draft ? cr_lm_decoder(o->draft) : NULL, .o = o, .on_token = on_token,
+                .ctx = ctx};
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    for (int64_t i = 0; i < n && status == CR_OK; i++) status = text_new(&j, &p[i], &j.text[i]);
+    cr_status status = job_new(&j, n, p);
     if (status == CR_OK) status = job_run(&j);
     cr_scope_end();
     cr_set_grad_enabled(recording);
-    for (int64_t i = 0; i < n && j.text; i++) {
-        cr_plan_free(j.text[i].step.plan);
-        if (j.text[i].owned) cr_cache_free(j.text[i].cache);
-        free(j.text[i].ids);
-    }
-    free(j.text);
-    cr_sampler_free(&j.sampler);
+    job_end(&j);
     return status;
 }
 
 cr_status cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts, const cr_generate_options *o,
                                cr_on_row on_token, void *ctx) {
     static const char op[] = "lm_generate_batch";
-    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return cr_error_status();
     if (!prompts) return cr_fail_null(op, "prompts");
     if (!o) return cr_fail_null(op, "options");
     if (!on_token) return cr_fail_null(op, "on_token");
@@ -227,6 +240,78 @@ cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt,
 cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
                          cr_generator *g, cr_on_token on_token, void *ctx) {
     static const char op[] = "lm_generate";
-    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return cr_error_status();
     return cr_decode(op, cr_lm_decoder(m), prompt, n_prompt, n_new, s, g, on_token, ctx);
+}
+
+/* ---- a model that the caller runs, token by token */
+struct cr_text_stream {
+    cr_text_model model[2];                         /* the model and the draft */
+    cr_decoder d[2];
+    cr_generate_options o;
+    uint32_t *stop;
+    cr_job job;
+    uint32_t *ready; int64_t n, at, room;           /* tokens that are made, and how many were taken */
+    bool failed;                                    /* no memory for them */
+};
+
+static bool keep_token(int64_t row, uint32_t id, void *ctx) {
+    cr_text_stream *s = ctx;
+    (void)row;
+    if (cr_grow(&s->ready, s->n + 1, &s->room, sizeof *s->ready)) return s->ready[s->n++] = id, true;
+    s->failed = true;
+    return false;
+}
+
+static cr_decoder called(const cr_text_model *m) {
+    return (cr_decoder){.model = m->ctx, .vocabulary = m->vocabulary, .context = m->context, .layers = m->layers,
+                        .kv_heads = m->kv_heads, .head_dim = m->head_dim, .dtype = m->dtype, .dev = m->dev,
+                        .caller = m};
+}
+
+cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *draft, const cr_prompt *p,
+                                   const cr_generate_options *o) {
+    static const char op[] = "generate";
+    if (!m || !m->run || !m->dev || !p || !o) return cr_fail_null(op, "the model, the prompt or the options"), NULL;
+    cr_text_stream *s = calloc(1, sizeof *s);
+    const size_t stops = o->n_stop > 0 ? (size_t)o->n_stop * sizeof *s->stop : 0;
+    if (s) s->stop = malloc(stops + 1);
+    if (!s || !s->stop) return free(s), cr_fail(CR_NO_MEMORY, op, "no memory for a text"), NULL;
+    if (stops) memcpy(s->stop, o->stop, stops);
+    s->o = *o;
+    s->o.stop = s->stop;
+    s->model[0] = *m;
+    s->model[1] = draft ? *draft : *m;
+    for (int i = 0; i < 2; i++) s->d[i] = called(&s->model[i]);
+    s->job = (cr_job){.op = op, .d = &s->d[0], .draft = draft ? &s->d[1] : NULL, .o = &s->o, .on_token = keep_token,
+                      .ctx = s};
+    cr_scope_begin();
+    const cr_status status = job_new(&s->job, 1, p);
+    cr_scope_end();
+    if (status == CR_OK) return s;
+    cr_text_stream_free(s);
+    return NULL;
+}
+
+cr_status cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over) {
+    if (!s || !id || !over) return cr_fail_null("generate", "the text, the id or over");
+    cr_job *j = &s->job;
+    cr_status status = CR_OK;
+    const bool recording = cr_set_grad_enabled(false);
+    while (s->at == s->n && !j->text->over && status == CR_OK)
+        status = s->o.beams > 1 ? cr_beam_search(j) : j->draft ? cr_speculate(j) : cr_job_step(j);
+    cr_set_grad_enabled(recording);
+    if (status == CR_OK && s->failed)
+        status = cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)s->n + 1);
+    *over = s->at == s->n;
+    if (!*over) *id = s->ready[s->at++];
+    return status;
+}
+
+void cr_text_stream_free(cr_text_stream *s) {
+    if (!s) return;
+    job_end(&s->job);
+    free(s->stop);
+    free(s->ready);
+    free(s);
 }

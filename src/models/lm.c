@@ -12,7 +12,6 @@
 #include "../io/gguf.h"
 
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
-const char *cr_lm_prefix(const cr_lm *m) { return m->family->prefix; }
 
 static bool ends(const char *s, const char *with) {
     const size_t n = strlen(s), k = strlen(with);
@@ -21,11 +20,25 @@ static bool ends(const char *s, const char *with) {
 
 static cr_tensor *turned(cr_tensor *t) { return cr_transpose(t, 0, 1); }
 
-/* Has the file a prefix before this name of the model? */
-static bool is_prefixed(const cr_family *f, const char *name) {
+/* Is it a name of a head, which has no prefix in files? */
+static bool is_bare(const cr_family *f, const char *name) {
     const char *head = cr_family_name(f, CR_ROLE_HEAD);
-    return strncmp(name, head, strlen(head)) || name[strlen(head)] != '.';
+    for (const char *w = f->bare; w && *w;) {
+        const size_t k = strcspn(w, "|");
+        if (!strncmp(name, w, k)) return true;
+        w += k + (w[k] == '|');
+    }
+    return !strncmp(name, head, strlen(head)) && name[strlen(head)] == '.';
 }
+
+/* Have the files a prefix?  Those of an encoder only where it has a head. */
+static bool has_prefix(const cr_family *f, const cr_params *p) {
+    if (!f->bare) return true;
+    for (int64_t i = 0; i < cr_params_count(p); i++) if (is_bare(f, cr_params_name(p, i))) return true;
+    return false;
+}
+
+const char *cr_lm_prefix(const cr_lm *m) { return has_prefix(m->family, m->params) ? m->family->prefix : ""; }
 
 /* The weights of a folder by the names of the model. */
 static cr_params *plain_names(const cr_params *from, const cr_family *f) {
@@ -36,6 +49,12 @@ static cr_params *plain_names(const cr_params *from, const cr_family *f) {
         const char *name = cr_params_name(from, i);
         if (!strncmp(name, f->prefix, skip) && name[skip]) name += skip;
         if (cr_family_masks(f, name)) continue;
+        char plain[256];
+        snprintf(plain, sizeof plain, "%s", name);
+        for (int k = 0; k < 2 && f->bare; k++) {    /* BERT's first files */
+            char *end = strrchr(plain, '.');
+            if (end && !strcmp(end, k ? ".beta" : ".gamma")) strcpy(end, k ? ".bias" : ".weight"), name = plain;
+        }
         cr_scope_begin();
         cr_tensor *t = cr_params_at(from, i);
         if (cr_family_turns(f, name, t)) t = turned(t);
@@ -115,10 +134,14 @@ static cr_lm *lm_over(const char *op, const char *path, char *config, const cr_p
     }
     cr_set_grad_enabled(recording);
     cr_out_free(&b.problems);
+    if (e.status == CR_OK) {
+        m->d = cr_transformer_decoder(m->net);
+        e.status = cr_pooling_take(m, &e);
+    }
     cr_json_free(root);
-    if (e.status != CR_OK) { cr_lm_free(m); return NULL; }
-    m->d = cr_transformer_decoder(m->net);
-    return m;
+    if (e.status == CR_OK) return m;
+    cr_lm_free(m);
+    return NULL;
 }
 
 /* The model over weights that have its names; takes config, the text. */
@@ -126,11 +149,13 @@ cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_param
     return lm_over(op, path, config, weights, dev, false);
 }
 
-static char *text_of(const cr_json *v) {
+/* dir: NULL, or of the file, whose modules.json is added */
+static char *text_of(const char *op, const char *dir, const cr_json *v) {
     cr_out o = {0};
     cr_put_json(&o, v);
+    const cr_status status = dir ? cr_pooling_read(op, dir, v, &o) : CR_OK;
     cr_out_put(&o, "", 1);
-    if (!cr_out_check(&o, "lm_load", "config.json")) return o.text;
+    if (status == CR_OK && !cr_out_check(&o, op, "config.json")) return o.text;
     cr_out_free(&o);
     return NULL;
 }
@@ -138,7 +163,7 @@ static char *text_of(const cr_json *v) {
 static cr_lm *load_folder(const char *op, const char *dir, const cr_device *dev) {
     cr_path at;
     cr_json *root = cr_join(op, dir, "config.json", &at) ? NULL : cr_folder_config(op, dir);
-    char *config = root ? text_of(root) : NULL;
+    char *config = root ? text_of(op, dir, root) : NULL;
     cr_entries e = {op, at.s, root, CR_OK};
     const cr_family *family = config ? cr_family_of(&e) : NULL;
     cr_params *files = family ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, family) : NULL;
@@ -223,6 +248,7 @@ void cr_lm_free(cr_lm *m) {
     free(m->lora_targets);
     free(m->config);
     free(m->path);
+    free(m->pooling);
     cr_retire(m);
 }
 
@@ -294,7 +320,11 @@ cr_lm *cr_lm_of(const char *config, const cr_params *weights, const cr_device *d
 cr_lm *cr_lm_of_files(const char *path, const char *config, const cr_params *weights, const cr_device *dev) {
     static const char op[] = "lm_load";
     cr_json *root = cr_json_parse(op, path, config, strlen(config));
-    char *text = root ? text_of(root) : NULL;
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (slash) *slash = 0;
+    char *text = root ? text_of(op, slash ? dir : NULL, root) : NULL;
     cr_entries e = {op, path, root, CR_OK};
     const cr_family *family = text ? cr_family_of(&e) : NULL;
     cr_params *plain = family ? plain_names(weights, family) : NULL;
@@ -310,7 +340,7 @@ cr_lm *cr_lm_new(const char *config, cr_dtype dt, const cr_device *dev, cr_gener
     cr_lm *m = calloc(1, sizeof *m);
     if (!m) return cr_fail(CR_NO_MEMORY, op, "no memory for a model"), NULL;
     cr_json *root = cr_json_parse(op, "config.json", config, strlen(config));
-    m->config = root ? text_of(root) : NULL;
+    m->config = root ? text_of(op, NULL, root) : NULL;
     m->params = m->config ? cr_params_new() : NULL;
     cr_binder b = {.into = m->params, .dtype = dt, .dev = dev};
     cr_entries e = {op, "config.json", root, m->params ? CR_OK : cr_error_status()};
@@ -321,7 +351,7 @@ cr_lm *cr_lm_new(const char *config, cr_dtype dt, const cr_device *dev, cr_gener
         m->net = cr_transformer_over(op, m->family, &f, dev, &b);
         e.status = m->net ? b.status : cr_error_status();
     }
-    if (e.status == CR_OK) m->d = cr_transformer_decoder(m->net);
+    if (e.status == CR_OK) m->d = cr_transformer_decoder(m->net), e.status = cr_pooling_take(m, &e);
     if (e.status == CR_OK && g) e.status = cr_transformer_initialise(m->net, m->params, g);
     cr_set_grad_enabled(recording);
     cr_out_free(&b.problems);
@@ -349,7 +379,7 @@ const char *cr_lm_family(const cr_lm *m, const char **class, const char **turned
     *class = m->family->class;
     *turned_ends = m->family->turned ? m->family->turned : "";
     *lora = m->family->lora;
-    return m->family->prefix;
+    return cr_lm_prefix(m);
 }
 
 double cr_lm_numbers(const cr_lm *m, double *dropout, bool *length_dependent) {
@@ -404,7 +434,7 @@ cr_tensor *cr_lm_hidden(const cr_lm *m, const cr_tensor *tokens, const cr_lm_rea
     if ((!p->n || s) && (!p->stores || row)) {
         const cr_caches caches = {.n = n, .row = row, .at = p->at};
         cr_scope_begin();
-        y = cr_transformer_pass(m->net, tokens, row ? &caches : NULL, s, &p->train, p->parts);
+        y = cr_transformer_pass(m->net, tokens, row ? &caches : NULL, s, p);
         if (y) cr_keep(y);
         cr_scope_end();
     }
@@ -455,7 +485,8 @@ cr_tensor *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *
 }
 
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
-    if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
+    if (cr_lacks("lm_logits", "model", m) || cr_lm_check_decoder("lm_logits", m)) return NULL;
+    if (cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
     cr_tensor *y = cr_keep(cr_decoder_logits(&m->d, m->d.hidden(m->d.model, tokens, NULL)));
     cr_scope_end();
@@ -463,7 +494,8 @@ cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
 }
 
 cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets) {
-    if (cr_lacks("lm_loss", "model", m) || cr_check_tokens("lm_loss", tokens, m->d.context)) return NULL;
+    if (cr_lacks("lm_loss", "model", m) || cr_lm_check_decoder("lm_loss", m)) return NULL;
+    if (cr_check_tokens("lm_loss", tokens, m->d.context)) return NULL;
     if (!targets) return cr_fail_null("lm_loss", "targets"), NULL;
     cr_scope_begin();
     cr_tensor *y = cr_keep(cr_decoder_loss(&m->d, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
@@ -477,9 +509,13 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
     cr_json *root = cr_json_parse("lm_save", "config.json", m->config, strlen(m->config));
     if (!root) return NULL;
     const char *name = dt == CR_F16 ? "float16" : dt == CR_BF16 ? "bfloat16" : dt == CR_F64 ? "float64" : "float32";
+    const cr_json *said = m->family->bare ? cr_json_get(root, "architectures") : NULL;     /* they tell the heads */
+    const char *class = m->family->class;
+    if (said && said->kind == CR_JSON_ARRAY && said->first && said->first->kind == CR_JSON_STRING)
+        class = said->first->text;
     cr_out o = {0};
-    cr_out_format(&o, "{\n  \"architectures\": [\"%s\"],\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-                  m->family->class, name, name);
+    cr_out_format(&o, "{\n  \"architectures\": [\"%.80s\"],\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"",
+                  class, name, name);
     for (const cr_json *v = root->first; v; v = v->next) {
         if (!strcmp(v->key, "architectures") || !strcmp(v->key, "dtype") || !strcmp(v->key, "torch_dtype")) continue;
         cr_out_format(&o, ",\n  ");
@@ -524,7 +560,7 @@ static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool ggu
         if (gguf && ends(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         cr_scope_begin();
         cr_tensor *t = saved(m, i, dt, gguf, plain, sizeof plain);
-        snprintf(name, sizeof name, "%s%s", folder && is_prefixed(m->family, plain) ? m->family->prefix : "", plain);
+        snprintf(name, sizeof name, "%s%s", folder && !is_bare(m->family, plain) ? cr_lm_prefix(m) : "", plain);
         if (t && folder && cr_family_turns(m->family, plain, t)) t = turned(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();

@@ -47,11 +47,15 @@ void         cr_segments_drop(const cr_segments *s);
 /* fn's results for each segment, joined along an axis */
 typedef cr_tensor *(*cr_segment_fn)(const void *ctx, int64_t start, int64_t length);
 cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx);
-/* cap: scores become cap tanh(score / cap), 0: none; sinks: NULL, or (H) scores that take part in the softmax only */
-typedef struct cr_attend_options { cr_attention_options plain; double cap; const cr_tensor *sinks; } cr_attend_options;
+/* cap: scores become cap tanh(score / cap), 0: none; sinks: NULL, or (H) scores that take part in the softmax only;
+ * around: not 0: keys within so many positions on both sides */
+typedef struct cr_attend_options {
+    cr_attention_options plain;
+    double cap; const cr_tensor *sinks; int64_t around;
+} cr_attend_options;
 /* cr_attention with these; causal: the last query sees the last key */
 cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o);
-/* causal attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
+/* attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                  const cr_attend_options *o);
 
@@ -87,6 +91,7 @@ typedef struct cr_decoder {
     const cr_device *dev;
     bool steady;                                    /* a step of one token has the same kernels at each position */
     double logit_cap;                               /* logits become cap tanh(logit / cap); 0: none */
+    const cr_text_model *caller;                    /* NULL, or who runs it, instead of hidden and packed */
 } cr_decoder;
 cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x);     /* of the residual stream : (..., V) */
 cr_tensor *cr_decoder_loss(const cr_decoder *d, const cr_tensor *x, const cr_tensor *targets,
@@ -152,6 +157,7 @@ cr_status cr_sampler_verify(cr_sampler *m, const cr_tensor *logits, const cr_ten
 typedef struct cr_text {
     cr_cache *cache;
     bool owned, over;                               /* owned: the cache is freed with it */
+    struct cr_speculation *speculation;             /* speculative.c */
     uint32_t *ids;                                  /* (n) all tokens; the model sees those from `start` on */
     int64_t n, room, start, made;
     cr_token_step step;
@@ -159,7 +165,7 @@ typedef struct cr_text {
 } cr_text;
 typedef struct cr_job {
     const char *op;
-    const cr_decoder *d;
+    const cr_decoder *d, *draft;                    /* draft: NULL: none */
     const cr_generate_options *o;
     int64_t texts, first;                           /* first: the number of text[0] in the call */
     cr_text *text;
@@ -170,8 +176,9 @@ typedef struct cr_job {
 cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id);
 cr_status cr_job_step(cr_job *j);                   /* one token of each text that goes on */
 bool      cr_job_stops(const cr_job *j, uint32_t id);
-cr_status cr_beam_search(cr_job *j);                /* of one text, as cr_speculate */
-cr_status cr_speculate(cr_job *j, const cr_decoder *draft);
+cr_status cr_beam_search(cr_job *j);                /* of one text: all of it */
+cr_status cr_speculate(cr_job *j);                  /* of one text: at least one more token */
+void      cr_speculation_free(struct cr_speculation *s);
 cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                     const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
 
@@ -210,9 +217,14 @@ cr_decoder cr_transformer_decoder(const cr_transformer *m);
 const cr_features *cr_transformer_features(const cr_transformer *m);       /* borrowed */
 /* tokens (B, T) -> the residual stream after the last norm; drop: draws the dropout of a training, NULL: none */
 cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *tokens, cr_generator *drop);
-/* caches, s, train, parts: each may be NULL; caches and s: one cache for each segment */
+/* caches, s, p: each may be NULL; caches and s: one cache for each segment; p: train, parts, mask and kinds */
 cr_tensor *cr_transformer_pass(const cr_transformer *m, const cr_tensor *tokens, const cr_caches *caches,
-                               const cr_segments *s, const cr_lm_train *train, const cr_lm_parts *parts);
+                               const cr_segments *s, const cr_lm_reading *p);
+bool       cr_transformer_gives(const cr_transformer *m, cr_lm_output what);           /* but a sentence */
+cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, const cr_tensor *x, const cr_tensor *mask,
+                                 const cr_lm_parts *parts);
+/* the mean of the positions of x (B, T, C) that a mask (B, T) has : (B, C) */
+cr_tensor *cr_mean_seen(const cr_tensor *x, const cr_tensor *mask);
 cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_tensor *x);    /* as cr_lm_part_run */
 int64_t    cr_transformer_parts(const cr_transformer *m);                  /* their numbers are below this */
 cr_status  cr_transformer_visit(const cr_transformer *m, cr_lm_visit fn, void *ctx);
@@ -229,6 +241,7 @@ cr_affine *cr_transformer_head(cr_transformer *m);  /* the matrix of the logits,
 struct cr_lm {
     char *config, *path;                            /* the text of config.json; what it was loaded from */
     const cr_family *family;
+    char *pooling; int64_t longest;                 /* encoder.c: cr_lm_pooling */
     cr_params *params;
     cr_transformer *net;                            /* over params */
     cr_decoder d;
@@ -237,6 +250,10 @@ struct cr_lm {
     char *lora_targets;                             /* lora.targets, as a JSON array */
     cr_lora_mode lora_mode;
 };
+/* encoder.c: adds what modules.json says to the text of config.json; takes it from there; refuses an encoder */
+cr_status cr_pooling_read(const char *op, const char *dir, const cr_json *config, cr_out *text);
+cr_status cr_pooling_take(cr_lm *m, cr_entries *e);
+cr_status cr_lm_check_decoder(const char *op, const cr_lm *m);
 /* gguf_model.c: cr_load_gguf; packed: weights in blocks stay as they lie, as cr_bind_affine reads them */
 cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, char **config);
 /* of Hugging Face's names */

@@ -97,7 +97,7 @@ static cr_tensor *counted_rows(const cr_tensor *x, const cr_samples *p, int64_t 
 
 cr_tensor *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train) {
     int64_t K;
-    if (cr_lacks(op, "model", m)) return NULL;
+    if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return NULL;
     if (!p || !p->tokens || !p->targets || !p->length) return cr_fail_null(op, "samples"), NULL;
     const int64_t N = check(m, p, &K);
     if (N < 0) return NULL;

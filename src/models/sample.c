@@ -68,20 +68,21 @@ static void penalize(cr_sampler *m, const uint32_t *ids, int64_t n) {
     for (int64_t i = 0; i < n; i++) if (ids[i] < m->V) m->seen[ids[i]] = 0;
 }
 
-static cr_status check_row(const cr_sampler *m, const char *why) {
+static cr_status check_row(const cr_sampler *m, const char *why, bool needs_one) {
     bool any = false;
     for (int64_t i = 0; i < m->V; i++) {
         if (!(m->row[i] < INFINITY))
             return cr_fail(CR_BAD_VALUE, m->op, "the logit of token %lld is %g: %s", (long long)i, m->row[i], why);
         any |= m->row[i] > -INFINITY;
     }
-    return any ? CR_OK : cr_fail(CR_BAD_VALUE, m->op, "none of the %lld tokens is allowed", (long long)m->V);
+    if (any || !needs_one) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, m->op, "none of the %lld tokens is allowed", (long long)m->V);
 }
 
 cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n, bool log_softmax) {
     const cr_sampling *s = m->s;
     cr_status status = cr_read(logits, CR_F64, m->row, (size_t)m->V * sizeof *m->row);
-    if (status == CR_OK) status = check_row(m, "the model has diverged");
+    if (status == CR_OK) status = check_row(m, "the model has diverged", true);
     if (status != CR_OK) return status;
     if (log_softmax) {
         double most = m->row[0], sum = 0;
@@ -92,7 +93,7 @@ cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t 
     if (s->adjust) {
         if (!s->adjust(ids, n, m->row, m->V, s->adjust_ctx))
             return cr_error() ? cr_error_status() : cr_fail(CR_BAD_VALUE, m->op, "adjust failed");
-        status = check_row(m, "adjust has made it so");
+        status = check_row(m, "adjust has made it so", !log_softmax);
     }
     penalize(m, ids, n);
     return status;

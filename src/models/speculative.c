@@ -8,7 +8,7 @@
 #include "../core/out.h"
 #include "../core/status.h"
 
-typedef struct speculation {
+typedef struct cr_speculation {
     cr_job *j;
     cr_text *t;
     const cr_decoder *draft;
@@ -56,24 +56,35 @@ static cr_status round_of(speculation *s, int64_t K) {
     return status;
 }
 
-cr_status cr_speculate(cr_job *j, const cr_decoder *draft) {
+void cr_speculation_free(speculation *s) {
+    if (!s) return;
+    cr_cache_free(s->cache);
+    free(s->row);
+    free(s);
+}
+
+static speculation *speculation_new(const cr_job *j, int64_t most) {
+    speculation *s = calloc(1, sizeof *s);
+    if (!s) return cr_fail(CR_NO_MEMORY, j->op, "no memory for a draft"), NULL;
+    *s = (speculation){.draft = j->draft, .start = j->text->start, .row = malloc((size_t)most * sizeof *s->row),
+                       .cache = cr_cache_for(j->op, j->draft, j->o->cache)};
+    if (s->cache && !s->row) cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld proposals", (long long)most);
+    if (s->cache && s->row) return s;
+    cr_speculation_free(s);
+    return NULL;
+}
+
+cr_status cr_speculate(cr_job *j) {
     cr_text *t = j->text;
-    const int64_t most = j->o->draft_tokens ? j->o->draft_tokens : 4;
-    speculation s = {.j = j, .t = t, .draft = draft, .start = t->start,
-                     .cache = cr_cache_for(j->op, draft, j->o->cache),
-                     .row = malloc((size_t)most * sizeof *s.row)};
-    cr_status status = s.cache ? CR_OK : cr_error_status();
-    if (s.cache && !s.row) status = cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld proposals", (long long)most);
-    while (status == CR_OK && !t->over) {
-        const int64_t n = t->n - t->start, left = j->o->tokens - t->made - 1, room = j->d->context - n - 1,
-                      draft_room = draft->context - n;
-        int64_t K = most < left ? most : left;
-        if (K > room) K = room;
-        if (K > draft_room) K = draft_room;
-        status = K > 0 ? cr_check_interrupt(j->op) : CR_OK;
-        if (status == CR_OK) status = K > 0 ? round_of(&s, K) : cr_job_step(j);
-    }
-    cr_cache_free(s.cache);
-    free(s.row);
-    return status;
+    const int64_t most = j->o->draft_tokens ? j->o->draft_tokens : 4, n = t->n - t->start;
+    const int64_t left = j->o->tokens - t->made - 1, room = j->d->context - n - 1, draft_room = j->draft->context - n;
+    int64_t K = most < left ? most : left;
+    if (K > room) K = room;
+    if (K > draft_room) K = draft_room;
+    if (K <= 0) return cr_job_step(j);
+    if (!t->speculation && !(t->speculation = speculation_new(j, most))) return cr_error_status();
+    t->speculation->j = j;
+    t->speculation->t = t;
+    const cr_status status = cr_check_interrupt(j->op);
+    return status == CR_OK ? round_of(t->speculation, K) : status;
 }

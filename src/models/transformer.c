@@ -36,6 +36,8 @@ typedef struct pass {
     cr_lm_train train;                              /* generator NULL: no dropout */
     cr_lm_parts parts;
     cr_tensor *table[2], *scale;                    /* rotations, of layers without and with a window; of queries */
+    const cr_tensor *mask, *kinds;                  /* of cr_lm_reading */
+    cr_tensor *seen;                                /* mask as a bool (B, 1, 1, T) */
 } pass;
 
 /* ---- parts that the caller computes.  A part is a role, or one of these, of a layer, and of an expert */
@@ -152,14 +154,16 @@ static cr_tensor *attend_to(const pass *a, int64_t l, const cr_tensor *x) {
     const cr_affine *p = m->h[l].p;
     const cr_layer_features *layer = &f->layer[l];
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
-    const cr_attend_options o = {{.causal = true, .window = layer->window ? f->window : 0, .scale = f->attention_scale},
-                                 f->attention_cap, p[CR_ROLE_SINKS].weight};
+    const int64_t window = layer->window ? f->window : 0;
+    const cr_attend_options o = {{.causal = !f->encoder, .window = f->encoder ? 0 : window,
+                                  .scale = f->attention_scale, .mask = a->seen},
+                                 f->attention_cap, p[CR_ROLE_SINKS].weight, f->encoder ? window / 2 : 0};
     const bool qkv = cr_affine_exists(&p[CR_ROLE_QKV]);
     cr_tensor *part[3], *y;
     if (qkv) {
         cr_tensor *all = linear(a, l, CR_ROLE_QKV, x);
         if (!all) return NULL;
-        if (!a->s && !a->caches && !layer->rotates && f->heads == f->kv_heads && !f->qkv_by_head) {
+        if (!a->s && !a->caches && !layer->rotates && !f->encoder && f->heads == f->kv_heads && !f->qkv_by_head) {
             y = cr_attention_packed(cr_view(all, CR_LIST(B, T, 3, f->heads, f->head_dim)), &o.plain);
             return linear(a, l, CR_ROLE_O, cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, f->heads * f->head_dim)));
         }
@@ -192,7 +196,8 @@ static cr_tensor *mlp(const pass *a, int64_t l, const cr_tensor *x) {
     if (cr_affine_exists(both)) {
         cr_tensor *all = linear(a, l, CR_ROLE_GATE_UP, x);
         const int64_t N = a->m->f.inner;
-        y = gated(act, cr_slice(all, 2, 0, N, 1), cr_slice(all, 2, N, 2 * N, 1));
+        cr_tensor *first = cr_slice(all, 2, 0, N, 1), *second = cr_slice(all, 2, N, 2 * N, 1);
+        y = a->m->f.up_first ? gated(act, second, first) : gated(act, first, second);
     } else if (cr_affine_exists(gate)) {
         cr_tensor *opened = linear(a, l, CR_ROLE_GATE, x);
         y = opened ? gated(act, opened, linear(a, l, CR_ROLE_UP, x)) : NULL;
@@ -295,6 +300,13 @@ static cr_tensor *block_forward(const pass *a, int64_t l, const cr_tensor *x) {
     const cr_transformer *m = a->m;
     const block *b = &m->h[l];
     cr_scope_begin();
+    if (m->f.post_norm) {
+        cr_tensor *sum = norm(a, l, CR_ROLE_POST_1, residual(a, x, attention(a, l, x))), *inner = branch(a, l, sum);
+        sum = inner ? norm(a, l, CR_ROLE_POST_2, residual(a, sum, inner)) : NULL;
+        if (sum) cr_keep(sum);
+        cr_scope_end();
+        return sum;
+    }
     const cr_tensor *first = norm(a, l, CR_ROLE_NORM_1, x);
     cr_tensor *z = norm(a, l, CR_ROLE_POST_1, first ? attention(a, l, first) : NULL), *y = z ? residual(a, x, z) : NULL;
     /* beside attention, on the same stream: by its own norm or by attention's */
@@ -320,11 +332,12 @@ static cr_tensor *block_of(const void *pass_, int64_t l, const cr_tensor *x) {
 /* The blocks one after the other. */
 static cr_tensor *blocks(const pass *a, cr_tensor *x) {
     const cr_transformer *m = a->m;
-    const cr_tensor *tables[3];
+    const cr_tensor *tables[4];
     cr_block_run run = {block_of, a, sizeof *a, .segments = a->s, .table = tables, .owner = a->parts.ctx,
                         .hold = a->parts.hold};
     for (int i = 0; i < 2; i++) if (a->table[i]) tables[run.tables++] = a->table[i];
     if (a->scale) tables[run.tables++] = a->scale;
+    if (a->seen) tables[run.tables++] = a->seen;
     const bool again = m->recomputes && !a->caches && cr_grad_enabled();
     for (run.layer = 0; run.layer < m->f.layers && x; run.layer++)
         x = again ? cr_block_recomputed(&run, x) : block_of(a, run.layer, x);
@@ -340,7 +353,10 @@ enum { SCALES = 2, LEARNED = 3 };
 static cr_tensor *rows_at(const positions *p, int64_t past, int64_t n) {
     const cr_transformer *m = p->m;
     const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
-    if (p->which == LEARNED) return cr_slice(cr_linear_weight(m->p[CR_ROLE_POSITION].weight), 0, past, past + n, 1);
+    if (p->which == LEARNED) {
+        const int64_t first = past + (m->f.positions_skip ? m->f.pad + 1 : 0);
+        return cr_slice(cr_linear_weight(m->p[CR_ROLE_POSITION].weight), 0, first, first + n, 1);
+    }
     if (p->which < SCALES) {
         cr_rope_options o = m->f.rope[p->which];
         o.start = past;
@@ -374,11 +390,20 @@ static cr_tensor *rows_of(const pass *a, int which, int64_t T) {
     return cr_reshape(y, CR_LIST(c->n, 1, T, -1));
 }
 
+/* pad + how many tokens are no padding up to each, pad for padding : (B, T) */
+static cr_tensor *counted(const pass *a, const cr_tensor *tokens) {
+    const int64_t pad = a->m->f.pad;
+    const cr_tensor *is = cr_to(cr_ne(tokens, cr_scalar_int(pad)), CR_I64, a->m->dev);
+    return cr_add(cr_mul(cr_cumsum(is, 1), is), cr_scalar_int(pad));
+}
+
 /* The rows of the learned positions, which broadcast to (B, T, C) */
-static cr_tensor *learned(const pass *a, int64_t T) {
+static cr_tensor *learned(const pass *a, const cr_tensor *tokens) {
+    const int64_t T = cr_size(tokens, 1);
     const cr_tensor *table = cr_linear_weight(a->m->p[CR_ROLE_POSITION].weight);
     const cr_caches *c = a->caches;
     if (!table) return NULL;
+    if (a->m->f.positions_skip && !a->s) return cr_embedding(table, counted(a, tokens));
     if (c && c->at) return cr_embedding(table, c->at);
     if (c && c->n > 1 && !a->s) return cr_embedding(table, cr_cache_positions(c, T, a->m->dev));
     return rows_of(a, LEARNED, T);
@@ -390,13 +415,17 @@ static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
     const cr_features *f = &m->f;
     const int64_t T = cr_size(tokens, 1);
     for (int i = 0; i < 1 + f->two_ropes && f->rotary; i++) if (!(a->table[i] = rows_of(a, i, T))) return NULL;
+    if (a->mask) a->seen = cr_reshape(cr_ne(a->mask, cr_scalar_int(0)), CR_LIST(cr_size(tokens, 0), 1, 1, T));
+    if (a->mask && !a->seen) return NULL;
     if (f->position_scale > 0 && !(a->scale = rows_of(a, SCALES, T))) return NULL;
     const bool called = calls(a, number_of(m, 0, -1, CR_ROLE_EMBED));
     cr_tensor *x = called ? call(a, number_of(m, 0, -1, CR_ROLE_EMBED), tokens)
                           : cr_affine_rows(&m->p[CR_ROLE_EMBED], tokens, m->dtype);
     if (!x) return NULL;
-    if (m->p[CR_ROLE_POSITION].weight) x = cr_add(x, learned(a, T));
-    x = scaled(x, m->embed_scale);
+    const cr_tensor *kinds = m->p[CR_ROLE_KINDS].weight ? cr_linear_weight(m->p[CR_ROLE_KINDS].weight) : NULL;
+    if (m->p[CR_ROLE_POSITION].weight) x = cr_add(x, learned(a, tokens));
+    if (kinds) x = cr_add(x, a->kinds ? cr_embedding(kinds, a->kinds) : cr_slice(kinds, 0, 0, 1, 1));
+    x = norm(a, 0, CR_ROLE_EMBED_NORM, scaled(x, m->embed_scale));
     x = norm(a, 0, CR_ROLE_LAST_NORM, blocks(a, dropped(a, x)));
     return x ? scaled(x, f->logit_scale) : NULL;
 }
@@ -414,10 +443,10 @@ cr_tensor *cr_transformer_hidden(const cr_transformer *m, const cr_tensor *token
 }
 
 cr_tensor *cr_transformer_pass(const cr_transformer *m, const cr_tensor *tokens, const cr_caches *caches,
-                               const cr_segments *s, const cr_lm_train *train, const cr_lm_parts *parts) {
+                               const cr_segments *s, const cr_lm_reading *p) {
     pass a = {.m = m, .caches = caches, .s = s};
-    if (train) a.train = *train;
-    if (parts) a.parts = *parts;
+    if (p) a.train = p->train, a.mask = p->mask, a.kinds = p->kinds;
+    if (p && p->parts) a.parts = *p->parts;
     return stream(&a, tokens);
 }
 
@@ -441,11 +470,64 @@ cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_t
 
 cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits) { return capped(logits, m->f.logit_cap); }
 
+/* ---- outputs of encoders */
+bool cr_transformer_gives(const cr_transformer *m, cr_lm_output what) {
+    const cr_affine *p = m->p;
+    if (what == CR_OUTPUT_POOLED) return cr_affine_exists(&p[CR_ROLE_POOLER]);
+    return cr_affine_exists(&p[CR_ROLE_CLASS]) || cr_affine_exists(&p[CR_ROLE_TOKEN_CLASS]) ||
+           p[CR_ROLE_HEAD_BIAS].weight || cr_affine_exists(&p[CR_ROLE_HEAD]);
+}
+
+cr_tensor *cr_mean_seen(const cr_tensor *x, const cr_tensor *mask) {
+    if (!mask) return cr_mean(x, CR_LIST(1), false);
+    const cr_tensor *share = cr_to(cr_ne(mask, cr_scalar_int(0)), cr_dtype_of(x), cr_device_of(x));
+    const cr_tensor *sum = cr_sum(cr_mul(x, cr_unsqueeze(share, 2)), CR_LIST(1), false);
+    return cr_div(sum, cr_clamp(cr_sum(share, CR_LIST(1), true), 1e-9, INFINITY));
+}
+
+static cr_tensor *top(const pass *a, cr_role r, const cr_tensor *x) {
+    return x ? affine(a, 0, -1, r, &a->m->p[r], x) : NULL;
+}
+
+/* What stands before a head: dense, activation, norm. */
+static cr_tensor *before_head(const pass *a, const cr_tensor *x) {
+    const cr_features *f = &a->m->f;
+    cr_tensor *y = top(a, CR_ROLE_HEAD_DENSE, x);
+    return norm(a, 0, CR_ROLE_HEAD_NORM, y ? activated(f->head_gelu ? CR_ACT_GELU : f->activation, y) : NULL);
+}
+
+static cr_tensor *classes(const pass *a, const cr_tensor *x, const cr_tensor *mask) {
+    const cr_affine *p = a->m->p;
+    const cr_features *f = &a->m->f;
+    const bool each = cr_affine_exists(&p[CR_ROLE_TOKEN_CLASS]);
+    cr_tensor *y = each ? cr_view(x, 3, cr_shape(x)) : f->class_mean ? cr_mean_seen(x, mask) : cr_select(x, 1, 0);
+    if (cr_affine_exists(&p[CR_ROLE_HEAD_DENSE])) y = before_head(a, y);
+    if (each) return top(a, CR_ROLE_TOKEN_CLASS, y);
+    if (cr_affine_exists(&p[CR_ROLE_POOLER])) y = cr_tanh(top(a, CR_ROLE_POOLER, y));
+    if (cr_affine_exists(&p[CR_ROLE_CLASS_DENSE])) {
+        y = top(a, CR_ROLE_CLASS_DENSE, y);
+        y = f->class_relu ? cr_relu(y) : cr_tanh(y);
+    }
+    return top(a, CR_ROLE_CLASS, y);
+}
+
+cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, const cr_tensor *x, const cr_tensor *mask,
+                                 const cr_lm_parts *parts) {
+    pass a = {.m = m};
+    if (parts) a.parts = *parts;
+    if (what == CR_OUTPUT_POOLED) return cr_tanh(top(&a, CR_ROLE_POOLER, cr_select(x, 1, 0)));
+    const cr_affine *p = m->p, *bias = &p[CR_ROLE_HEAD_BIAS];
+    if (cr_affine_exists(&p[CR_ROLE_CLASS]) || cr_affine_exists(&p[CR_ROLE_TOKEN_CLASS])) return classes(&a, x, mask);
+    const cr_tensor *y = cr_affine_exists(&p[CR_ROLE_HEAD_DENSE]) ? before_head(&a, x) : x;
+    cr_tensor *z = m->f.tied ? cr_affine_apply(&p[CR_ROLE_EMBED], y) : top(&a, CR_ROLE_HEAD, y);
+    return bias->weight ? cr_add(z, bias->weight) : z;
+}
+
 cr_decoder cr_transformer_decoder(const cr_transformer *m) {
     const cr_features *f = &m->f;
-    const bool grows = cr_features_grow(f);
+    const bool steady = !cr_features_grow(f) && !f->experts && !f->encoder;
     return (cr_decoder){m, hidden, packed, m->p[f->tied ? CR_ROLE_EMBED : CR_ROLE_HEAD], f->vocabulary, f->context,
-                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, !grows && !f->experts, f->logit_cap};
+                        f->layers, f->kv_heads, f->head_dim, m->dtype, m->dev, steady, f->logit_cap, NULL};
 }
 
 void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }
@@ -461,7 +543,21 @@ static cr_tensor *seen_mask(const cr_attention_options *o, int64_t T, int64_t S,
     return cr_logical_and(seen, cr_gt(key, cr_sub(query, cr_scalar_int(o->window))));
 }
 
+/* The same with keys around each query only. */
+static cr_tensor *attend_around(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                                const cr_attend_options *o) {
+    const cr_device *dev = cr_device_of(q);
+    const cr_tensor *key = cr_arange(0, (double)cr_size(k, 2), 1, CR_I64, dev);
+    const cr_tensor *far = cr_abs(cr_sub(key, cr_reshape(key, CR_LIST(-1, 1))));
+    cr_attend_options near = *o;
+    near.around = 0;
+    near.plain.mask = cr_le(far, cr_scalar_int(o->around));
+    if (o->plain.mask) near.plain.mask = cr_logical_and(near.plain.mask, o->plain.mask);
+    return cr_attend(q, k, v, &near);
+}
+
 cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o) {
+    if (o->around && q && k && cr_size(q, 2) > o->around + 1) return attend_around(q, k, v, o);
     if ((o->cap <= 0 && !o->sinks) || !q || !k || !v) return cr_attention(q, k, v, &o->plain);
     const int64_t B = cr_size(q, 0), H = cr_size(q, 1), T = cr_size(q, 2), D = cr_size(q, 3), KV = cr_size(k, 1),
                   S = cr_size(k, 2), G = H / KV;
@@ -494,9 +590,17 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     const bool experts = cr_role_of_block(r) && f->layer[l].experts, shared = experts && S, whole = f->qk_norm_whole;
     switch (r) {
     case CR_ROLE_EMBED: return (shape){true, f->vocabulary, C, false};
-    case CR_ROLE_POSITION: return (shape){true, f->context, C, false};
+    case CR_ROLE_POSITION: return (shape){true, f->context + (f->positions_skip ? f->pad + 1 : 0), C, false};
+    case CR_ROLE_KINDS: return (shape){f->kinds > 0, f->kinds, C, false};
+    case CR_ROLE_EMBED_NORM:
+    case CR_ROLE_HEAD_NORM: return (shape){true, C, 0, f->norm_bias};
+    case CR_ROLE_HEAD_DENSE: return (shape){true, C, C, f->head_dense_bias};
+    case CR_ROLE_POOLER:
+    case CR_ROLE_CLASS_DENSE: return (shape){true, C, C, true};
+    case CR_ROLE_CLASS: return (shape){!f->class_each, f->labels, C, true};
+    case CR_ROLE_TOKEN_CLASS: return (shape){f->class_each, f->labels, C, true};
     case CR_ROLE_HEAD: return (shape){!f->tied, f->vocabulary, C, f->head_bias};
-    case CR_ROLE_NORM_1:
+    case CR_ROLE_NORM_1: return (shape){l || !f->first_unnormed, C, 0, f->norm_bias};
     case CR_ROLE_POST_1:
     case CR_ROLE_POST_2:
     case CR_ROLE_LAST_NORM: return (shape){true, C, 0, f->norm_bias};
@@ -511,7 +615,7 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     case CR_ROLE_GATE_UP: return (shape){!experts, 2 * N, C, f->mlp_bias};
     case CR_ROLE_GATE:
     case CR_ROLE_UP: return (shape){!experts, N, C, f->mlp_bias};
-    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias};
+    case CR_ROLE_DOWN: return (shape){!experts, C, N, f->mlp_bias || f->down_bias};
     case CR_ROLE_ROUTER: return (shape){experts, f->experts, C, f->router_bias};
     case CR_ROLE_EXPERT_GATE:
     case CR_ROLE_EXPERT_UP: return (shape){experts, M, C, f->glu_alpha > 0};
@@ -520,6 +624,7 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     case CR_ROLE_SHARED_UP: return (shape){shared, S, C, false};
     case CR_ROLE_SHARED_DOWN: return (shape){shared, C, S, false};
     case CR_ROLE_SHARED_ROUTER: return (shape){shared, 1, C, false};
+    case CR_ROLE_HEAD_BIAS:
     case CR_ROLE_SINKS:
     case CR_ROLE_EXPERTS_GATE_UP:
     case CR_ROLE_EXPERTS_DOWN:
@@ -570,6 +675,9 @@ static bool is_joint(const cr_transformer *m, const cr_binder *b) {
     return pattern != NULL;
 }
 
+/* Is it of those that only some models of a family have? */
+static bool is_optional(const cr_features *f, cr_role r) { return f->encoder && r >= CR_ROLE_POOLER; }
+
 static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
 
 static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
@@ -577,19 +685,33 @@ static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
     const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
     char name[128], full[140];
     if (!pattern) return;
+    if (is_optional(&m->f, r)) {
+        snprintf(full, sizeof full, "%s%s", pattern, r == CR_ROLE_HEAD_BIAS ? "" : ".weight");
+        if (b->dev || !cr_params_if(b->from, full)) return;
+    }
     cr_affine *p = cr_role_of_block(r) ? &m->h[l].p[r] : &m->p[r];
     name_of(pattern, l, 0, name, sizeof name);
     snprintf(full, sizeof full, "%s.weight", name);
     const bool joint = r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN;
-    if (r == CR_ROLE_SINKS || (joint && m->joint)) bind_raw(m, b, r, l, name, p);
+    if (r == CR_ROLE_HEAD_BIAS) p->weight = cr_bind(b, name, CR_LIST(m->f.vocabulary));
+    else if (r == CR_ROLE_SINKS || (joint && m->joint)) bind_raw(m, b, r, l, name, p);
     else if (!is.there || (is_expert(r) && m->joint)) return;
     else if (is_expert(r))
         for (int64_t e = 0; e < m->f.experts; e++)
             m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE] =
                 cr_bind_affine(b, name_of(pattern, l, e, name, sizeof name), is.rows, is.columns, is.bias);
-    else if (r == CR_ROLE_POSITION) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
+    else if (r == CR_ROLE_POSITION || r == CR_ROLE_KINDS) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
     else if (is.columns) *p = cr_bind_affine(b, name, is.rows, is.columns, is.bias);
     else bind_vector(b, name, is.rows, is.bias, p);
+}
+
+/* The classes that the weights are of. */
+static int64_t labels_of(const cr_transformer *m, const cr_binder *b) {
+    char name[128];
+    const cr_role r = m->f.class_each ? CR_ROLE_TOKEN_CLASS : CR_ROLE_CLASS;
+    snprintf(name, sizeof name, "%s.weight", cr_family_name(m->family, r));
+    const cr_tensor *w = b->from ? cr_params_if(b->from, name) : NULL;
+    return w && cr_ndim(w) == 2 ? cr_size(w, 0) : 1;
 }
 
 /* sqrt(C) as the dtype has it */
@@ -615,6 +737,7 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
     m->embed_scale = embed_scale(f, b->dtype);
     b->head_dim = f->head_dim;
     m->joint = f->experts && is_joint(m, b);
+    m->f.labels = f->encoder ? labels_of(m, b) : 0;
     bool ok = !b->from || m->joint || f->experts <= cr_params_count(b->from);
     for (cr_role r = CR_ROLE_EMBED; !cr_role_of_block(r); r++) bind_role(m, b, r, 0);
     for (int64_t l = 0; l < f->layers && ok; l++) {
@@ -622,8 +745,7 @@ cr_transformer *cr_transformer_over(const char *op, const cr_family *family, cr_
         if (each) ok = (m->h[l].expert = calloc((size_t)f->experts, sizeof *m->h->expert)) != NULL;
         for (cr_role r = CR_ROLE_NORM_1; cr_role_of_block(r) && ok; r++) bind_role(m, b, r, l);
     }
-    bind_role(m, b, CR_ROLE_LAST_NORM, 0);
-    bind_role(m, b, CR_ROLE_HEAD, 0);
+    for (cr_role r = CR_ROLE_LAST_NORM; r < CR_ROLES; r++) bind_role(m, b, r, 0);
     if (ok) return m;
     const int64_t experts = f->experts;
     cr_transformer_free(m);
@@ -684,9 +806,10 @@ static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn,
         {BLOCK, 2, CR_ROLE_O}, {ATTENTION, 1, CR_ROLE_O}, {MLP, 1, mixes ? CR_ROLE_ROUTER : CR_ROLE_DOWN}};
     char name[128];
     cr_status status = CR_OK;
-    for (int i = 0; i < 3 && status == CR_OK; i++) {
+    for (int i = 0; i < (m->f.post_norm ? 1 : 3) && status == CR_OK; i++) {     /* their attention has the sum, too */
         name_of(cr_family_name(f, groups[i].of), l, 0, name, sizeof name);
         cut(name, groups[i].words);
+        if (m->f.post_norm) cut(name, strstr(cr_family_name(f, CR_ROLE_O), "output.") ? 1 : 0);
         status = fn(ctx, name, number_of(m, l, -1, groups[i].kind), CR_PART_GROUP);
     }
     return status;
@@ -694,7 +817,7 @@ static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn,
 
 static cr_lm_part kind_of(const cr_transformer *m, cr_role r, shape is) {
     if (r == CR_ROLE_EMBED) return CR_PART_ROWS;
-    if (r == CR_ROLE_POSITION) return CR_PART_TABLE;
+    if (r == CR_ROLE_POSITION || r == CR_ROLE_KINDS) return CR_PART_TABLE;
     if (is.columns) return CR_PART_LINEAR;
     return m->f.layer_norm ? CR_PART_LAYER_NORM : m->f.unit_offset ? CR_PART_NORM : CR_PART_RMS_NORM;
 }
@@ -705,6 +828,7 @@ static cr_status visit_role(const cr_transformer *m, cr_role r, int64_t l, cr_lm
     char name[128];
     cr_status status = CR_OK;
     if (!is.there || (is_expert(r) && m->joint)) return CR_OK;
+    if (is_optional(&m->f, r) && !cr_affine_exists(&m->p[r])) return CR_OK;
     for (int64_t e = 0; e < (is_expert(r) ? m->f.experts : 1) && status == CR_OK; e++)
         status = fn(ctx, name_of(pattern, l, e, name, sizeof name),
                     number_of(m, l, is_expert(r) ? e : -1, (int)r), kind_of(m, r, is));

@@ -256,6 +256,8 @@ def test_options_of_a_draw() -> None:
     assert drawn(min_p=0.7) == {1}
     assert drawn(min_p=0.7, temperature=2.0) == {1, 2}  # exp(-0.25) = 0.78
     assert drawn(min_p=1.0) == {1}
+    # top_p sees the whole distribution, as in generate: .568, .345, ..., of which two hold .6
+    assert drawn(min_p=0.5, top_p=0.6) == {1, 2}
     greedy: dict[str, Any] = {"temperature": 0.0}
     assert drawn(**greedy) == {1}
     assert drawn(logit_bias={3: 100.0}, **greedy) == {3}

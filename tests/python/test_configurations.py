@@ -110,7 +110,7 @@ VALUES: dict[str, list[Any]] = {
     "pretraining_tp": [2],
     "quantization_config": [{"quant_method": "awq"}],
     "a_key_that_nobody_knows": [1, "x", {}],
-    "model_type": ["bert", 5],
+    "model_type": ["t5", 5],
 }
 # Entries that only training reads, or nothing: another type of value has no effect here
 IDLE = (

@@ -572,7 +572,7 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bert"}, '"model_type" must be one of gpt2|llama|mistral'),
+        ({"model_type": "t5"}, '"model_type" must be one of gpt2|llama|mistral'),
         ({"model_type": "gemma2", "use_bidirectional_attention": True}, '"use_bidirectional_attention" must be false'),
         ({"model_type": "stablelm", "qk_layernorm": True}, '"qk_layernorm" must be false'),
         ({"num_experts_per_tok": 3}, '"num_experts_per_tok" is 3 of 2 experts'),
@@ -610,3 +610,61 @@ def test_foreign_weights_of_llama(tmp_path: Path) -> None:
         for load in (models.from_pretrained, models.CausalLM.from_pretrained):
             with pytest.raises(ValueError, match=f'quantized by "{method}"'):
                 load(tmp_path)
+
+
+CHANGES: dict[str, Any] = {
+    "a hook": lambda m: m.layers[0].mlp.up_proj.register_forward_hook(lambda *a: a[-1] * 2),
+    "a hook of another kind": lambda m: m.layers[0].mlp.up_proj.register_forward_pre_hook(lambda _, x: (x[0] * 2,)),
+    "a hook of all modules": lambda m: nn.module.register_module_forward_hook(
+        lambda module, x, y: y * 2 if isinstance(module, nn.Linear) else None
+    ),
+    "a forward of an object": lambda m: setattr(
+        m.layers[0].mlp.up_proj, "forward", lambda x: m.layers[1].mlp.up_proj(x)
+    ),
+    "another layer": lambda m: setattr(m.layers[0].mlp, "up_proj", nn.Linear(48, 36, bias=False)),
+    "another class": lambda m: nn.utils.parametrizations.weight_norm(
+        m.layers[0].mlp.up_proj
+    ).parametrizations.weight.original0.data.mul_(2),
+    "another parameter": lambda m: setattr(m.layers[0].mlp.up_proj, "weight", nn.Parameter(cr.ones(36, 48))),
+    "other data": lambda m: setattr(m.layers[0].mlp.up_proj.weight, "data", cr.ones(36, 48)),
+    "values in place": lambda m: m.layers[0].mlp.up_proj.weight.data.mul_(2),
+    "data of another dtype": lambda m: setattr(m.norm.weight, "data", m.norm.weight.data.double()),
+    "data of another shape": lambda m: setattr(m.layers[0].mlp.up_proj.weight, "data", cr.ones(30, 48)),
+    "another dtype": lambda m: m.double(),
+    "eps": lambda m: setattr(m.norm, "eps", 1.0),
+    "a bias": lambda m: setattr(m.layers[0].mlp.up_proj, "bias", nn.Parameter(cr.ones(36))),
+    "max_norm": lambda m: setattr(m.embed_tokens, "max_norm", 0.1),
+    "a layer less": lambda m: m.layers.pop(3),
+    "a layer more": lambda m: m.layers.append(nn.Identity()),
+    "no layer": lambda m: delattr(m.layers[0].mlp, "up_proj"),
+    "an adapter": lambda m: nn.lora.apply(m, 2) and nn.init.ones_(nn.lora.parameters(m)[1]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_between_calls(name: str) -> None:
+    """What a model looks at for each call is all that it looks at when it is new."""
+    model = models.Llama(V, 40, 4, 4, 48, 36, generator=cr.Generator().manual_seed(2)).eval()
+    tokens = cr.tensor([IDS[:20]])
+
+    def result() -> Any:
+        try:
+            with cr.no_grad():
+                return model(tokens)
+        except RuntimeError as error:
+            return str(error)
+
+    before = result()
+    with model.layers[0].mlp.up_proj.register_forward_hook(lambda *_: None):  # was there once
+        assert cr.equal(result(), before)
+    assert cr.equal(result(), before) and model._engine.entries is not None
+    handle = CHANGES[name](model)
+    found = result()
+    model._engine.entries = None
+    wanted = result()
+    if hasattr(handle, "remove"):
+        handle.remove()
+    if isinstance(wanted, str):
+        assert found == wanted
+    else:
+        assert isinstance(found, cr.Tensor) and cr.equal(found, wanted) and not cr.equal(found.float(), before), name

@@ -24,7 +24,7 @@ import chainrule as cr
 import pytest
 from chainrule.data import Tokenizer
 from chainrule.models import GPT, Llama, generation
-from chainrule.models.cache import Int8, caches
+from chainrule.models.cache import Int8
 from conftest import BUILD
 
 PROGRAM = BUILD / "chainrule"
@@ -146,6 +146,21 @@ def test_texts_in_threads() -> None:
             assert list(together) == alone
 
 
+def test_one_text_in_two_threads() -> None:
+    """A text that is being made is an error for others, its own mask too; after an error it has ended."""
+    model = small("gpt2")
+    stream: Any = None
+
+    def asks(tokens: list[int], logits: cr.Tensor) -> cr.Tensor:
+        next(stream)
+        return logits
+
+    stream = model.stream(PROMPT, 5, mask=asks)
+    with pytest.raises(ValueError, match="is being made already"):
+        next(stream)
+    assert list(stream) == []
+
+
 def test_changes_while_a_text_is_made() -> None:
     """A module that changes all the time is not recorded all the time."""
     model = small("gpt2", context=80)
@@ -191,6 +206,13 @@ def test_masks_and_stops() -> None:
     for options in ({"num_beams": 3}, {"draft": small("llama")}):
         text = [PROMPT[-1], *model.generate(PROMPT, 8, mask=alternate, generator=seeded(2), **options)]
         assert len(text) == 9 and all(a % 2 != b % 2 for a, b in itertools.pairwise(text))
+
+    def ends_at(tokens: list[int], logits: cr.Tensor) -> cr.Tensor:
+        return cr.full([V], tokens[-1] % 7 != 0)  # no beam goes on behind such a token
+
+    for beams in (3, 8):
+        text = model.generate(PROMPT[:3], 8, num_beams=beams, mask=ends_at)
+        assert len(text) == 8 and all(token % 7 for token in text[:-1])
     plain = model.generate(PROMPT, 20, 0.0)
     ended = model.generate(PROMPT, 20, 0.0, stop={plain[3]})
     assert ended == plain[: plain.index(plain[3]) + 1]
@@ -229,7 +251,11 @@ def test_smaller_caches_are_near(kind: str) -> None:
 def test_int8_is_within_half_a_step() -> None:
     """Keys or values as a cache gives them back: each row of a head by its largest number."""
     model, tokens = small("gpt2"), cr.tensor([[7 * i % V for i in range(9)]])
-    floats, small_ones = caches(model, 9, None), caches(model, 9, cr.int8)
+    shape = model.cache_shape(9)
+    floats: Any = [(cr.zeros(shape), cr.zeros(shape)) for _ in model.blocks]
+    small_ones: Any = [
+        tuple(Int8(cr.zeros(shape, dtype=cr.int8), cr.zeros(*shape[:3], 1)) for _ in "kv") for _ in model.blocks
+    ]
     with cr.no_grad():
         for stores in floats, small_ones:
             model.hidden(tokens[:, :4], stores, 0)
@@ -698,7 +724,7 @@ def test_refused() -> None:
         (TypeError, {"cache_dtype": "int8"}, "a float type or int8, not 'int8'"),
         (ValueError, {"draft": small("gpt2", vocabulary=7)}, "a vocabulary of 7, the model of 31"),
         (ValueError, {"draft": model, "draft_tokens": 0}, "draft_tokens must be at least 1"),
-        (IndexError, {"stop": [31]}, "stop token 31 is not in the vocabulary of 31"),
+        (IndexError, {"stop": [31]}, "stop token 0 is 31: the vocabulary has 31"),
         (TypeError, {"cache_dtype": cr.int64}, "a float type or int8"),
         (ValueError, {"min_p": 1.5}, "min_p must be"),
         (ValueError, {"repetition_penalty": -1.0}, "repetition_penalty must be"),

@@ -52,6 +52,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "stablelm": ("stablelm", {"use_qkv_bias": True, "partial_rotary_factor": 0.25}, "stablelm"),
     "smollm 3": ("smollm3", {"no_rope_layer_interval": 4}, "smollm3"),
+    "glm": ("glm", {"head_dim": 16, "attention_bias": True, "partial_rotary_factor": 0.5}, "chatglm"),
     "glm 4": ("glm4", {"head_dim": 16, "attention_bias": True, "partial_rotary_factor": 0.5}, "glm4"),
     "gpt oss": (
         "gpt_oss",

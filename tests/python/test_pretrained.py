@@ -340,7 +340,7 @@ def test_one_message_for_all_weights(tmp_path: Path) -> None:
         ("gpt2", {"n_embd": None}, "it is absent"),
         ("gpt2", {"n_inner": 100}, "'h.0.mlp.c_fc.weight' is (128, 32), not (100, 32)"),
         ("gpt2", {"activation_function": "mish"}, '"activation_function" must be one of silu|swish|gelu'),
-        ("gpt2", {"model_type": "bert"}, '"model_type" must be one of gpt2|llama'),
+        ("gpt2", {"model_type": "t5"}, '"model_type" must be one of gpt2|llama'),
         ("llama", {"num_key_value_heads": 3}, '"num_key_value_heads" must divide "num_attention_heads": 3 and 4'),
         (
             "llama",

@@ -486,6 +486,7 @@ def test_routes(server: Running) -> None:
         got, said, headers = server.ask(method, path)
         assert got == status and said["error"]["message"], path
         assert ("allow" in headers) == (status == 405)
+    assert server.ask("POST", "/v1/embeddings", {"model": "tiny", "input": "a"})[0] == 404  # it writes text
     assert server.ask("GET", "/v1/%6Dodels?x")[0] == server.ask("GET", "/h%65alth")[0] == 200
     assert "'gpt 4'" in server.ask("GET", "/v1/models/gpt%204")[1]["error"]["message"]
     body = json.dumps(HI).encode()

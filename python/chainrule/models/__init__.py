@@ -5,6 +5,7 @@ from .auto import from_pretrained
 from .causal import CausalLM
 from .checkpoint import load_checkpoint, save_checkpoint
 from .decoder import Decoder
+from .encoder import Encoder
 from .evaluation import evaluate
 from .gpt import GPT
 from .llama import Llama
@@ -13,6 +14,7 @@ __all__ = [
     "CausalLM",
     "GPT",
     "Decoder",
+    "Encoder",
     "Llama",
     "evaluate",
     "from_pretrained",

@@ -299,10 +299,7 @@ def draw(logits: Tensor, r: Request, made: Sequence[int], generator: Generator) 
         logits = logits.index_add(
             0, indices, _core.tensor([*change.values()], dtype=logits.dtype, device=logits.device)
         )
-    if r.min_p > 0 and r.temperature > 0:
-        least = logits.max() + r.temperature * math.log(r.min_p)
-        logits = logits.masked_fill(logits < least, -math.inf)
-    return _core._sample(logits, r.temperature, r.top_p, r.top_k, generator)
+    return _core._sample(logits, r.temperature, r.top_p, r.top_k, generator, r.min_p)
 
 
 def logprobs_of(logits: Tensor, token: int, k: int) -> Logprobs:

@@ -5,39 +5,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _core, nn
-from .._core import Device, Generator, Tensor
-from ..data.chat import Chat
-from ..nn.lora import LoRA
-from ..serialization import load
-from ..serialization.sharded import bytes_of, load_sharded
-from .cache import Int8, Store
-from .decoder import Cache, Decoder, Past, Spans
-from .parts import ROWS, Engine, Group, Leaf, assemble
+from .. import _core
+from .._core import Tensor
+from .cache import Int8, Spans, Store
+from .decoder import Cache, Decoder, Past
+from .engine import Engined, Noted
 
 if TYPE_CHECKING:
     from ..data import Tokenizer
 
-__all__ = ["CausalLM", "Output", "read"]
-
-FILES = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
-HEADS = ("lm_head", "embed_out")
-NAMES = 13  # where _lm_describe has them
-
-
-class Config(NamedTuple):
-    """The sizes of a model."""
-
-    vocabulary: int
-    context: int
-    layers: int
-    kv_heads: int
-    head_dim: int
-    dropout: float
+__all__ = ["CausalLM", "Output"]
 
 
 class Output(NamedTuple):
@@ -48,7 +28,7 @@ class Output(NamedTuple):
     hidden_states: tuple[Tensor, ...]
 
 
-class CausalLM(Decoder):
+class CausalLM(Engined, Decoder):
     """A language model of a family of Hugging Face's, ints (B, T) -> logits (B, T, V): ``models.from_pretrained``.
 
     ``state_dict`` has Hugging Face's names without the prefix of the body, which is the model itself:
@@ -56,85 +36,6 @@ class CausalLM(Decoder):
     move and load as those of any module.  Layers, their attention and MLP, linear layers, norms and embeddings may
     have hooks, be replaced or parametrized: those are called in place of the engine's rule, and so take effect.  Where
     that cannot be, a call of the model is an error."""
-
-    kinds: ClassVar[tuple[str, ...]] = ()  # "model_type" of config.json; (): all
-
-    def __init__(self, config: str, weights: Mapping[str, Tensor], generator: Generator | None = None) -> None:
-        super().__init__()
-        self.pretrained, self.generator = json.loads(config), generator
-        self._said: dict[str, Any] = {}  # entries of config.json of a model that is not from a file
-        self._text, self._engine = config, Engine()
-        device = next(iter(weights.values())).device
-        self._engine.lm = lm = _core._lm_of(config, {name: t.detach() for name, t in weights.items()}, device)
-        V, context, layers, kv, D, dropout, eps, steady, grows, *rest = _core._lm_describe(lm)
-        self.prefix, _, turned, targets, _, parts, self._count = rest
-        self.transposed, self.lora_targets = tuple(turned.split("|")) if turned else (), tuple(targets.split(","))
-        self._config: Any = Config(V, context, layers, kv, D, dropout)
-        self._cache_shape, self._steady, self.length_dependent = (kv, D), bool(steady), bool(grows)
-        known = {name: (number, kind) for name, number, kind in parts}
-        self._groups, self._leaves, self._raw = assemble(self, self._engine, weights, known, eps, D)
-        self._blocks = [g for g in self._groups if g.number >= 0 and isinstance(g.holder, nn.ModuleList)]
-        (table,) = (leaf for leaf in self._leaves if leaf.kind == ROWS)
-        heads = [leaf for leaf in self._leaves if leaf.name in HEADS]
-        self._output = heads[0] if heads else table
-        table.tied = not heads
-        self._marked: tuple[frozenset[int], bytes] = frozenset(), bytes(self._count)
-        self.gradient_checkpointing = False
-
-    def _made(
-        self, text: str, weights: Mapping[str, Tensor], generator: Generator | None, said: dict[str, Any]
-    ) -> None:
-        """What ``__init__`` does for a model that is not from a file: the entries of its config.json are ``said``."""
-        CausalLM.__init__(self, text, weights, generator)
-        self.pretrained, self._said = {}, said
-        self._take_config()
-
-    def _take_config(self) -> None:
-        """Makes ``_config`` that of the class."""
-
-    def __getattr__(self, name: str) -> Any:
-        """The body, ``model.model`` or ``model.transformer``, is the model itself."""
-        if name == self.__dict__.get("prefix", "")[:-1] != "":
-            return self
-        return super().__getattr__(name)
-
-    # ---- the engine ----
-    def _weights(self) -> tuple[dict[str, Tensor], dict[int, Any]]:
-        """The weights by name, and the parts that are called.  RuntimeError: a change without effect."""
-        found: dict[str, Tensor] = {}
-        own: dict[int, Any] = {}
-        like = self.like
-        for group in self._groups:
-            group.collect(own)
-        for leaf in self._leaves:
-            leaf.collect(like, found, own)
-        for holder, attribute, name in self._raw:
-            found[name] = getattr(holder, attribute)
-        return found, own
-
-    def _ready(self) -> tuple[Any, dict[int, Any]]:
-        """The engine over the tensors that are the parameters now, and the parts that are called."""
-        found, own = self._weights()
-        engine = self._engine
-        given = [(name, tensor.dtype) for name, tensor in found.items()]
-        if engine.given != given or not _core._lm_is_of(engine.lm, [found[name] for name in engine.names]):
-            engine.lm = _core._lm_of(self._text, found, self.like.device)
-            engine.names, engine.given = _core._lm_describe(engine.lm)[NAMES], given
-            _core._lm_recompute(engine.lm, self.gradient_checkpointing)
-        return engine.lm, own
-
-    def gradient_checkpointing_enable(self) -> None:
-        """The graph keeps the input of each layer, and the backward pass runs the layer again: the same bits, less
-        memory, more time."""
-        self._recompute(True)
-
-    def gradient_checkpointing_disable(self) -> None:
-        """The graph keeps what each layer needs."""
-        self._recompute(False)
-
-    def _recompute(self, on: bool) -> None:
-        self.gradient_checkpointing = on
-        _core._lm_recompute(self._ready()[0], on)
 
     def forward(self, tokens: Tensor, *, output_hidden_states: bool = False, output_attentions: bool = False) -> Any:
         """The logits, or ``Output``.  NotImplementedError: output_attentions."""
@@ -155,7 +56,7 @@ class CausalLM(Decoder):
         self._time(tokens, past)
         lm, own = self._ready()
         if states is not None:
-            own |= {b.number: _Noted(states, own.get(b.number, b.made)) for b in self._blocks}
+            own |= {b.number: Noted(states, own.get(b.number, b.made)) for b in self._blocks}
         spans = _core.tensor([[*past.lengths], [*past.pasts]]) if isinstance(past, Spans) else None
         dropout = self.config.dropout if self.training else 0.0
         return _core._lm_hidden(
@@ -167,18 +68,11 @@ class CausalLM(Decoder):
             spans,
             dropout,
             self.generator,
-            self._marks(own) if own else None,
-            partial(_call, own) if own else None,
+            *self._calls(own),
         )
 
-    def _marks(self, own: Mapping[int, Any]) -> bytes:
-        """A byte for each part: 1 for those."""
-        if self._marked[0] != own.keys():
-            marks = bytearray(self._count)
-            for number in own:
-                marks[number] = 1
-            self._marked = frozenset(own), bytes(marks)
-        return self._marked[1]
+    def _hidden_of(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+        return self.hidden(tokens)
 
     def logits(self, x: Tensor) -> Tensor:
         lm, own = self._ready()
@@ -193,23 +87,6 @@ class CausalLM(Decoder):
         return super()._loss(x, targets, reduction)
 
     # ---- what others ask ----
-    @property
-    def config(self) -> Any:
-        """The sizes.  dropout may be set; ValueError: another change."""
-        return self._config
-
-    @config.setter
-    def config(self, new: Any) -> None:
-        if new._replace(dropout=self._config.dropout) != self._config:
-            raise ValueError(f"[{type(self).__name__}] only dropout may change: {new}, not {self._config}")
-        self._config = new
-        if "n_embd" in json.loads(self._text):
-            self._said |= {"resid_pdrop": new.dropout, "embd_pdrop": new.dropout}
-
-    @property
-    def blocks(self) -> Any:
-        return self._blocks[0].holder
-
     @property
     def output(self) -> Any:
         """The module whose weight the logits have: the embedding where the head is tied to it."""
@@ -226,76 +103,6 @@ class CausalLM(Decoder):
 
     def cache_shape(self, room: int) -> tuple[int, ...]:
         return (1, self._cache_shape[0], room, self._cache_shape[1])
-
-    # ---- files ----
-    @classmethod
-    def _over(cls, config: str, weights: Mapping[str, Tensor], generator: Generator | None) -> Self:
-        """A model over weights, whatever the arguments of its class are."""
-        model = cls.__new__(cls)
-        CausalLM.__init__(model, config, weights, generator)
-        model._take_config()
-        return model
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        dtype: _core.dtype | None = None,
-        device: Device | str | None = None,
-        generator: Generator | None = None,
-        _read: tuple[str, dict[str, Tensor]] | None = None,
-    ) -> Self:
-        """The model in a folder of Hugging Face's layout (config.json, and the weights in model.safetensors, its shards
-        with their index, or pytorch_model.bin), in a GGUF file, or in a checkpoint.  Weights lie over the mapped
-        files: a page is read when it is first touched, and training changes no file.  dtype: another one than the
-        files', which takes memory of its own.  The model does not train; ``train()`` turns its dropout on.
-        OSError: there is no model, or it is damaged.  ValueError: an entry of config.json that is damaged or of a
-        model that this class is not, or weights that are missing, not wanted or of another shape, in one message.
-
-        Packed weights of a GGUF file (Q8_0, Q4_K...) stay as they lie and do not train, adapters over them do; with a
-        ``dtype``, or on a device that does not multiply them, they become floats."""
-        config, weights = _read or read(os.fspath(folder), device or "cpu", dtype is not None)
-        kind = json.loads(config).get("model_type")
-        if cls.kinds and kind not in cls.kinds:
-            wanted = " or ".join(json.dumps(k) for k in cls.kinds)
-            raise ValueError(
-                f"[from_pretrained] '{os.fspath(folder)}': \"model_type\" must be {wanted}, it is {kind!r}"
-            )
-        if dtype is not None:
-            floats = {n for n, t in weights.items() if t.is_floating_point() and not n.endswith(".scales")}
-            weights = {n: t.to(dtype) if n in floats else t for n, t in weights.items()}
-        model = cls._over(config, weights, generator)
-        model._ends = Chat(os.fspath(folder)).said.ends
-        return model.eval()
-
-    def _described(self) -> str:
-        """config.json, with what the one that the model came with says besides."""
-        # without these entries transformers takes the numbers of its first models
-        ends = {} if "model_type" in self.pretrained else {"bos_token_id": None, "eos_token_id": None}
-        return json.dumps({**ends, **self.pretrained, **self._said})
-
-    def _plain(self, op: str) -> tuple[str, dict[str, Tensor]]:
-        """The configuration and the weights.  ValueError: parts that no file of the family holds."""
-        if any(isinstance(m, LoRA) for m in self.modules()):
-            raise ValueError(
-                f"[{op}] the model has adapters: nn.lora.save writes them; or nn.lora.merge and remove first"
-            )
-        found, own = self._weights()
-        places: list[Leaf | Group] = [*self._leaves, *self._groups]
-        for part in places:
-            module = part.holder.__dict__[part.attribute]
-            known = part.tensors(module) is not None if isinstance(part, Leaf) else module is part.made
-            if not known and part.number in own:
-                raise ValueError(f"[{op}] '{part.name}' was replaced by a {type(module).__name__}, which no file holds")
-        return self._described(), {name: t.detach() for name, t in found.items()}
-
-    def save_pretrained(self, folder: str | os.PathLike[str], max_shard_size: int | str = "5GB") -> None:
-        """Writes config.json and the weights, which ``transformers`` loads, into ``folder``; files of at
-        most ``max_shard_size``.  After a failure, such as a full disk, the files that were there are
-        as before.  Other files in the folder stay.  OSError: it cannot be written."""
-        lm = _core._lm_of(*self._plain("save_pretrained"), self.like.device)
-        _core._lm_save(lm, os.fspath(folder), bytes_of(max_shard_size))
 
     def save_gguf(
         self,
@@ -318,53 +125,6 @@ class CausalLM(Decoder):
         lm = _core._lm_of(*self._plain("save_gguf"), self.like.device)
         _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}))
 
-    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
-        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
-        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
-        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
-        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
-        IndexError: a token outside of the vocabulary."""
-        tokens = None
-        if calibration is not None:
-            ids = [*(calibration.tolist() if isinstance(calibration, Tensor) else calibration)]
-            wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
-            if wrong:
-                raise IndexError(f"[quantize] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
-            tokens = _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
-        text, plain = self._plain("quantize")
-        config, weights = _core._lm_quantize(text, plain, self.like.device, bits, group, tokens)
-        for leaf in self._leaves:
-            codes = weights.get(f"{leaf.name}.codes")
-            old: Any = leaf.holder.__dict__[leaf.attribute]
-            if codes is None or type(old) in (nn.QuantizedLinear, nn.QuantizedEmbedding):
-                continue
-            scales = weights[f"{leaf.name}.scales"]
-            new: Any = (
-                nn.QuantizedEmbedding.of(codes, scales, old.weight.dtype)
-                if leaf.kind == ROWS
-                else nn.QuantizedLinear.of(codes, scales, old.bias)
-            )
-            setattr(leaf.holder, leaf.attribute, new.train(self.training))
-        said = json.loads(config)["quantization_config"]
-        self.pretrained = {**self.pretrained, "quantization_config": said}
-        self._text = config
-        return self
-
-
-class _Noted:
-    """A layer whose inputs are kept."""
-
-    def __init__(self, states: list[Tensor], block: Any) -> None:
-        self.states, self.block = states, block
-
-    def __call__(self, x: Tensor) -> Any:
-        self.states.append(x)
-        return self.block(x)
-
-
-def _call(own: Mapping[int, Callable[[Tensor], Any]], number: int, x: Tensor) -> Any:
-    return own[number](x)
-
 
 def _flat(layer: Any) -> list[Tensor]:
     """The stores of a layer, as the engine takes them: keys, values, and scales of both, text by text."""
@@ -373,32 +133,3 @@ def _flat(layer: Any) -> list[Tensor]:
     for k, v in texts:
         flat += [k.codes, v.codes, k.scale, v.scale] if isinstance(k, Int8) and isinstance(v, Int8) else [k, v]  # type: ignore[list-item]
     return flat
-
-
-def read(path: str, device: Device | str, floats: bool = False) -> tuple[str, dict[str, Tensor]]:
-    """The configuration, and the weights by the names of the model; packed ones as they lie, or as floats."""
-    if os.path.isdir(path) and os.path.exists(os.path.join(path, "config.json")):
-        _core._complete_folder(path)
-        found = [file for file in (os.path.join(path, name) for name in FILES) if os.path.exists(file)]
-        if not found:
-            raise FileNotFoundError(f"[from_pretrained] '{path}' has no weights: none of {', '.join(FILES)}")
-        if ".bin" in os.path.basename(found[0]):
-            return _read_pickled(path, found[0], device)
-    return _core._lm_load(path, floats, device)
-
-
-def _read_pickled(folder: str, file: str, device: Device | str) -> tuple[str, dict[str, Tensor]]:
-    """The same of PyTorch's files, by the restricted reader."""
-
-    def read(path: str) -> dict[str, Tensor]:
-        tensors: Any = load(path, map_location=device, mmap=True)
-        return tensors if isinstance(tensors, Mapping) else {}  # type: ignore[return-value]
-
-    tensors = load_sharded(file, read) if file.endswith(".json") else read(file)
-    strange = [str(name) for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
-    if strange or not tensors:
-        raise OSError(f"[from_pretrained] '{file}' holds no dict of tensors{': ' + strange[0] if strange else ''}")
-    path = os.path.join(folder, "config.json")
-    with open(path, "rb") as f:
-        text = f.read().decode("utf-8", "replace")
-    return _core._lm_of_files(path, text, dict(tensors), device)

@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .. import _core, nn
 from .._core import Generator, Tensor
 from ..amp import autocast
 from ..nn import functional as F
 from . import generation
-from .cache import Store
+from .cache import Spans, Store
 
 __all__ = ["Cache", "Decoder", "Past", "Spans", "consistent", "float32_loss"]
 
@@ -25,19 +25,6 @@ def float32_loss(x: Tensor) -> AbstractContextManager[object]:
     """A region in which the loss of logits in half precision is float32, as under autocast."""
     half = x.dtype in (_core.float16, _core.bfloat16)
     return autocast(x.device.type, x.dtype) if half else nullcontext()
-
-
-class Spans(NamedTuple):
-    """Several sequences side by side in one row of tokens, (1, N): the next lengths[s] tokens of sequence s
-    follow the pasts[s] ones that its cache holds."""
-
-    lengths: Sequence[int]
-    pasts: Sequence[int]
-
-    @classmethod
-    def whole(cls, lengths: Sequence[int]) -> Spans:
-        """Sequences from their first token on."""
-        return cls([*lengths], [0] * len(lengths))
 
 
 # How many positions come before: the same for all rows; for each sequence; or, (1) int64 on the device, before the one
@@ -170,11 +157,37 @@ class Decoder(nn.Module):
         cache_dtype: _core.dtype | None = None,
     ) -> Iterator[int]:
         """``generate`` as an iterator: each token as soon as it is there."""
-        stop = self.ends if stop is None else stop
-        sampling = generation.Sampling(temperature, top_k, top_p, min_p, repetition_penalty, mask, generator)
-        given = self._check_text(tokens, n, stop, draft, draft_tokens)
-        small = generation.Draft(draft, draft_tokens) if draft is not None else None
-        return generation.stream(self, given, n, sampling, frozenset(stop), small, cache_dtype)
+        drawn = (n, temperature, top_p, top_k, min_p, repetition_penalty, 1, 1.0, False, draft_tokens)
+        return self._write(tokens, drawn, generator, mask, stop, draft, cache_dtype)
+
+    def _write(
+        self,
+        tokens: Sequence[int] | Tensor,
+        options: tuple[Any, ...],
+        generator: Generator | None,
+        mask: generation.Mask | None,
+        stop: Collection[int] | None,
+        draft: Decoder | None,
+        cache: _core.dtype | None,
+    ) -> Iterator[int]:
+        """The tokens of a text; options: those of ``_core._text_new``."""
+        if options[-1] < 1:
+            raise ValueError(f"[generate] draft_tokens must be at least 1, not {options[-1]}")
+        if cache is not None and (not isinstance(cache, _core.dtype) or cache is _core.bool):
+            raise TypeError(f"[generate] a cache is of a float type or int8, not {cache!r}")
+        beams = options[6] > 1
+        text = _core._text_new(
+            generation.called(self, cache),
+            None if draft is None else generation.called(draft, cache),
+            _core.tensor([*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)], dtype=_core.int64),
+            _core.tensor([*(self.ends if stop is None else stop)], dtype=_core.int64),
+            cache or _core.bool,
+            options,
+            mask and generation.masked(mask, None if beams else self.like),
+            generator,
+            generator,
+        )
+        return iter(lambda: _core._text_next(text), None)
 
     def generate(
         self,
@@ -221,50 +234,10 @@ class Decoder(nn.Module):
             raise ValueError(f"[generate] length_penalty must be finite, not {length_penalty}")
         if not isinstance(early_stopping, bool):  # transformers also has "never", which is true
             raise TypeError(f"[generate] early_stopping must be a bool, not {early_stopping!r}")
-        if num_beams == 1:
-            sampled = self.stream(
-                tokens,
-                n,
-                temperature,
-                top_k,
-                top_p,
-                generator,
-                min_p=min_p,
-                repetition_penalty=repetition_penalty,
-                mask=mask,
-                stop=stop,
-                draft=draft,
-                draft_tokens=draft_tokens,
-                cache_dtype=cache_dtype,
-            )
-            return [*sampled]
-        if draft is not None:
-            raise ValueError("[generate] beam search takes no draft model")
-        if not 0 < repetition_penalty < math.inf:
-            raise ValueError(f"[generate] repetition_penalty must be more than 0, not {repetition_penalty}")
-        stop = self.ends if stop is None else stop
-        given = self._check_text(tokens, n, stop, None, draft_tokens)
-        sampling = generation.Sampling(repetition_penalty=repetition_penalty, mask=mask)
-        stops = frozenset(stop)
-        if not n:
-            return []
-        return generation.beam_search(
-            self, given, n, num_beams, sampling, stops, length_penalty, early_stopping, cache_dtype
-        )
-
-    def _check_text(
-        self, tokens: Sequence[int] | Tensor, n: int, stop: Collection[int], draft: Decoder | None, draft_tokens: int
-    ) -> list[int]:
-        V = self.config.vocabulary
-        if n < 0:
-            raise ValueError(f"[generate] cannot make {n} tokens")
-        wrong = [token for token in stop if not 0 <= token < V]
-        if wrong:
-            raise IndexError(f"[generate] stop token {wrong[0]} is not in the vocabulary of {V}")
-        if draft is not None and draft.config.vocabulary != V:
-            raise ValueError(
-                f"[generate] the draft model has a vocabulary of {draft.config.vocabulary}, the model of {V}"
-            )
-        if draft_tokens < 1:
-            raise ValueError(f"[generate] draft_tokens must be at least 1, not {draft_tokens}")
-        return [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
+        if num_beams > 1:
+            if not 0 < repetition_penalty < math.inf:
+                raise ValueError(f"[generate] repetition_penalty must be more than 0, not {repetition_penalty}")
+            temperature, top_k, top_p, min_p = 1.0, 0, 1.0, 0.0  # nothing is drawn
+        drawn = (n, temperature, top_p, top_k, min_p, repetition_penalty)
+        options = (*drawn, num_beams, length_penalty, early_stopping, draft_tokens)
+        return [*self._write(tokens, options, generator, mask, stop, draft, cache_dtype)]

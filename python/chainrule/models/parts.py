@@ -15,6 +15,7 @@ from ..nn.init import without_values
 __all__ = ["Engine", "Group", "Leaf", "Norm", "PackedEmbedding", "PackedLinear", "Part", "assemble"]
 
 PAIRED = "_paired"
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 GROUP, LINEAR, ROWS, TABLE, LAYER_NORM, RMS_NORM, NORM = range(7)  # cr_lm_part
 
 
@@ -24,6 +25,7 @@ class Engine(Fixed):
     lm: Any = None
     names: list[str] = []  # of its tensors, in its order
     given: Any = None  # names and dtypes of the tensors that it was made of
+    entries: Any = None  # of the modules, when all were as they were made; None: somebody's code is called
 
     def __deepcopy__(self, _: Any) -> Engine:
         return Engine()
@@ -140,6 +142,15 @@ def is_changed(module: Any) -> bool:
     return (module._hooked and module._has_hooks) or "forward" in module.__dict__
 
 
+def entries_of(module: Any, *names: str) -> list[tuple[Any, ...]]:
+    """Of a module that has neither hooks nor a forward of its own, for ``_core._entries_new``."""
+    own = module.__dict__
+    had: list[tuple[Any, ...]] = []
+    if "_hooked" in own:
+        had = [(own[hooks], None, 0) if hooks in own else (own, hooks, ...) for hooks in HOOKS]
+    return [*((own, name, own.get(name, ...)) for name in ("forward", "_hooked", *names)), *had]
+
+
 class Leaf(Fixed):
     """The place of a layer with weights."""
 
@@ -241,6 +252,13 @@ class Leaf(Fixed):
         for last, tensor in found.items():
             into[f"{self.name}.{last}"] = tensor
 
+    def entries(self) -> list[tuple[Any, ...]]:
+        """What ``collect`` reads of a layer that is not called."""
+        module: Any = self.holder.__dict__[self.attribute]
+        read = [*module._kinds, *(name for name in ("eps", "padding_idx", "max_norm") if name in module.__dict__)]
+        place = (self.holder.__dict__, self.attribute, module)
+        return [place, (module, None, type(module)), *entries_of(module, *read)]
+
     def stand_in(self, last: str, like: Tensor) -> Tensor:
         """In place of a weight that the engine does not read."""
         known = self.stand_ins.get(last)
@@ -272,6 +290,11 @@ class Group(Fixed):
                 f"[CausalLM] '{self.name}' was replaced or has hooks: the engine does not call it, so they would have"
                 " no effect"
             )
+
+    def entries(self) -> list[tuple[Any, ...]]:
+        """What ``collect`` reads of a module that is not called."""
+        length = [(self.made._kinds, None, self.length)] if self.length >= 0 else []
+        return [(self.holder.__dict__, self.attribute, self.made), *length, *entries_of(self.made)]
 
 
 def assemble(

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from .module import MODULE, Module
+from .. import _core
+from .module import Module
 
 __all__ = ["evaluating"]
 
@@ -27,20 +28,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 
 
-def _training(module: Module) -> list[Module]:
-    """The modules inside that train; a generation asks for each token, so without the names of ``named_modules``."""
-    found, seen, rest = list[Module](), {module}, [module]
-    while rest:
-        at = rest.pop()
-        for name, kind in at._kinds.items():
-            if kind == MODULE and (child := at._value_of(name)) is not None and child not in seen:
-                seen.add(child)
-                rest.append(child)
-                if child.training:
-                    found.append(child)
-    return found
-
-
 def _set(module: Module, mode: bool) -> None:
     object.__setattr__(module, "training", mode)
 
@@ -51,7 +38,7 @@ def evaluating(module: Module) -> Iterator[None]:
     with _lock:
         state = _states.setdefault(module, _State())
         if not state.inside:
-            state.root, state.trained = module.training, _training(module)
+            state.root, state.trained = module.training, _core._training_inside(module)
             for m in (module, *state.trained):
                 _set(m, False)
         state.inside += 1

@@ -236,7 +236,7 @@ def save(model: Module, folder: str | os.PathLike[str], base: str | None = None)
         "r": first.r,
         "rank_pattern": {},
         "target_modules": model.__dict__.get("_lora_targets", [*found]),
-        "task_type": "CAUSAL_LM" if prefix else None,
+        "task_type": "CAUSAL_LM" if prefix and not getattr(model, "encodes", False) else None,
         "use_dora": False,
         "use_rslora": first.rslora,
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import set_num_threads
 from ..data import Tokenizer
-from ..models import GPT, Decoder, from_pretrained
+from ..models import GPT, from_pretrained
 from ..models.batch import Engine
 
 KEY = "CHAINRULE_API_KEY"
@@ -103,7 +103,7 @@ def is_gguf(path: str) -> bool:
         return file.read(4) == b"GGUF"
 
 
-def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
+def load(path: str, **options: Any) -> tuple[Any, Tokenizer, str]:
     """The model, its tokenizer, and where that is from: a folder, or the GGUF file of the model."""
     if not os.path.exists(path):
         raise OSError(f"there is no '{path}': {KINDS}")
@@ -112,7 +112,7 @@ def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
     folder = path
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
         try:
-            model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
+            model: Any = GPT.load(path, device=options["device"])  # of chainrule train
         except OSError as error:
             raise OSError(f"'{path}' holds no model: no config.json, and no checkpoint: {error}") from None
         if not os.path.exists(os.path.join(path, "tokenizer.json")):  # a checkpoint in the folder of a run
@@ -192,24 +192,26 @@ def main(words: list[str] | None = None) -> int:
         model, tokenizer, folder = load(o.model, dtype=dtype, device=o.device)
         template = form_of(o.template)
         chat = tokenizer._chat(template)
-        if chat.said.template is None:
+        if not model.encodes and chat.said.template is None:
             template, chat = "chatml", tokenizer._chat("chatml")
             print("chainrule serve: the model has no chat template: chats are in ChatML (--template)", file=sys.stderr)
-        elif template is None and chat.said.name:
+        elif not model.encodes and template is None and chat.said.name:
             said = f"chats are in {chat.said.name}, by {chat.said.source} (--template)"
             print(f"chainrule serve: the model has no chat template: {said}", file=sys.stderr)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"chainrule serve: {error}", file=sys.stderr)
         return 1
-    engine = Engine(model, slots=o.max_concurrent, queue=o.queue, exact=o.exact)
+    engine = None if model.encodes else Engine(model, slots=o.max_concurrent, queue=o.queue, exact=o.exact)
+    ends = frozenset[int]() if model.encodes else frozenset(model.ends)
     name = o.name or os.path.basename(os.path.abspath(o.model))
     app = App(
         engine,
         tokenizer,
         name,
+        encoder=model if model.encodes else None,
         key=o.api_key,
-        stop=frozenset(chat.said.ends) | frozenset(model.ends),
-        chat_stop=frozenset(chat.said.answer_ends) | frozenset(model.ends),
+        stop=frozenset(chat.said.ends) | ends,
+        chat_stop=frozenset(chat.said.answer_ends) | ends,
         chat_template=template,
         max_prompt=o.max_prompt,
         max_tokens=o.max_tokens,

@@ -16,8 +16,10 @@ from typing import Any
 
 from ..data import Tokenizer
 from ..models.batch import Closed, Engine, Full, Request
+from ..models.encoder import Encoder
 from . import request
 from .connection import Call, Gone, Refused
+from .embeddings import Embedder, wanted
 from .request import Asked, Problem
 from .response import Choice, Form, Piece, Token
 
@@ -28,17 +30,18 @@ LOCAL = ("localhost", "127.0.0.1", "::1")  # names under which a server without 
 
 
 class App:
-    """One model under a name.  key: what clients must show; None: nothing, and only this machine's names
-    are answered to. stop: tokens that end a text; chat_stop: an answer of a chat, None: the same.
-    chat_template: as of ``Tokenizer.apply_chat_template``. max_prompt, max_tokens: of one answer, at most the
-    context."""
+    """One model under a name.  engine: None where it is an encoder, which gives embeddings only.  key: what clients
+    must show; None: nothing, and only this machine's names are answered to.  stop: tokens that end a text; chat_stop:
+    an answer of a chat, None: the same.  chat_template: as of ``Tokenizer.apply_chat_template``.  max_prompt,
+    max_tokens: of one answer, at most the context."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | None,
         tokenizer: Tokenizer,
         name: str,
         *,
+        encoder: Encoder | None = None,
         key: str | None = None,
         stop: frozenset[int] = frozenset(),
         chat_stop: frozenset[int] | None = None,
@@ -46,29 +49,36 @@ class App:
         max_prompt: int = 0,
         max_tokens: int = 0,
     ) -> None:
-        context: int = engine.model.config.context
+        model: Any = encoder if engine is None else engine.model
+        context: int = model.config.context
+        self.embedder = Embedder(model, tokenizer)
         self.engine, self.tokenizer, self.name, self.key, self.stop = engine, tokenizer, name, key, stop
         self.chat_stop, self.chat_template = stop if chat_stop is None else chat_stop, chat_template
         self.context, self.max_prompt, self.max_tokens = context, max_prompt or context, max_tokens or context
         self.special = frozenset(tokenizer.special_tokens.values())
         self.closing = False
         self._readers = ThreadPoolExecutor(2, "chainrule-read")  # parse and tokenize beside the event loop
-        self._thread = Thread(target=engine.run, name="chainrule-engine", daemon=True)
+        self._embedding = ThreadPoolExecutor(1, "chainrule-embed")
+        self._thread = Thread(target=engine.run, name="chainrule-engine", daemon=True) if engine else None
         self._routes: dict[str, tuple[str, Callable[[Call], Any]]] = {
             "/health": ("GET", self.health),
             "/v1/models": ("GET", self.models),
             f"/v1/models/{name}": ("GET", self.model),
+            "/v1/embeddings": ("POST", self.embeddings),
             "/v1/completions": ("POST", self.completions),
             "/v1/chat/completions": ("POST", self.chat),
         }
 
     def start(self) -> None:
-        self._thread.start()
+        if self._thread:
+            self._thread.start()
 
     def close(self) -> None:
         """Cancels what runs and waits for the engine's thread."""
-        self.engine.close()
-        self._thread.join()
+        if self.engine and self._thread:
+            self.engine.close()
+            self._thread.join()
+        self._embedding.shutdown(cancel_futures=True)
         self._readers.shutdown(cancel_futures=True)
 
     # ---- any request
@@ -122,7 +132,7 @@ class App:
     # ---- what is here
     async def health(self, call: Call) -> None:
         said = {"status": "stopping" if self.closing else "ok"}
-        counts = {"running": self.engine.running, "waiting": self.engine.waiting}
+        counts = {"running": self.engine.running, "waiting": self.engine.waiting} if self.engine else {}
         await call.answer(503 if self.closing else 200, JSON, text(said | counts))
 
     def _described(self) -> dict[str, Any]:
@@ -139,6 +149,17 @@ class App:
         return Problem(message, 404, param="model", code="model_not_found")
 
     # ---- answers
+    async def embeddings(self, call: Call) -> None:
+        if self.engine and not self.embedder.pools:
+            message = f"the model {self.name!r} writes text: its folder has no modules.json of a sentence model"
+            raise Problem(message, 404)
+        loop = asyncio.get_running_loop()
+        said = await loop.run_in_executor(self._readers, wanted, call.body)
+        if said.model != self.name:
+            raise self._no_model(said.model)
+        answer = await loop.run_in_executor(self._embedding, self.embedder.answer, said, self.name)
+        await call.answer(200, JSON, text(answer))
+
     async def completions(self, call: Call) -> None:
         def read() -> Asked:
             return request.completion(call.body, self._encode, self.tokenizer.decode)
@@ -161,6 +182,8 @@ class App:
 
     async def _read(self, read: Callable[[], Asked]) -> Asked:
         """A request, parsed and checked."""
+        if self.engine is None:
+            raise Problem(f"the model {self.name!r} is an encoder: it answers /v1/embeddings only", 404)
         try:
             said = await asyncio.get_running_loop().run_in_executor(self._readers, read)
         except ValueError as error:  # text that the tokenizer, or messages that the template refuses
@@ -200,9 +223,11 @@ class App:
         try:
             await self._give(call, said, Form(self.tokenizer, self.name, chat), choices, arriving(pieces, len(choices)))
         finally:
-            self.engine.cancel(*requests)
+            if self.engine:
+                self.engine.cancel(*requests)
 
     def _submit(self, requests: list[Request]) -> None:
+        assert self.engine is not None
         most = self.engine.slots + self.engine.queue
         if len(requests) > most:  # never, and not only now
             raise Problem(f"{len(requests)} answers to one request: the server has room for {most}", param="n")

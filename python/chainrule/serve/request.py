@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Asked", "Problem", "chat", "completion"]
+__all__ = ["Asked", "Fields", "Problem", "chat", "completion", "entries", "prompts_of"]
 
 Encode = Callable[[str], list[int]]
 Template = Callable[[list[dict[str, Any]]], list[int]]
@@ -198,16 +198,17 @@ def completion(body: bytes, encode: Encode, decode: Callable[[list[int]], str]) 
     return Asked(prompts=prompts, texts=texts, max_tokens=limit, **said)
 
 
-def prompts_of(f: Fields, prompt: Any) -> list[Any]:
+def prompts_of(f: Fields, prompt: Any, name: str = "prompt", most: int = 128) -> list[Any]:
     """A string, tokens, or a list of either, as a list."""
+    form = f"a string, tokens, or a list of 1 to {most} of either"
     every = [prompt] if isinstance(prompt, str) else prompt
     if isinstance(every, list) and every and all(type(token) is int for token in every):
         every = [every]
-    if not isinstance(every, list) or not 1 <= len(every) <= 128:
-        raise f.wrong("prompt", "a string, tokens, or a list of 1 to 128 of either", prompt)
+    if not isinstance(every, list) or not 1 <= len(every) <= most:
+        raise f.wrong(name, form, prompt)
     for one in every:
         if not isinstance(one, str) and not (isinstance(one, list) and all(type(token) is int for token in one)):
-            raise f.wrong("prompt", "a string, tokens, or a list of 1 to 128 of either", prompt)
+            raise f.wrong(name, form, prompt)
     return every
 
 
