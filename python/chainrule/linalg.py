@@ -616,6 +616,13 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     return y
 
 
+def _chain_product(chain: Sequence[Tensor], cut: Sequence[Sequence[int]], i: int, j: int) -> Tensor:
+    """chain[i] ... chain[j], each part cut in two behind cut[i][j]."""
+    if i == j:
+        return chain[i]
+    return _chain_product(chain, cut, i, cut[i][j]) @ _chain_product(chain, cut, cut[i][j] + 1, j)
+
+
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of matrices in the order with the fewest multiplications; the first and the last may be vectors."""
     chain = list(tensors)
@@ -643,11 +650,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
             cost[i][j], cut[i][j] = min(
                 (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
             )
-
-    def product(i: int, j: int) -> Tensor:
-        return chain[i] if i == j else product(i, cut[i][j]) @ product(cut[i][j] + 1, j)
-
-    y = product(0, n - 1)
+    y = _chain_product(chain, cut, 0, n - 1)
     return y[0, 0] if row and column else y[0] if row else y[:, 0] if column else y
 
 
