@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from . import _core
 from ._core import Tensor, diagonal, matmul
 from ._dtypes import broadcast_shapes, finfo
-from ._transformed import values_of
+from ._transformed import of_values, values_of
 from .autograd import no_grad
 
 __all__ = [
@@ -267,7 +267,7 @@ def lu_solve(  # noqa: N803
     if not left:
         return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
     n = LU.size(-1)
-    order = _order(pivots, n)[..., None]
+    order = of_values(lambda p: _order(p, n), pivots)[..., None]
     batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2])
     B = B.expand(*batch, *B.shape[-2:])  # noqa: N806
     order = order.expand(*batch, n, B.size(-1))

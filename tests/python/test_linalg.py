@@ -96,6 +96,20 @@ def test_square_matrices(torch: Any, name: str, dtype: Any) -> None:
             close(got, want, 1e-10 if dtype == np.float64 else 2e-3, (name, n, batch))
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", SQUARE)
+def test_square_matrices_inside_vmap(name: str, axis: int) -> None:
+    call, make = SQUARE[name]
+    a, b = cr.tensor(make(3, 2, 5, 5)), cr.tensor(drawn(3, 2, 5, 4))
+    of = lambda a, b: tuple(flat(call(linalg, a, b)))
+    for dims in ((axis, None), (axis, 0), (None, 0)):
+        given = [x if d == 0 else x[0] if d is None else x.movedim(0, d) for x, d in zip((a, b), dims, strict=True)]
+        found = cr.func.vmap(of, in_dims=dims)(*given)
+        loop = [of(a[i if dims[0] is not None else 0], b[i if dims[1] is not None else 0]) for i in range(3)]
+        for k, got in enumerate(found):
+            close(got, cr.stack([y[k] for y in loop]), 1e-12, (name, dims))
+
+
 RECTANGULAR: dict[str, Callable[..., Any]] = {
     "qr": lambda L, a: L.qr(a),
     "qr complete": lambda L, a: L.qr(a, "complete"),
