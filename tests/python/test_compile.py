@@ -13,7 +13,7 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from chainrule import nn, optim
+from chainrule import func, nn, optim
 from conftest import FULL
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1249,7 +1249,7 @@ def test_finalizers_of_a_collection_are_no_part_of_the_step() -> None:
 
 ENDS: dict[str, Any] = {
     "tensors": lambda x: (cr.tanh(x) @ x, [x, {"y": x * 2}]),
-    "per-sample gradients": lambda x: cr.func.vmap(cr.func.grad(lambda p: (p[0] * p[1]).sum()))([x, x]),
+    "per-sample gradients": lambda x: func.vmap(func.grad(lambda p: (p[0] * p[1]).sum()))([x, x]),
     "a chain of products": lambda x: (cr.linalg.multi_dot([x + 1, x, x]), x + 1),
 }
 

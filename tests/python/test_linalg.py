@@ -10,7 +10,7 @@ from typing import Any
 import chainrule as cr
 import numpy as np
 import pytest
-from chainrule import linalg
+from chainrule import func, linalg
 
 SIZES = [
     (0, ()),
@@ -101,10 +101,10 @@ def test_square_matrices(torch: Any, name: str, dtype: Any) -> None:
 def test_square_matrices_inside_vmap(name: str, axis: int) -> None:
     call, make = SQUARE[name]
     a, b = cr.tensor(make(3, 2, 5, 5)), cr.tensor(drawn(3, 2, 5, 4))
-    of = lambda a, b: tuple(flat(call(linalg, a, b)))
+    of: Callable[..., Any] = lambda a, b: tuple(flat(call(linalg, a, b)))
     for dims in ((axis, None), (axis, 0), (None, 0)):
         given = [x if d == 0 else x[0] if d is None else x.movedim(0, d) for x, d in zip((a, b), dims, strict=True)]
-        found = cr.func.vmap(of, in_dims=dims)(*given)
+        found = func.vmap(of, in_dims=dims)(*given)
         loop = [of(a[i if dims[0] is not None else 0], b[i if dims[1] is not None else 0]) for i in range(3)]
         for k, got in enumerate(found):
             close(got, cr.stack([y[k] for y in loop]), 1e-12, (name, dims))
