@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 from . import _core
@@ -30,11 +31,16 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "logdet",
     "lstsq",
     "lu",
@@ -101,6 +107,17 @@ class LU(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
+
+
+class LDLFactor(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLFactorEx(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
 
 
 class QR(NamedTuple):
@@ -227,7 +244,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     return LUFactor(packed, pivots)
 
 
-def _parts(packed: Tensor) -> tuple[Tensor, Tensor]:
+def factors_of(packed: Tensor) -> tuple[Tensor, Tensor]:
     """L and U of packed factors."""
     m, n = packed.shape[-2:]
     k = min(m, n)
@@ -241,9 +258,17 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:  # noqa: N803
     if not pivot:
         raise RuntimeError("[linalg.lu] LU without pivoting is not implemented: pivot=False")
     packed, _, order = _core._lu_factor(A)
-    rows = _core.arange(A.size(-2), device=A.device)
-    permutation = (rows[:, None] == order[..., None, :]).to(A.dtype)
-    return LU(permutation, *_parts(packed))
+    return LU(_permutation(order, A.dtype), *factors_of(packed))
+
+
+def _permutation(order: Tensor, dtype: _core.dtype) -> Tensor:
+    rows = _core.arange(order.size(-1), device=order.device)
+    return (rows[:, None] == order[..., None, :]).to(dtype)
+
+
+def permutation_of(pivots: Tensor, n: int, dtype: _core.dtype) -> Tensor:
+    """P of n rows with A = P L U, from the pivots of ``lu_factor``."""
+    return _permutation(of_values(lambda p: _order(p, n), pivots), dtype)
 
 
 def _order(pivots: Tensor, n: int) -> Tensor:
@@ -368,6 +393,114 @@ def logdet(A: Tensor) -> Tensor:  # noqa: N803
     return _core.where(sign < 0, math.nan, value)
 
 
+# ---- symmetric matrices that are not definite ----
+
+
+_GROWTH = (1 + math.sqrt(17)) / 8  # bounds the growth of elements (Bunch, Kaufman 1977)
+
+
+def _exchange(a: Tensor, i: int, k: int, first: int) -> None:
+    """Exchanges rows and columns i and k of the symmetric trailing part of a."""
+    for at, to in ((a[first:, i], a[first:, k]), (a[i, first:], a[k, first:])):
+        kept = at.clone()
+        at.copy_(to)
+        to.copy_(kept)
+
+
+def _choose_pivot(a: Tensor, k: int) -> tuple[int, int] | None:
+    """The size of the pivot of step k and the row that is exchanged with its last; None: column k is 0 already."""
+    column = a[k:, k].abs().tolist()
+    below = max(column[1:], default=0.0)
+    if max(column[0], below) == 0 or math.isnan(column[0]):
+        return None
+    if column[0] >= _GROWTH * below:
+        return 1, k
+    at = k + 1 + column[1:].index(below)
+    row = a[at, k:].abs().tolist()
+    most = max(x for i, x in enumerate(row) if i != at - k)
+    if column[0] >= _GROWTH * below * (below / most):
+        return 1, k
+    return (1, at) if row[at - k] >= _GROWTH * most else (2, at)
+
+
+def _factor_symmetric(a: Tensor) -> tuple[Tensor, list[int], int]:
+    """LD, pivots and info of one matrix, by the Bunch-Kaufman method as LAPACK's sytrf stores it (lower)."""
+    a = a.tril() + a.tril(-1).mT
+    n, k, info = a.size(0), 0, 0
+    packed, pivots = _core.zeros_like(a), list(range(1, n + 1))
+    while k < n:
+        chosen = _choose_pivot(a, k)
+        size, row = chosen or (1, k)
+        info = info or (0 if chosen else k + 1)
+        end, last = k + size, k + size - 1
+        if row != last:
+            _exchange(a, row, last, k)
+        pivots[k:end] = [row + 1] if size == 1 else [-(row + 1)] * 2
+        block, below = a[k:end, k:end], a[end:, k:end]
+        rows = _core._solve(block, below.mT)[0].mT if chosen and below.numel() else below
+        packed[k:end, k:end], packed[end:, k:end] = block.tril(), rows
+        if chosen and below.numel():
+            a[end:, end:] -= rows @ below.mT
+        k = end
+    return packed, pivots, info
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:  # noqa: N803
+    """(LD, pivots, info): A = P L D L^T P^T of symmetric matrices, whose lower triangle is read, as LAPACK's sytrf
+    gives it.  D has blocks of 1 x 1 and 2 x 2; of the latter both pivots are negative.  info is 0, or the first block
+    that is 0.  One matrix after another, with values that are read; no gradient."""
+    _want_matrices("ldl_factor", A, True)
+    matrices = A.detach().reshape(math.prod(A.shape[:-2]), *A.shape[-2:])
+    found = [_factor_symmetric(a) for a in matrices]
+    packed = _core.stack([f[0] for f in found]).reshape(A.shape) if found else A.detach().clone()
+    pivots, info = (_core.tensor([f[i] for f in found], dtype=_core.int32, device=A.device) for i in (1, 2))
+    pivots, info = pivots.reshape(A.shape[:-1]), info.reshape(A.shape[:-2])
+    if check_errors:
+        _refuse("ldl_factor_ex", info, "is singular: block {} of D is 0")
+    return LDLFactorEx(packed, pivots, info)
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:  # noqa: N803
+    """``ldl_factor_ex`` without info.  LinAlgError: a block of D is 0."""
+    packed, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
+    _refuse("ldl_factor", info, "is singular: block {} of D is 0")
+    return LDLFactor(packed, pivots)
+
+
+def _ldl_order(pivots: Tensor) -> Tensor:
+    """Column c < N: where the rows of column c of L come from, once the exchanges behind it are made; column N: the
+    same of the matrix; column N + 1: 1 where a block of 2 x 2 begins : (..., N) -> (..., N, N + 2)"""
+    n, found = pivots.size(-1), []
+    for row in pivots.reshape(math.prod(pivots.shape[:-1]), n).tolist():
+        columns, begins, k = [list(range(n)) for _ in range(n + 1)], [0] * n, 0
+        while k < n:
+            begins[k] = int(row[k] < 0)
+            last, to = k + begins[k], abs(row[k]) - 1
+            for c in (*columns[:k], columns[n]):
+                c[last], c[to] = c[to], c[last]
+            k = last + 1
+        found.append([*columns, begins])
+    whole = _core.tensor(found, dtype=_core.int64, device=pivots.device)
+    return whole.reshape(*pivots.shape[:-1], n + 2, n).mT
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:  # noqa: N803
+    """X with A X = B from the factors of ``ldl_factor``."""
+    _want_matrices("ldl_solve", LD, True)
+    n = LD.size(-1)
+    if B.ndim < 2 or B.size(-2) != n:
+        raise RuntimeError(f"[linalg.ldl_solve] B needs {n} rows: {tuple(LD.shape)}, {tuple(B.shape)}")
+    rows = of_values(_ldl_order, pivots)
+    beside = LD.diagonal(-1, -2, -1) * rows[..., : max(n - 1, 0), n + 1]
+    lower = LD.gather(-2, rows[..., :n]).tril(-1) - beside.diag_embed(-1)
+    blocks = LD.diagonal(0, -2, -1).diag_embed() + beside.diag_embed(-1) + beside.diag_embed(1)
+    batch = broadcast_shapes(LD.shape[:-2], B.shape[:-2])
+    order = rows[..., n, None].expand(*batch, n, B.size(-1))
+    y = _core._solve_triangular(lower, B.expand(*batch, *B.shape[-2:]).gather(-2, order), False, True)
+    x = _core._solve_triangular(lower.mT, _core._solve(blocks, y)[0], True, True)
+    return x.gather(-2, order.argsort(-2))
+
+
 # ---- QR ----
 
 
@@ -386,6 +519,16 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     return QR(q.new_empty(0) if mode == "r" else q, r)
 
 
+def reflected(A: Tensor, tau: Tensor, x: Tensor, transpose: bool) -> Tensor:  # noqa: N803
+    """Q x or Q^T x, Q the product of the reflections of ``householder_product``."""
+    k = tau.size(-1)
+    v = A[..., :k].tril(-1) + _core.eye(A.size(-2), k, dtype=A.dtype, device=A.device)
+    for i in range(k) if transpose else reversed(range(k)):
+        column = v[..., i : i + 1]
+        x = x - tau[..., i, None, None] * column @ (column.mT @ x)
+    return x
+
+
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     """The first columns of the product of the reflections I - tau_i v_i v_i^T, v_i column i of A below the diagonal and
     1 on it : (..., M, N), (..., K) -> (..., M, N)"""
@@ -394,12 +537,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     k = tau.size(-1)
     if not m >= n >= k:
         raise RuntimeError(f"[linalg.householder_product] needs M >= N >= K: {tuple(A.shape)}, {tuple(tau.shape)}")
-    v = A[..., :k].tril(-1) + _core.eye(m, k, dtype=A.dtype, device=A.device)
-    q = _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
-    for i in reversed(range(k)):
-        column = v[..., i : i + 1]
-        q = q - tau[..., i, None, None] * column @ (column.mT @ q)
-    return q
+    return reflected(A, tau, _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape), False)
 
 
 # ---- eigenvalues and singular values ----
@@ -435,6 +573,20 @@ def _completed(q: Tensor) -> Tensor:
     with no_grad():
         more = qr(q.detach(), "complete").Q[..., q.size(-1) :]
     return _core.cat([q, more], -1)
+
+
+def eig(A: Tensor) -> Any:  # noqa: N803
+    """NotImplementedError: eigenvalues of matrices that are not symmetric are complex numbers, which come later."""
+    _want_matrices("eig", A, True)
+    raise NotImplementedError(
+        f"[linalg.eig] gives complex numbers, which come later: use eigh where the matrices are symmetric, or"
+        f" numpy.linalg.eig on A.numpy() for values without gradients: {tuple(A.shape)}"
+    )
+
+
+def eigvals(A: Tensor) -> Any:  # noqa: N803
+    """NotImplementedError, as ``eig``."""
+    return eig(A)
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:  # noqa: N803
@@ -757,3 +909,24 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
         raise RuntimeError(f"[linalg.vander] N must be above 1: {count}")
     powers = x[..., None].expand(*x.shape, count - 1)
     return _core.cat([_core.ones_like(x)[..., None], powers.cumprod(-1)], -1)
+
+
+def _takes_out(f: Any) -> Any:
+    """f with ``out=``: a tensor, or as many as there are results, which get the shapes of the results."""
+
+    @wraps(f)
+    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        y = f(*args, **kwargs)
+        if out is None:
+            return y
+        if isinstance(y, Tensor):
+            return _core.clone(y, out=out)
+        if not isinstance(out, tuple | list) or len(out) != len(y):
+            raise TypeError(f"{f.__name__}(): argument 'out' must be one Tensor for each of the {len(y)} results")
+        return type(y)(*(_core.clone(part, out=to) for part, to in zip(y, out, strict=True)))
+
+    return run
+
+
+for _name in set(__all__) - {"LinAlgError", "diagonal", "eig", "eigvals", "logdet", "matmul", "matrix_exp", "vander"}:
+    globals()[_name] = _takes_out(globals()[_name])

@@ -382,6 +382,9 @@ def test_errors_name_the_matrix() -> None:
         (lambda: linalg.cross(cr.ones(3), cr.ones(1, 3)), r"\[linalg.cross\]"),
         (lambda: linalg.norm(cr.ones(2, 2, 2), 2), r"\[linalg.norm\]"),
         (lambda: linalg.eigh(cr.eye(2), UPLO="X"), r"\[linalg.eigh\] UPLO"),
+        (lambda: linalg.eigvals(cr.eye(2)), r"\[linalg.eig\] gives complex numbers"),
+        (lambda: linalg.ldl_factor(cr.zeros(2, 2)), r"\[linalg.ldl_factor\] the matrix is singular: block 1"),
+        (lambda: linalg.ldl_solve(cr.eye(2), cr.tensor([1, 2]), cr.ones(3, 1)), r"\[linalg.ldl_solve\] B needs 2"),
     ],
 )
 def test_refused(call: Callable[[], object], message: str) -> None:
@@ -418,3 +421,111 @@ def test_old_names() -> None:
     close(torch.lu_solve(b, *linalg.lu_factor(a)), linalg.solve(a, b), 1e-12)
     close(torch.cholesky_solve(b, torch.cholesky(a)), linalg.solve(a, b), 1e-12)
     assert torch.linalg.LinAlgError is linalg.LinAlgError is torch._C._LinAlgError
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "no diagonal", "definite", "low rank"])
+def test_ldl(torch: Any, kind: str) -> None:
+    for n, batch in [(0, ()), (1, (2,)), (2, ()), (3, (2, 2)), (5, (3,)), (17, ()), (41, (2,))]:
+        a = drawn(*batch, n, n)
+        a = a + np.swapaxes(a, -1, -2)
+        if kind == "no diagonal" and n > 1:
+            a[..., np.arange(n), np.arange(n)] = 0
+        if kind == "definite":
+            a = definite(*batch, n, n)
+        if kind == "low rank":
+            a = np.ones_like(a)
+        x = cr.tensor(np.tril(a) + np.triu(np.full_like(a, 7.0), 1))  # the upper triangle is not read
+        found, wanted = linalg.ldl_factor_ex(x), torch.linalg.ldl_factor_ex(torch.tensor(a))
+        assert found.pivots.tolist() == wanted.pivots.tolist() and found.info.tolist() == wanted.info.tolist()
+        close(found.LD, wanted.LD.tril(), 1e-10, (kind, n))
+        if kind == "low rank":
+            assert bool((found.info == (2 if n > 1 else 0)).all())
+            continue
+        b = cr.tensor(drawn(2, 2, n, 3))
+        y = linalg.ldl_solve(found.LD, found.pivots, b) if batch != (3,) else linalg.ldl_solve(*found[:2], b[0, :1])
+        close(cr.tensor(a) @ y, b if batch != (3,) else b[0, :1].expand(3, n, 3), 1e-8, (kind, n))
+    each = func.vmap(linalg.ldl_solve)(*linalg.ldl_factor(cr.tensor(definite(3, 4, 4))), cr.tensor(drawn(3, 4, 2)))
+    close(each, linalg.solve(cr.tensor(definite(3, 4, 4)), cr.tensor(drawn(3, 4, 2))), 1e-10)
+    factors, pivots = linalg.ldl_factor(cr.tensor(drawn(4, 4) + drawn(4, 4).T))
+    inputs = factors.requires_grad_(), cr.tensor(drawn(4, 2)).requires_grad_()
+    assert cr.autograd.gradcheck(lambda d, b: linalg.ldl_solve(d, pivots, b), inputs)
+
+
+def test_results_in_given_tensors() -> None:
+    given: Any = linalg
+    a = cr.tensor(definite(4, 4))
+    out, more = cr.empty(0, dtype=cr.float64), cr.empty(2, 2, dtype=cr.float64)
+    assert given.inv(a, out=out) is out and cr.equal(out, linalg.inv(a))
+    found = given.qr(a, out=(out, more))
+    assert isinstance(found, linalg.QR) and found.Q is out and cr.equal(more, linalg.qr(a).R)
+    with pytest.raises(TypeError, match="one Tensor for each of the 2 results"):
+        given.qr(a, out=out)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        given.det(a.requires_grad_(), out=out)
+
+
+def test_reflections_and_parts_of_lu(torch: Any) -> None:
+    import chainrule.torch as ours
+
+    for shape in [(5, 3), (3, 5), (4, 4), (2, 6, 4), (0, 3), (3, 0), (1, 1)]:
+        a = drawn(*shape)
+        found, wanted = ours.geqrf(cr.tensor(a)), torch.geqrf(torch.tensor(a))
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want, 1e-12, shape)
+        for left in (True, False) if shape[-2] else ():
+            for turned in (True, False):
+                other = drawn(*shape[:-2], *((shape[-2], 2) if left else (2, shape[-2])))
+                got = ours.ormqr(*found, cr.tensor(other), left, turned)
+                close(got, torch.ormqr(*wanted, torch.tensor(other), left, turned), 1e-12, (shape, left, turned))
+        factors = torch.lu(torch.tensor(a), get_infos=True)
+        for got, want in zip(ours.lu(cr.tensor(a), get_infos=True), factors, strict=True):
+            close(got, want, 1e-12, shape)
+        for which in [(True, True), (True, False), (False, True)]:
+            parts = ours.lu_unpack(*ours.lu(cr.tensor(a), get_infos=True)[:2], *which)
+            for got, want in zip(parts, torch.lu_unpack(*factors[:2], *which), strict=True):
+                close(got, want, 1e-12, (shape, which))
+    a, tau = ours.geqrf(cr.tensor(drawn(4, 3)))
+    inputs = [x.clone().requires_grad_() for x in (a, tau, cr.tensor(drawn(4, 2)))]
+    assert cr.autograd.gradcheck(ours.ormqr, inputs)
+    with pytest.raises(RuntimeError, match=r"\[ormqr\] the reflections are of 4 rows, and other of 3"):
+        ours.ormqr(a, tau, cr.ones(3, 2))
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (30, 40), (2, 25, 20)])
+def test_few_singular_values(shape: tuple[int, ...]) -> None:
+    import chainrule.torch as ours
+
+    cr.manual_seed(1)
+    a = cr.tensor(drawn(*shape[:-1], 5) @ drawn(*shape[:-2], 5, shape[-1]))
+    for found, whole in (
+        (ours.svd_lowrank(a, q=7), a),
+        (ours.pca_lowrank(a, q=7), a - a.mean(-2, keepdim=True)),
+        (ours.svd_lowrank(a, q=7, M=a / 2), a / 2),
+    ):
+        u, s, v = found
+        assert u.shape[-1] == v.shape[-1] == s.shape[-1] == 7
+        close((u * s[..., None, :]) @ v.mT, whole, 1e-10, shape)
+        close(s, linalg.svdvals(whole)[..., :7], 1e-10, shape)
+        close(u.mT @ u, cr.eye(7, dtype=a.dtype).expand(*shape[:-2], 7, 7), 1e-10, shape)
+    with pytest.raises(ValueError, match="greater than"):
+        ours.pca_lowrank(a, q=41)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lobpcg(largest: bool, weighted: bool) -> None:
+    import chainrule.torch as ours
+
+    sl = pytest.importorskip("scipy.linalg")
+    cr.manual_seed(1)
+    a, b = definite(2, 50, 50), definite(50, 50) / 50 if weighted else None
+    e, x = ours.lobpcg(cr.tensor(a), 3, None if b is None else cr.tensor(b), largest=largest, tol=1e-9)
+    exact = np.stack([sl.eigh(m, b, eigvals_only=True) for m in a])
+    close(e, cr.tensor(exact[:, ::-1][:, :3].copy() if largest else exact[:, :3].copy()), 1e-9)
+    bx = x if b is None else cr.tensor(b) @ x
+    close(cr.tensor(a) @ x, bx * e[:, None], 1e-6)
+    close(x.mT @ bx, cr.eye(3, dtype=cr.float64).expand(2, 3, 3), 1e-10)
+    few = ours.lobpcg(cr.tensor(a), 3, X=x if b is None else None, niter=0 if b is None else 1, largest=largest)
+    assert few[0].shape == (2, 3)
+    with pytest.raises(ValueError, match="smaller than 3 x"):
+        ours.lobpcg(cr.tensor(a), 20)
