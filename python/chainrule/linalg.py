@@ -554,7 +554,8 @@ def _finite(name: str, values: Tensor) -> None:
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     """(eigenvalues, eigenvectors) of symmetric matrices, the values ascending, the vectors columns.  UPLO: the triangle
-    that is read.  By Jacobi's rotations: made for up to 64 rows; larger matrices take long."""
+    that is read.  By Jacobi's rotations; more than 64 rows by LAPACK where it is found (the extra chainrule[lapack], or
+    the system's), on one thread; without it they take long."""
     _want_matrices("eigh", A, True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"[linalg.eigh] UPLO is 'L' or 'U': {UPLO!r}")
@@ -591,7 +592,7 @@ def eigvals(A: Tensor) -> Any:  # noqa: N803
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:  # noqa: N803
     """(U, S, Vh) with A = U diag(S) Vh, S descending.  full_matrices: U and Vh are square; the columns and rows that A
-    does not determine have no gradient.  By Jacobi's rotations: made for up to 64 columns; larger take long."""
+    does not determine have no gradient.  By Jacobi's rotations; more than 64 columns as in ``eigh``."""
     _want_matrices("svd", A)
     u, s, v = _core._svd(A)
     _finite("svd", s)

@@ -3,7 +3,11 @@ number of threads, and what is refused."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +15,7 @@ import chainrule as cr
 import numpy as np
 import pytest
 from chainrule import func, linalg
+from conftest import BUILD
 
 SIZES = [
     (0, ()),
@@ -322,11 +327,11 @@ def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
 
     def results() -> list[bytes]:
         found: list[Any] = []
-        for n, batch in ((150, ()), (7, (400,))):
+        for n, batch in ((150, ()), (7, (400,)), (70, (3,))):  # over 64: by LAPACK where it is found
             a = cr.tensor(definite(*batch, n, n), dtype=dtype, requires_grad=True)
             b = cr.tensor(drawn(*batch, n, n), dtype=dtype)
             ys = [linalg.cholesky(a), linalg.solve(a, b), *linalg.qr(b + a), linalg.lu_factor(b)[0], linalg.inv(a)]
-            if n < 64:
+            if n < 150:
                 ys += [*linalg.eigh(a), *linalg.svd(b)]
             cr.stack([y.sin().sum() for y in ys]).sum().backward()
             found += [*ys, a.grad]
@@ -529,3 +534,46 @@ def test_lobpcg(largest: bool, weighted: bool) -> None:
     assert few[0].shape == (2, 3)
     with pytest.raises(ValueError, match="smaller than 3 x"):
         ours.lobpcg(cr.tensor(a), 20)
+
+
+LARGE = """
+import chainrule as cr, json, sys
+from chainrule import linalg
+cr.manual_seed(1)
+found = {}
+for dtype in (cr.float64, cr.float32):
+    for m, n in ((65, 65), (130, 70), (70, 101), (2, 80)):
+        a = cr.randn(2, m, n, dtype=dtype)
+        u, s, vh = linalg.svd(a, False)
+        gaps = [(u * s[..., None, :]) @ vh - a, u.mT @ u - cr.eye(min(m, n), dtype=dtype)]
+        if m == n:
+            lower = a.tril()  # what is above is not read
+            w, v = linalg.eigh(a)
+            full = lower + a.tril(-1).mT
+            gaps += [full @ v - v * w[..., None, :], v.mT @ v - cr.eye(n, dtype=dtype)]
+            assert bool((w.diff() >= 0).all()) and cr.equal(w, linalg.eigvalsh(lower))
+            s = cr.cat([s, w], -1)
+        assert bool((s[..., : min(m, n)].diff() <= 0).all())
+        found[f"{dtype} {m} {n}"] = [float(g.abs().max()) for g in gaps], s.double().flatten().tolist()
+a[0, 1, 7] = float("nan")
+try:
+    linalg.svdvals(a)
+except linalg.LinAlgError:
+    print(json.dumps(found))
+"""
+
+
+def test_large_matrices_with_and_without_lapack() -> None:
+    """Of more than 64 columns: by the library that is found, by none, and with a library that is none."""
+    found = []
+    for setting in (None, "off", sys.executable):
+        environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+        environment.pop("CHAINRULE_LAPACK", None)
+        environment |= {} if setting is None else {"CHAINRULE_LAPACK": setting}
+        run = subprocess.run([sys.executable, "-c", LARGE], env=environment, capture_output=True, text=True, check=True)
+        found.append(json.loads(run.stdout))
+    for name, (gaps, values) in found[0].items():
+        bound = 1e-12 if "64 " in name[:18] else 1e-4
+        assert max(gaps) < bound, (name, gaps)
+        assert max(found[1][name][0]) < bound and found[1] == found[2]
+        assert max(abs(a - b) for a, b in zip(values, found[1][name][1], strict=True)) < bound * 10

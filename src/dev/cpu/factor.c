@@ -1,9 +1,10 @@
 /* factor.c - factorizations of matrices and triangular solves: Cholesky, LU with partial pivoting, QR by reflections,
- * symmetric eigenvalues and SVD by Jacobi rotations.
+ * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found.
  *
  * Matrices of a batch run side by side.  A large matrix is cut into panels, whose sizes depend on its shape only, so
  * that the results have the same bits for any number of threads. */
 #include "cpu.h"
+#include "lapack.h"
 #include "../../core/pool.h"
 
 #include <float.h>
@@ -14,6 +15,7 @@ enum {
     NB = 48,                                        /* columns of a panel */
     LANES = 16,                                     /* rows of a panel that are solved side by side */
     STRIP = 256,                                    /* columns of a right-hand side that one chunk solves */
+    OWN = 64,                                       /* columns up to which eigenvalues and SVD need no LAPACK */
     SWEEPS = 60                                     /* of Jacobi rotations; 6 to 10 are usual */
 };
 

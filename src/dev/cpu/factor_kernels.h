@@ -307,6 +307,40 @@ static bool NAME(qr)(cr_storage *home, T *y, const T *x, int64_t M, int64_t N) {
     return status == CR_OK;
 }
 
+/* ---- large matrices by LAPACK.  False: it failed, and the methods below do it. */
+static bool NAME(is_finite)(const T *x, int64_t n) {
+    double sum = 0;                                 /* of zeros, or NaN */
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * 0;
+    return sum == 0;
+}
+
+static bool NAME(large_eigh)(T *y, const T *x, int64_t N) {
+    const size_t bytes = (size_t)(N * N) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    for (int64_t i = 0; a && i < N; i++)
+        for (int64_t j = 0; j <= i; j++) a[i * N + j] = a[j * N + i] = x[i * N + j];
+    const bool done = a && NAME(is_finite)(a, N * N) && cr_lapack_eigh(DTYPE, N, a, y + N * N);
+    for (int64_t i = 0; done && i < N; i++)
+        for (int64_t k = 0; k < N; k++) y[i * N + k] = a[k * N + i];
+    if (a) cr_cpu_give(a, bytes);
+    return done;
+}
+
+static bool NAME(large_svd)(T *y, const T *x, int64_t M, int64_t N) {
+    const size_t bytes = (size_t)(M * N + N * N) * sizeof(T);
+    T *a = NAME(is_finite)(x, M * N) ? cr_cpu_try_take(bytes) : NULL;
+    if (!a) return false;
+    memcpy(a, x, (size_t)(M * N) * sizeof(T));
+    T *vt = a + M * N, *v = y + (M + 1) * N;
+    const bool done = cr_lapack_svd(DTYPE, M, N, a, y, y + M * N, vt);
+    for (int64_t i = 0; done && i < N; i++)
+        for (int64_t j = 0; j < N; j++) v[i * N + j] = vt[j * N + i];
+    cr_cpu_give(a, bytes);
+    return done;
+}
+
+static bool NAME(by_lapack)(int64_t M, int64_t N) { return N > OWN && M <= CR_LAPACK_MOST && cr_lapack_ready(); }
+
 /* ---- symmetric eigenvalues by Jacobi's rotations, row by row: y (N + 1, N), the vectors as columns above the
  * ascending values; all NaN where an element is not finite.  Only the lower triangle of x is read. */
 static bool NAME(eigh)(T *y, const T *x, int64_t N) {
@@ -435,8 +469,10 @@ static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
     const T *x = (const T *)cr_array_data(&args->x) + b * M * N;
     T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2];
     if (args->kind == CR_FACTOR_QR) return NAME(qr)(args->y.storage, y, x, M, N);
-    if (args->kind == CR_FACTOR_EIGH) return NAME(eigh)(y, x, N);
-    if (args->kind == CR_FACTOR_SVD) return NAME(svd)(y, x, M, N);
+    if (args->kind == CR_FACTOR_EIGH)
+        return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N)) || NAME(eigh)(y, x, N);
+    if (args->kind == CR_FACTOR_SVD)
+        return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N)) || NAME(svd)(y, x, M, N);
     memcpy(y, x, (size_t)(M * N) * sizeof(T));
     if (args->kind == CR_FACTOR_CHOLESKY) return NAME(cholesky)(args->y.storage, y, N);
     return NAME(lu)(args->y.storage, y, M, N, (int64_t *)cr_array_data(&args->order) + b * M,
