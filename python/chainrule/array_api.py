@@ -2,8 +2,8 @@
 x.__array_namespace__()``.
 
 Names, parameters, result dtypes and special cases are the standard's;
-https://data-apis.org/array-api/2024.12 says what each function means. There are no complex numbers
-and no extensions.  Functions promote by the standard's rules, operators of tensors by PyTorch's;
+https://data-apis.org/array-api/2024.12 says what each function means. There are no complex numbers;
+of the extensions there is linalg.  Functions promote by the standard's rules, operators of tensors by PyTorch's;
 docs/python.md lists the differences.  Gradients flow as in other calls.  The first use imports the
 module."""
 
@@ -749,3 +749,6 @@ class _Info:
 def __array_namespace_info__() -> _Info:
     """Devices, dtypes and capabilities."""
     return _Info()
+
+
+from . import _array_linalg as linalg  # noqa: E402, F401, it takes functions from here
