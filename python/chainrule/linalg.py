@@ -19,7 +19,7 @@ from . import _core
 from ._core import Tensor, diagonal, matmul
 from ._dtypes import broadcast_shapes, finfo
 from ._transformed import of_values, values_of
-from .autograd import no_grad
+from .autograd import Function, no_grad
 
 __all__ = [
     "LinAlgError",
@@ -180,6 +180,11 @@ def _refuse(name: str, info: Tensor, what: str) -> None:
 
 _SINGULAR = "is singular: pivot {} of its LU factors is 0"
 _INDEFINITE = "is not positive-definite: its leading minor of order {} is not"
+
+
+def _constant(y: Tensor, x: Tensor) -> Tensor:
+    """y as a result of x, of the same shape: the gradient is zeros."""
+    return _core.where(_core.ones((), dtype=_core.bool, device=x.device), y, x)
 
 
 def _eye_like(a: Tensor) -> Tensor:
@@ -537,7 +542,8 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     k = tau.size(-1)
     if not m >= n >= k:
         raise RuntimeError(f"[linalg.householder_product] needs M >= N >= K: {tuple(A.shape)}, {tuple(tau.shape)}")
-    return reflected(A, tau, _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape), False)
+    q = _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
+    return reflected(A, tau, q, False) if k else _constant(q, A)
 
 
 # ---- eigenvalues and singular values ----
@@ -644,18 +650,45 @@ def pinv(
     """The pseudoinverse; singular values up to max(atol, rtol largest) count as 0.  rcond: an older name of rtol."""
     _want_matrices("pinv", A, hermitian)
     if not A.numel():
-        return A.new_zeros((*A.shape[:-2], A.size(-1), A.size(-2)))
-    rtol = rcond if rtol is None else rtol
-    if hermitian:
-        s, v = eigh(A)
-        u = v
-    else:
-        u, s, v = _core._svd(A)
-        _finite("pinv", s)
-    bound = _tolerance(A, s.detach().abs().amax(-1), atol, rtol)[..., None]
-    kept = s.abs() > bound
-    inverse = _core.where(kept, 1 / _core.where(kept, s, 1.0), 0.0)
-    return (v * inverse[..., None, :]) @ u.mT
+        return A.mT.clone()
+    y: Tensor = _Pinv.apply(A, hermitian, atol, rcond if rtol is None else rtol)
+    return y
+
+
+class _Pinv(Function):
+    """A^+ of matrices of a rank that does not change: its derivatives need no vectors, which equal singular values do
+    not have (Golub, Pereyra 1973)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(A: Tensor, hermitian: bool, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+        if hermitian:
+            s, v = eigh(A)
+            u = v
+        else:
+            u, s, v = _core._svd(A)
+            _finite("pinv", s)
+        kept = s.abs() > _tolerance(A, s.abs().amax(-1), atol, rtol)[..., None]
+        inverse = _core.where(kept, 1 / _core.where(kept, s, 1.0), 0.0)
+        return (v * inverse[..., None, :]) @ u.mT
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        a, p = ctx.saved_tensors
+        gp, pg = g.mT @ p @ p.mT, p.mT @ p @ g.mT
+        return gp - a @ (p @ gp) + pg - (pg @ p) @ a - p.mT @ g @ p.mT, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, t: Tensor, *others: Any) -> Any:
+        a, p = ctx.saved_tensors
+        pt, tp = p @ p.mT @ t.mT, t.mT @ p.mT @ p
+        return pt - (pt @ a) @ p + tp - p @ (a @ tp) - p @ t @ p
 
 
 def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
@@ -735,7 +768,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
         n >>= 1
         if n:
             square = square @ square
-    return _eye_like(A).clone() if power is None else power.clone() if power is A else power
+    return _constant(_eye_like(A), A) if power is None else power.clone() if power is A else power
 
 
 # Coefficients of the Pade approximant [13/13] of exp, and the 1-norm up to which its backward error is below 2^-53
@@ -861,12 +894,15 @@ def matrix_norm(
         raise RuntimeError(f"[linalg.matrix_norm] dim names one axis twice: {tuple(dim)}")
     if ord in ("nuc", 2, -2):
         s = svdvals(x.movedim((rows, columns), (-2, -1)))
-        y = s.sum(-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
+        y = s.sum(-1) if ord == "nuc" or (ord == 2 and not s.size(-1)) else s.amax(-1) if ord == 2 else s.amin(-1)
         return y.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else y
     size = float(ord)
     inner, outer = (rows, columns) if abs(size) == 1 else (columns, rows)
     sums = x.abs().sum(inner, keepdim=True)
-    most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)
+    if size > 0 and not sums.size(outer):
+        most = sums.sum(outer, keepdim=True)  # 0
+    else:
+        most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)
     return most if keepdim else most.squeeze((rows, columns))
 
 
@@ -905,6 +941,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
     """The powers 0 ... N - 1 of the elements of vectors : (..., M) -> (..., M, N)"""
+    x = x if x.ndim else x[None]
     count = x.size(-1) if N is None else N
     if count <= 1:
         raise RuntimeError(f"[linalg.vander] N must be above 1: {count}")

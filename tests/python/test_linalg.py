@@ -252,6 +252,9 @@ GRADIENTS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "svd": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(2, 5, 3)]),
     "svd wide": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(3, 4)]),
     "pinv": (lambda L, a: L.pinv(a), [drawn(5, 3)]),
+    "pinv wide": (lambda L, a: L.pinv(a), [drawn(2, 3, 5)]),
+    "pinv of symmetric": (lambda L, a: L.pinv(a + a.mT, hermitian=True), [drawn(2, 4, 4)]),
+    "pinv, equal values": (lambda L, a, b: L.pinv(a @ b.mT), [np.linalg.qr(drawn(2, k, 2))[0] for k in (5, 4)]),
     "nuclear": (lambda L, a: L.matrix_norm(a, "nuc"), [drawn(3, 5)]),
     "matrix_exp": (lambda L, a: L.matrix_exp(a), [drawn(2, 4, 4)]),
     "matrix_exp, squared": (lambda L, a: L.matrix_exp(a), [4 * drawn(4, 4)]),
@@ -316,6 +319,39 @@ def test_equal_values_have_finite_gradients() -> None:
     x = cr.eye(4, dtype=cr.float64).requires_grad_()
     linalg.matrix_norm(x, "nuc").backward()
     close(x.grad, cr.eye(4, dtype=cr.float64), 1e-15)
+    for size in (0.0, 2.0):
+        for p in (2, -2):  # equal values share
+            x = (size * cr.eye(4, dtype=cr.float64)).requires_grad_()
+            linalg.matrix_norm(x, p).backward()
+            close(x.grad, cr.eye(4, dtype=cr.float64) / 4, 1e-15)
+
+
+def test_pinv_inside_transforms() -> None:
+    a, b = (cr.tensor(np.linalg.qr(drawn(3, k, 2))[0]) for k in (5, 4))  # rank 2, both values 1
+    t = cr.tensor(drawn(3, 5, 2))
+    value, pushed = func.vmap(lambda a, b, t: func.jvp(lambda a: linalg.pinv(a @ b.mT), (a,), (t,)))(a, b, t)
+    moved = [linalg.pinv((a + h * t) @ b.mT, rtol=1e-9) for h in (1e-6, -1e-6)]
+    close(value, linalg.pinv(a @ b.mT), 1e-14)
+    close(pushed, (moved[0] - moved[1]) / 2e-6, 1e-8)
+    of: Callable[..., Any] = lambda a, b: linalg.lstsq(a @ b.mT, t[0], driver="gelsd").solution.sum()
+    each = func.vmap(func.grad(of))(a, b)
+    x = a.clone().requires_grad_()
+    cr.stack([of(x[i], b[i]) for i in range(3)]).sum().backward()
+    close(each, x.grad, 1e-12)
+
+
+def test_empty_matrices(torch: Any) -> None:
+    """Norms of none are 0 where PyTorch's are; results that depend on no element have a gradient of zeros."""
+    for shape in [(0, 0), (5, 0), (0, 5), (2, 0, 3)]:
+        for p in (1, 2, math.inf, "nuc", "fro"):
+            for keep in (False, True):
+                found = linalg.matrix_norm(cr.tensor(np.zeros(shape)), p, keepdim=keep)
+                close(found, torch.linalg.matrix_norm(torch.zeros(shape, dtype=torch.float64), p, keepdim=keep), 0)
+    x = cr.tensor(drawn(3, 3)).requires_grad_()
+    for y in (linalg.matrix_power(x, 0), linalg.householder_product(x, x.new_zeros(0)), linalg.pinv(x[:0])):
+        (dx,) = cr.autograd.grad(y.sum(), x)
+        assert dx is not None and dx.tolist() == [[0.0] * 3] * 3
+    assert linalg.vander(cr.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
 
 
 # ---- bits
