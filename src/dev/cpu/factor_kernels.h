@@ -343,11 +343,22 @@ static bool NAME(by_lapack)(int64_t M, int64_t N) { return N > OWN && M <= CR_LA
 
 /* ---- symmetric eigenvalues by Jacobi's rotations, row by row: y (N + 1, N), the vectors as columns above the
  * ascending values; all NaN where an element is not finite.  Only the lower triangle of x is read. */
+static void NAME(sort_eigh)(T *y, T *diagonal, const T *v, int64_t N, bool finite) {
+    for (int64_t k = 0; k < N; k++) {
+        int64_t best = -1;                          /* the k-th smallest of the diagonal; those taken are NaN */
+        for (int64_t i = 0; i < N; i++)
+            if (!isnan(diagonal[i]) && (best < 0 || diagonal[i] < diagonal[best])) best = i;
+        y[N * N + k] = finite ? diagonal[best] : (T)NAN;
+        for (int64_t i = 0; i < N; i++) y[i * N + k] = finite ? v[best * N + i] : (T)NAN;
+        if (best >= 0) diagonal[best] = (T)NAN;
+    }
+}
+
 static bool NAME(eigh)(T *y, const T *x, int64_t N) {
     const size_t bytes = (size_t)(2 * N * N + 1) * sizeof(T);
     T *a = cr_cpu_try_take(bytes);
     if (!a) return false;
-    T *v = a + N * N, *values = y + N * N;
+    T *v = a + N * N;
     double sum = 0;
     for (int64_t i = 0; i < N; i++)
         for (int64_t j = 0; j <= i; j++) {
@@ -357,7 +368,7 @@ static bool NAME(eigh)(T *y, const T *x, int64_t N) {
         }
     const double least = 0.1 * EPSILON * sum / (double)(N * N);
     bool turned = isfinite(sum);
-    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
+    for (int sweep = 0; turned && sweep < CR_FACTOR_SWEEPS && !cr_pool_stopped(); sweep++) {
         turned = false;
         for (int64_t p = 0; p < N; p++)
             for (int64_t q = p + 1; q < N; q++) {
@@ -375,14 +386,8 @@ static bool NAME(eigh)(T *y, const T *x, int64_t N) {
                 a[p * N + q] = a[q * N + p] = 0;
             }
     }
-    for (int64_t k = 0; k < N; k++) {
-        int64_t best = -1;                          /* the k-th smallest of the diagonal; those taken are NaN */
-        for (int64_t i = 0; i < N; i++)
-            if (!isnan(a[i * N + i]) && (best < 0 || a[i * N + i] < a[best * N + best])) best = i;
-        values[k] = isfinite(sum) ? a[best * N + best] : (T)NAN;
-        for (int64_t i = 0; i < N; i++) y[i * N + k] = isfinite(sum) ? v[best * N + i] : (T)NAN;
-        if (best >= 0) a[best * N + best] = (T)NAN;
-    }
+    for (int64_t i = 0; i < N; i++) a[i] = a[i * N + i];
+    NAME(sort_eigh)(y, a, v, N, isfinite(sum));
     cr_cpu_give(a, bytes);
     return true;
 }
@@ -408,37 +413,21 @@ static void NAME(complete)(T *u, int64_t k, int64_t M) {
     }
 }
 
-/* y (M + 1 + N, N): U, the values from the largest down, V; all NaN where an element is not finite */
-static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
-    const size_t bytes = (size_t)(2 * N * M + N * N + 1) * sizeof(T);
-    T *a = cr_cpu_try_take(bytes);
-    if (!a) return false;
-    T *v = a + N * M, *u = v + N * N, *values = y + M * N;
+/* The largest |x[i]|, and its exponent: the elements are scaled to at most 1, exactly. */
+static double NAME(largest)(const T *x, int64_t n, int *exponent) {
     double most = 0;
-    for (int64_t i = 0; i < M * N; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const double size = fabs((double)x[i]);
         if (!(size <= most)) most = size;
     }
-    int exponent = 0;                               /* the elements are scaled to at most 1, exactly */
-    if (isfinite(most) && most > 0) frexp(most, &exponent);
-    for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) a[j * M + i] = (T)ldexp((double)x[i * N + j], -exponent);
-    for (int64_t i = 0; i < N * N; i++) v[i] = i / N == i % N;
-    bool turned = isfinite(most) && most > 0;
-    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
-        turned = false;
-        for (int64_t p = 0; p < N; p++)
-            for (int64_t q = p + 1; q < N; q++) {
-                const T *wp = a + p * M, *wq = a + q * M;
-                const double pp = NAME(dot)(wp, wp, M), qq = NAME(dot)(wq, wq, M), pq = NAME(dot)(wp, wq, M);
-                if (!(fabs(pq) > EPSILON * sqrt(pp) * sqrt(qq)) || fabs(pq) < FLOOR) continue;
-                const double zeta = (qq - pp) / (2 * pq),
-                             t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(zeta * zeta + 1)), c = 1 / sqrt(t * t + 1);
-                turned = true;
-                NAME(rotate)(a + p * M, a + q * M, (T)c, (T)(t * c), M);
-                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
-            }
-    }
+    *exponent = 0;
+    if (isfinite(most) && most > 0) frexp(most, exponent);
+    return most;
+}
+
+/* y from orthogonal a (N, M) and v (N, N), by rows; u (N, M): room */
+static void NAME(sort_svd)(T *y, T *a, T *v, T *u, int64_t M, int64_t N, int exponent, bool finite) {
+    T *values = y + M * N;
     for (int64_t j = 0; j < N; j++) values[j] = (T)sqrt(NAME(dot)(a + j * M, a + j * M, M));
     for (int64_t k = 0; k < N; k++) {               /* u, v and values in order, by exchanges */
         int64_t best = k;
@@ -453,12 +442,111 @@ static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
         if (value > FLOOR) for (int64_t i = 0; i < M; i++) u[k * M + i] = a[k * M + i] / value;
         else NAME(complete)(u, k, M);
     }
-    const bool finite = isfinite(most);
     for (int64_t k = 0; k < N; k++) {
         values[k] = finite ? (T)ldexp((double)values[k], exponent) : (T)NAN;
         for (int64_t i = 0; i < M; i++) y[i * N + k] = finite ? u[k * M + i] : (T)NAN;
         for (int64_t i = 0; i < N; i++) y[(M + 1 + i) * N + k] = finite ? v[k * N + i] : (T)NAN;
     }
+}
+
+/* y (M + 1 + N, N): U, the values from the largest down, V; all NaN where an element is not finite */
+static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
+    const size_t bytes = (size_t)(2 * N * M + N * N + 1) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    T *v = a + N * M, *u = v + N * N;
+    int exponent;
+    const double most = NAME(largest)(x, M * N, &exponent);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) a[j * M + i] = (T)ldexp((double)x[i * N + j], -exponent);
+    for (int64_t i = 0; i < N * N; i++) v[i] = i / N == i % N;
+    bool turned = isfinite(most) && most > 0;
+    for (int sweep = 0; turned && sweep < CR_FACTOR_SWEEPS && !cr_pool_stopped(); sweep++) {
+        turned = false;
+        for (int64_t p = 0; p < N; p++)
+            for (int64_t q = p + 1; q < N; q++) {
+                const T *wp = a + p * M, *wq = a + q * M;
+                const double pp = NAME(dot)(wp, wp, M), qq = NAME(dot)(wq, wq, M), pq = NAME(dot)(wp, wq, M);
+                if (!(fabs(pq) > EPSILON * sqrt(pp) * sqrt(qq)) || fabs(pq) < FLOOR) continue;
+                const double zeta = (qq - pp) / (2 * pq),
+                             t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(zeta * zeta + 1)), c = 1 / sqrt(t * t + 1);
+                turned = true;
+                NAME(rotate)(a + p * M, a + q * M, (T)c, (T)(t * c), M);
+                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
+            }
+    }
+    NAME(sort_svd)(y, a, v, u, M, N, exponent, isfinite(most));
+    cr_cpu_give(a, bytes);
+    return true;
+}
+
+/* ---- several small matrices side by side (factor_lanes.h): up to CR_FACTOR_LANES from x on */
+static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j <= i; j++)
+            for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
+                a[(i * N + j) * CR_FACTOR_LANES + l] = l < count ? x[l * N * N + i * N + j] : (T)(i == j);
+    cr_cpu_vec()->factors->NAME(cholesky)(a, N);
+    for (int64_t l = 0; l < count; l++)
+        for (int64_t i = 0; i < N; i++)
+            for (int64_t j = 0; j < N; j++)
+                y[l * N * N + i * N + j] = j <= i ? a[(i * N + j) * CR_FACTOR_LANES + l] : 0;
+}
+
+static void NAME(eigh_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
+    T *v = a + N * N * CR_FACTOR_LANES, *d = v + N * N * CR_FACTOR_LANES, *rows = d + N;
+    double least[CR_FACTOR_LANES], sum[CR_FACTOR_LANES] = {0};
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j <= i; j++)
+            for (int64_t l = 0; l < CR_FACTOR_LANES; l++) {
+                const T value = l < count ? x[l * N * N + i * N + j] : 0;
+                const int64_t at = (i * N + j) * CR_FACTOR_LANES + l, mirror = (j * N + i) * CR_FACTOR_LANES + l;
+                a[at] = a[mirror] = value;
+                v[at] = v[mirror] = i == j;
+                sum[l] += fabs((double)value);
+            }
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
+        least[l] = isfinite(sum[l]) ? 0.1 * EPSILON * sum[l] / (double)(N * N) : INFINITY;
+    cr_cpu_vec()->factors->NAME(eigh)(a, v, least, N);
+    for (int64_t l = 0; l < count; l++) {
+        for (int64_t i = 0; i < N; i++) d[i] = a[(i * N + i) * CR_FACTOR_LANES + l];
+        for (int64_t i = 0; i < N * N; i++) rows[i] = v[i * CR_FACTOR_LANES + l];
+        NAME(sort_eigh)(y + l * (N + 1) * N, d, rows, N, isfinite(sum[l]));
+    }
+}
+
+static void NAME(svd_group)(T *a, T *y, const T *x, int64_t M, int64_t N, int64_t count) {
+    T *v = a + N * M * CR_FACTOR_LANES, *alone = v + N * N * CR_FACTOR_LANES, *turn = alone + N * M, *u = turn + N * N;
+    double most[CR_FACTOR_LANES] = {0};
+    int exponent[CR_FACTOR_LANES] = {0};
+    for (int64_t l = 0; l < count; l++) most[l] = NAME(largest)(x + l * M * N, M * N, &exponent[l]);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++)
+            for (int64_t l = 0; l < CR_FACTOR_LANES; l++) {
+                const bool used = l < count && isfinite(most[l]);
+                a[(j * M + i) * CR_FACTOR_LANES + l] =
+                    used ? (T)ldexp((double)x[l * M * N + i * N + j], -exponent[l]) : 0;
+            }
+    for (int64_t i = 0; i < N * N; i++)
+        for (int64_t l = 0; l < CR_FACTOR_LANES; l++) v[i * CR_FACTOR_LANES + l] = i / N == i % N;
+    cr_cpu_vec()->factors->NAME(svd)(a, v, M, N);
+    for (int64_t l = 0; l < count; l++) {
+        for (int64_t i = 0; i < N * M; i++) alone[i] = a[i * CR_FACTOR_LANES + l];
+        for (int64_t i = 0; i < N * N; i++) turn[i] = v[i * CR_FACTOR_LANES + l];
+        NAME(sort_svd)(y + l * (M + 1 + N) * N, alone, turn, u, M, N, exponent[l], isfinite(most[l]));
+    }
+}
+
+/* Matrices [b, b + count) of a batch. */
+static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t count) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2];
+    const size_t bytes = (size_t)((CR_FACTOR_LANES + 2) * (N * M + N * N) + N) * sizeof(T);
+    const T *x = (const T *)cr_array_data(&args->x) + b * M * N;
+    T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2], *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    if (args->kind == CR_FACTOR_CHOLESKY) NAME(cholesky_group)(a, y, x, N, count);
+    else if (args->kind == CR_FACTOR_EIGH) NAME(eigh_group)(a, y, x, N, count);
+    else NAME(svd_group)(a, y, x, M, N, count);
     cr_cpu_give(a, bytes);
     return true;
 }
