@@ -17,6 +17,7 @@ from builtins import float as _float
 from builtins import int as _int
 from collections.abc import Callable, Sequence
 from functools import reduce
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -751,4 +752,8 @@ def __array_namespace_info__() -> _Info:
     return _Info()
 
 
-from . import _array_linalg as linalg  # noqa: E402, F401, it takes functions from here
+def __getattr__(name: str) -> Any:
+    """The extension ``linalg``, which takes functions from here."""
+    if name != "linalg":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("._array_linalg", __package__)

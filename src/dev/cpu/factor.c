@@ -78,8 +78,7 @@ static bool group_of(const void *args, int64_t g) {
 
 /* The bits of a matrix do not depend on its neighbours. */
 static bool lies_beside_others(const cr_factor_args *args) {
-    return args->kind != CR_FACTOR_LU && args->kind != CR_FACTOR_QR && args->x.shape[1] <= SMALL &&
-           args->x.shape[2] <= SMALL;
+    return args->kind != CR_FACTOR_QR && args->x.shape[1] <= SMALL && args->x.shape[2] <= SMALL;
 }
 
 cr_status cr_cpu_factor(const cr_factor_args *args) {
@@ -90,7 +89,16 @@ cr_status cr_cpu_factor(const cr_factor_args *args) {
     return run_batch("factor", args, factor_one, args->x.shape[0], M * N * cr_imin(M, N));
 }
 
+static bool systems_of(const void *args, int64_t g) {
+    const cr_substitute_args *s = args;
+    const int64_t b = g * CR_FACTOR_LANES, count = cr_imin(CR_FACTOR_LANES, s->x.shape[0] - b);
+    return s->x.dtype == CR_F32 ? solve_group_f32(s, b, count) : solve_group_f64(s, b, count);
+}
+
 cr_status cr_cpu_substitute(const cr_substitute_args *args) {
     const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    if (args->x.shape[0] > 1 && N <= SMALL && K <= 2 * SMALL)
+        return run_batch("solve_triangular", args, systems_of, cr_pieces(args->x.shape[0], CR_FACTOR_LANES),
+                         N * N * K * CR_FACTOR_LANES);
     return run_batch("solve_triangular", args, solve_one, args->x.shape[0], N * N * K);
 }

@@ -21,6 +21,7 @@
 #include "factor_lanes.h"
 
 const struct cr_factors CR_ISA_NAME(cr_factors) = {
-    .eigh_f32 = eigh_f32, .svd_f32 = svd_f32, .cholesky_f32 = cholesky_f32,
-    .eigh_f64 = eigh_f64, .svd_f64 = svd_f64, .cholesky_f64 = cholesky_f64,
+    .eigh_f32 = eigh_f32, .svd_f32 = svd_f32, .cholesky_f32 = cholesky_f32, .lu_f32 = lu_f32,
+    .eigh_f64 = eigh_f64, .svd_f64 = svd_f64, .cholesky_f64 = cholesky_f64, .lu_f64 = lu_f64,
+    .substitute_f32 = substitute_f32, .substitute_f64 = substitute_f64,
 };

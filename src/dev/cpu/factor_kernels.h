@@ -481,16 +481,44 @@ static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
 }
 
 /* ---- several small matrices side by side (factor_lanes.h): up to CR_FACTOR_LANES from x on */
-static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
-    for (int64_t i = 0; i < N; i++)
-        for (int64_t j = 0; j <= i; j++)
-            for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
-                a[(i * N + j) * CR_FACTOR_LANES + l] = l < count ? x[l * N * N + i * N + j] : (T)(i == j);
-    cr_cpu_vec()->factors->NAME(cholesky)(a, N);
+/* The n elements of each of `count` matrices into lanes, the last one also into those that are left; and back. */
+static void NAME(spread)(T *a, const T *x, int64_t n, int64_t count) {
+    const T *from[CR_FACTOR_LANES];
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++) from[l] = x + cr_imin(l, count - 1) * n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < CR_FACTOR_LANES; l++) a[i * CR_FACTOR_LANES + l] = from[l][i];
+}
+
+static void NAME(collect)(T *y, const T *a, int64_t n, int64_t count) {
     for (int64_t l = 0; l < count; l++)
-        for (int64_t i = 0; i < N; i++)
-            for (int64_t j = 0; j < N; j++)
-                y[l * N * N + i * N + j] = j <= i ? a[(i * N + j) * CR_FACTOR_LANES + l] : 0;
+        for (int64_t i = 0; i < n; i++) y[l * n + i] = a[i * CR_FACTOR_LANES + l];
+}
+
+static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
+    NAME(spread)(a, x, N * N, count);
+    cr_cpu_vec()->factors->NAME(cholesky)(a, N);
+    for (int64_t i = 0; i < N; i++)
+        memset(a + (i * N + i + 1) * CR_FACTOR_LANES, 0, (size_t)((N - i - 1) * CR_FACTOR_LANES) * sizeof(T));
+    NAME(collect)(y, a, N * N, count);
+}
+
+static void NAME(lu_group)(const cr_factor_args *args, T *a, T *y, const T *x, int64_t b, int64_t count) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2], K = cr_imin(M, N);
+    int32_t best[SMALL * CR_FACTOR_LANES];
+    NAME(spread)(a, x, M * N, count);
+    cr_cpu_vec()->factors->NAME(lu)(a, best, M, N);
+    NAME(collect)(y, a, M * N, count);
+    for (int64_t l = 0; l < count; l++) {
+        int64_t *order = (int64_t *)cr_array_data(&args->order) + (b + l) * M;
+        int32_t *pivots = (int32_t *)cr_array_data(&args->pivots) + (b + l) * K;
+        for (int64_t i = 0; i < M; i++) order[i] = i;
+        for (int64_t j = 0; j < K; j++) {
+            const int64_t at = best[j * CR_FACTOR_LANES + l], row = order[j];
+            order[j] = order[at];
+            order[at] = row;
+            pivots[j] = (int32_t)at + 1;
+        }
+    }
 }
 
 static void NAME(eigh_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
@@ -545,6 +573,7 @@ static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t co
     T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2], *a = cr_cpu_try_take(bytes);
     if (!a) return false;
     if (args->kind == CR_FACTOR_CHOLESKY) NAME(cholesky_group)(a, y, x, N, count);
+    else if (args->kind == CR_FACTOR_LU) NAME(lu_group)(args, a, y, x, b, count);
     else if (args->kind == CR_FACTOR_EIGH) NAME(eigh_group)(a, y, x, N, count);
     else NAME(svd_group)(a, y, x, M, N, count);
     cr_cpu_give(a, bytes);
@@ -575,4 +604,25 @@ static bool NAME(solve_one)(const cr_substitute_args *args, int64_t b) {
     for (int64_t i = 0; i < N; i++)
         memcpy(x + i * K, from + (order ? order[i] : i) * K, (size_t)K * sizeof(T));
     return NAME(substitute)(args->x.storage, x, a, N, K, args->upper, args->unit);
+}
+
+/* Systems [b, b + count) of a batch side by side. */
+static bool NAME(solve_group)(const cr_substitute_args *args, int64_t b, int64_t count) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    const size_t bytes = (size_t)(N * (N + K) * CR_FACTOR_LANES) * sizeof(T);
+    const T *right = (const T *)cr_array_data(&args->b) + b * N * K;
+    const int64_t *order = cr_present(&args->order) ? (const int64_t *)cr_array_data(&args->order) + b * N : NULL;
+    T *a = cr_cpu_try_take(bytes), *x = a + N * N * CR_FACTOR_LANES;
+    if (!a) return false;
+    NAME(spread)(a, (const T *)cr_array_data(&args->a) + b * N * N, N * N, count);
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
+        for (int64_t i = 0; i < N; i++) {
+            const int64_t m = cr_imin(l, count - 1);
+            const T *from = right + (m * N + (order ? order[m * N + i] : i)) * K;
+            for (int64_t c = 0; c < K; c++) x[(i * K + c) * CR_FACTOR_LANES + l] = from[c];
+        }
+    cr_cpu_vec()->factors->NAME(substitute)(x, a, N, K, args->upper, args->unit);
+    NAME(collect)((T *)cr_array_data(&args->x) + b * N * K, x, N * K, count);
+    cr_cpu_give(a, bytes);
+    return true;
 }

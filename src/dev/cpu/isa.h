@@ -150,6 +150,10 @@ struct cr_factors {                                 /* factor_isa.c */
     void (*svd_f64)(double *a, double *v, int64_t m, int64_t n);
     void (*cholesky_f32)(float *a, int64_t n);
     void (*cholesky_f64)(double *a, int64_t n);
+    void (*lu_f32)(float *a, int32_t *best, int64_t m, int64_t n);
+    void (*lu_f64)(double *a, int32_t *best, int64_t m, int64_t n);
+    void (*substitute_f32)(float *x, const float *a, int64_t n, int64_t columns, bool upper, bool unit);
+    void (*substitute_f64)(double *x, const double *a, int64_t n, int64_t columns, bool upper, bool unit);
 };
 CR_ISA_TABLE(cr_factors);
 
