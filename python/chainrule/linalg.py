@@ -164,8 +164,8 @@ def _first(bad: Tensor) -> Tensor:
     """The position, from 1, of the first true element of the last axis; 0: none : (..., N) -> (...) int32"""
     if not bad.size(-1):
         return _core.zeros(bad.shape[:-1], dtype=_core.int32, device=bad.device)
-    found = bad.to(_core.int32)
-    return (found.argmax(-1) + 1).to(_core.int32) * found.amax(-1)
+    found = bad.to(_core.float32)  # whose extremes are found in vectors
+    return ((found.argmax(-1) + 1) * found.amax(-1)).to(_core.int32)
 
 
 def _refuse(name: str, info: Tensor, what: str) -> None:
