@@ -81,7 +81,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="draw there (--write without FILE: docs)")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART")
     parser.add_argument(
-        "--cpu", action="store_true", help="conv, pool, rnn, scripts: processor time, for a busy machine"
+        "--cpu", action="store_true", help="conv, pool, rnn, maths, scripts: processor time, for a busy machine"
     )
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
     parser.add_argument(
@@ -116,7 +116,9 @@ def main() -> int:
             "machine": machine(),
             "threads": o.threads,
             "load": round(os.getloadavg()[0], 1),
-            "command": " ".join(["bench/run.py", *(["--quick"] if o.quick else []), "--only", name]),
+            "command": " ".join(
+                ["bench/run.py", *(["--quick"] if o.quick else []), *(["--cpu"] if o.cpu else []), "--only", name]
+            ),
         }
         print(f"## {name}: {inspect.getdoc(PARTS[name])}\n", flush=True)
         try:

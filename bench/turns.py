@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+COUNTED = 0.04  # seconds of calls for one reading of processor time
 Runs = dict[str, Callable[[], object]]
 Open = Callable[[str, int], tuple[str, Callable[[str], Runs]]]  # library, threads -> version, what makes runs of a case
 
@@ -63,10 +64,16 @@ def work(open_library: Open, library: str, threads: int, cpu: bool, pipe: Any) -
             continue
         run, least, end = made[name][what], math.inf, time.perf_counter() + seconds
         run()
+        calls = 1
+        if cpu:  # the system counts the time of threads that run elsewhere once in some milliseconds
+            start = time.perf_counter()
+            run()
+            calls += int(COUNTED / (time.perf_counter() - start))
         while time.perf_counter() < end or least == math.inf:
             start = clock()
-            run()
-            least = min(least, clock() - start)
+            for _ in range(calls):
+                run()
+            least = min(least, (clock() - start) / calls)
         pipe.send(1e3 * least)
 
 

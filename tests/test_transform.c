@@ -1,5 +1,7 @@
-/* test_transform.c - vmap, forward mode and gradients inside them from C, on both devices, and what is refused. */
-#include "test.h"
+/* test_transform.c - vmap, forward mode and gradients inside them from C, on both devices, and what is refused; every
+ * structured op inside vmap against a loop over the samples, and in forward mode against its gradient. */
+#pragma GCC diagnostic ignored "-Wunused-function"         /* compares with no truth */
+#include "ops_cases.h"
 
 #include <math.h>
 
@@ -69,3 +71,138 @@ static void on_device(const cr_device *dev) {
 }
 
 TEST(transforms) { on_device(cr_cpu()); on_device(cr_ref()); }
+
+/* ---- every structured op */
+enum { SAMPLES = 2, LONGEST = 6000 };               /* elements of an input: longer cases are about blocks of kernels */
+
+/* How many elements they take or give follows from values, which differ from sample to sample. */
+static const char *const by_values[] = {"nonzero", "runs", "unique", "masked_select", "masked_scatter", NULL};
+
+static bool is_by_values(const char *op, const char *what) {
+    for (int i = 0; by_values[i]; i++) if (!strcmp(op, by_values[i])) return true;
+    return !strncmp(op, "index_", 6) && strstr(what, "mask");
+}
+
+static cr_tensor *run_case(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    return ((const op_case *)ctx)->run(in);
+}
+
+static cr_tensor *loop_over(const op_case *c, int n, const cr_tensor *const *in, const int *axes) {
+    const cr_tensor *y[SAMPLES];
+    for (int s = 0; s < SAMPLES; s++) {
+        const cr_tensor *sample[4] = {NULL};
+        for (int k = 0; k < n; k++) sample[k] = axes[k] == CR_UNMAPPED ? in[k] : cr_select(in[k], 0, s);
+        if (!(y[s] = c->run(sample))) return NULL;
+    }
+    return cr_stack(SAMPLES, y, 0);
+}
+
+static bool runs_mapped(const op_case *c, int n, const cr_tensor *const *in, const int *axes) {
+    const cr_tensor *want = loop_over(c, n, in, axes);
+    CHECK(want || is_by_values(c->op, c->what), "%s, %s: a loop fails: %s", c->op, c->what, cr_error());
+    cr_error_clear();
+    const cr_tensor *got = cr_vmap(run_case, (void *)(uintptr_t)c, n, in, axes, 0, CR_RANDOM_SAME);
+    const char *why = cr_error() ? cr_error() : "";
+    CHECK(got || is_by_values(c->op, c->what), "%s, %s: no rule for vmap: %s", c->op, c->what, why);
+    cr_error_clear();
+    if (!want || !got) return false;
+    const double near = cr_dtype_of(want) == CR_F64 ? 1e-9 : 0;
+    bool close = cr_dtype_of(got) == cr_dtype_of(want) && cr_ndim(got) == cr_ndim(want);
+    close = close && cr_allclose(got, want, near, near, true);
+    CHECK(close, "%s, %s, the first input %s: vmap differs from a loop", c->op, c->what,
+          axes[0] == CR_UNMAPPED ? "the same" : "mapped");
+    return close;
+}
+
+static double product_of(const cr_tensor *a, const cr_tensor *b) {
+    return cr_item(cr_sum(cr_mul(a, b), CR_ALL, false));
+}
+
+/* <v, J t> = <J^T v, t> */
+static void check_forward(const op_case *c, int n, const cr_tensor *const *in, cr_generator *g) {
+    const cr_tensor *x[4], *leaves[4], *t[4];
+    cr_tensor *grad[4], *ty = NULL;
+    int n_leaves = 0;
+    for (int k = 0; k < n; k++) {
+        x[k] = cr_select(in[k], 0, 0);
+        t[k] = CR_NONE;
+        if (cr_dtype_of(x[k]) != CR_F64) continue;
+        leaves[n_leaves++] = cr_requires_grad_((cr_tensor *)(uintptr_t)x[k], true);
+        t[k] = cr_randn(cr_ndim(x[k]), cr_shape(x[k]), CR_F64, cr_device_of(x[k]), g);
+    }
+    const cr_tensor *y = c->run(x), *v = y ? cr_randn(cr_ndim(y), cr_shape(y), CR_F64, cr_device_of(y), g) : NULL;
+    if (!v || cr_gradients(1, &y, &v, n_leaves, leaves, grad, NULL) != CR_OK) {
+        CHECK(false, "%s, %s: its gradient fails: %s", c->op, c->what, cr_error() ? cr_error() : "");
+        return;
+    }
+    double reverse = 0;
+    for (int k = 0, i = 0; k < n; k++) {
+        if (t[k] == CR_NONE) continue;
+        if (grad[i] != CR_NONE) reverse += product_of(grad[i], t[k]);
+        i++;
+    }
+    const cr_tensor *value = cr_jvp(run_case, (void *)(uintptr_t)c, n, x, t, &ty);
+    CHECK(value, "%s, %s: no rule for forward mode: %s", c->op, c->what, cr_error() ? cr_error() : "");
+    cr_error_clear();
+    if (!value) return;
+    const double forward = product_of(ty, v);
+    CHECK(fabs(forward - reverse) <= 1e-7 * (1 + fabs(reverse)), "%s, %s: forward %.12g, reverse %.12g", c->op, c->what,
+          forward, reverse);
+}
+
+static long check_transforms(const op_case *c, int i, const cr_device *dev) {
+    const int n = case_inputs(c);
+    const cr_dtype dt = c->dtypes & FLOATS ? CR_F64 : c->dtypes & WHOLES ? CR_I64 : CR_BOOL;
+    stream r = stream_of(c->op, i);
+    const cr_tensor *stacked[4], *given[4];
+    int axes[4];
+    long ran = 0;
+    cr_scope_begin();
+    for (int k = 0; k < n; k++) {
+        const cr_tensor *sample[SAMPLES];
+        for (int s = 0; s < SAMPLES; s++) {
+            data d = data_fill(&c->in[k], dt, &r);
+            sample[s] = data_put(&d, DENSE, dev);
+            data_free(&d);
+        }
+        stacked[k] = cr_stack(SAMPLES, sample, 0);
+    }
+    for (int only = n > 1 ? 0 : n; only <= n; only++) {         /* n: all */
+        for (int k = 0; k < n; k++) {
+            axes[k] = only == n || only == k ? 0 : CR_UNMAPPED;
+            given[k] = axes[k] ? cr_select(stacked[k], 0, 0) : stacked[k];
+        }
+        ran += runs_mapped(c, n, given, axes);
+    }
+    if (c->smooth && dt == CR_F64) {
+        cr_generator *g = cr_generator_new(test_seed());
+        check_forward(c, n, stacked, g);
+        cr_generator_free(g);
+    }
+    cr_scope_end();
+    return ran;
+}
+
+static bool is_short(const op_case *c) {
+    bool few = true;
+    for (int k = 0; k < case_inputs(c); k++) {
+        int64_t numel = 1;
+        for (int a = 0; a < c->in[k].ndim; a++) numel *= c->in[k].shape[a];
+        few &= numel <= LONGEST;
+    }
+    return few && case_inputs(c) > 0;
+}
+
+TEST(every_op) {
+    long ran = 0;
+    for (int i = 0; i < OP_CASES; i++)
+        if (test_wants(op_cases[i].op) && is_short(&op_cases[i])) ran += check_transforms(&op_cases[i], i, cr_cpu());
+    test_ran_on(cr_cpu());
+    for (int i = 0; cr_ops_all[i]; i++) {
+        const cr_op *op = cr_ops_all[i];
+        CHECK(op->batch || op->composite || is_by_values(op->name, ""), "%s: no rule for vmap", op->name);
+        CHECK(op->tangent || op->composite || op->no_grad, "%s: no rule for forward mode", op->name);
+    }
+    printf("  %ld mapped calls\n", ran);
+}

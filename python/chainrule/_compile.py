@@ -97,12 +97,13 @@ class _Ready:
         return [found[i] for i in range(self.outputs)]
 
     def results(self, made: list[Tensor], given: list[Tensor]) -> Any:
-        def leaf(x: Any) -> Any:
-            if type(x) is _Grad:
-                return leaf(x.of).grad
+        def place(x: Any) -> Any:
             if type(x) is _Kept:
                 return x()
             return made[x] if type(x) is _Made else given[x] if type(x) is _Given else x
+
+        def leaf(x: Any) -> Any:  # calls itself nowhere: a cycle would keep `made` until the next garbage collection
+            return place(x.of).grad if type(x) is _Grad else place(x)
 
         return _rebuild(self.result, leaf, self.walk.reached)
 

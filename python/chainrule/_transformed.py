@@ -24,6 +24,14 @@ def values_of(x: Tensor) -> Tensor:
     return x
 
 
+def of_values(f: Any, x: Tensor) -> Tensor:
+    """f of integers, which takes any axes in front: it may read them, since it sees those of all samples."""
+    level = _core._level_of(x)
+    if level not in LEVELS:
+        return f(x)  # type: ignore[no-any-return]
+    return _core._vmap_enter(of_values(f, _core._vmap_leave(x, 0, level)), 0, level)
+
+
 def _each(f: Any, results: Any) -> Any:
     return tuple(map(f, results)) if isinstance(results, tuple) else f(results)
 

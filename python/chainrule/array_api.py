@@ -2,8 +2,8 @@
 x.__array_namespace__()``.
 
 Names, parameters, result dtypes and special cases are the standard's;
-https://data-apis.org/array-api/2024.12 says what each function means. There are no complex numbers
-and no extensions.  Functions promote by the standard's rules, operators of tensors by PyTorch's;
+https://data-apis.org/array-api/2024.12 says what each function means. There are no complex numbers;
+of the extensions there is linalg.  Functions promote by the standard's rules, operators of tensors by PyTorch's;
 docs/python.md lists the differences.  Gradients flow as in other calls.  The first use imports the
 module."""
 
@@ -17,6 +17,7 @@ from builtins import float as _float
 from builtins import int as _int
 from collections.abc import Callable, Sequence
 from functools import reduce
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -749,3 +750,10 @@ class _Info:
 def __array_namespace_info__() -> _Info:
     """Devices, dtypes and capabilities."""
     return _Info()
+
+
+def __getattr__(name: str) -> Any:
+    """The extension ``linalg``, which takes functions from here."""
+    if name != "linalg":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("._array_linalg", __package__)

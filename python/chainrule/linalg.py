@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 from . import _core
 from ._core import Tensor, diagonal, matmul
 from ._dtypes import broadcast_shapes, finfo
-from ._transformed import values_of
-from .autograd import no_grad
+from ._transformed import of_values, values_of
+from .autograd import Function, no_grad
 
 __all__ = [
     "LinAlgError",
@@ -30,11 +31,16 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "logdet",
     "lstsq",
     "lu",
@@ -103,6 +109,17 @@ class LU(NamedTuple):
     U: Tensor
 
 
+class LDLFactor(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLFactorEx(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
 class QR(NamedTuple):
     Q: Tensor
     R: Tensor
@@ -147,8 +164,8 @@ def _first(bad: Tensor) -> Tensor:
     """The position, from 1, of the first true element of the last axis; 0: none : (..., N) -> (...) int32"""
     if not bad.size(-1):
         return _core.zeros(bad.shape[:-1], dtype=_core.int32, device=bad.device)
-    found = bad.to(_core.int32)
-    return (found.argmax(-1) + 1).to(_core.int32) * found.amax(-1)
+    found = bad.to(_core.float32)  # whose extremes are found in vectors
+    return ((found.argmax(-1) + 1) * found.amax(-1)).to(_core.int32)
 
 
 def _refuse(name: str, info: Tensor, what: str) -> None:
@@ -163,6 +180,11 @@ def _refuse(name: str, info: Tensor, what: str) -> None:
 
 _SINGULAR = "is singular: pivot {} of its LU factors is 0"
 _INDEFINITE = "is not positive-definite: its leading minor of order {} is not"
+
+
+def _constant(y: Tensor, x: Tensor) -> Tensor:
+    """y as a result of x, of the same shape: the gradient is zeros."""
+    return _core.where(_core.ones((), dtype=_core.bool, device=x.device), y, x)
 
 
 def _eye_like(a: Tensor) -> Tensor:
@@ -227,7 +249,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     return LUFactor(packed, pivots)
 
 
-def _parts(packed: Tensor) -> tuple[Tensor, Tensor]:
+def factors_of(packed: Tensor) -> tuple[Tensor, Tensor]:
     """L and U of packed factors."""
     m, n = packed.shape[-2:]
     k = min(m, n)
@@ -241,9 +263,17 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:  # noqa: N803
     if not pivot:
         raise RuntimeError("[linalg.lu] LU without pivoting is not implemented: pivot=False")
     packed, _, order = _core._lu_factor(A)
-    rows = _core.arange(A.size(-2), device=A.device)
-    permutation = (rows[:, None] == order[..., None, :]).to(A.dtype)
-    return LU(permutation, *_parts(packed))
+    return LU(_permutation(order, A.dtype), *factors_of(packed))
+
+
+def _permutation(order: Tensor, dtype: _core.dtype) -> Tensor:
+    rows = _core.arange(order.size(-1), device=order.device)
+    return (rows[:, None] == order[..., None, :]).to(dtype)
+
+
+def permutation_of(pivots: Tensor, n: int, dtype: _core.dtype) -> Tensor:
+    """P of n rows with A = P L U, from the pivots of ``lu_factor``."""
+    return _permutation(of_values(lambda p: _order(p, n), pivots), dtype)
 
 
 def _order(pivots: Tensor, n: int) -> Tensor:
@@ -267,7 +297,7 @@ def lu_solve(  # noqa: N803
     if not left:
         return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
     n = LU.size(-1)
-    order = _order(pivots, n)[..., None]
+    order = of_values(lambda p: _order(p, n), pivots)[..., None]
     batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2])
     B = B.expand(*batch, *B.shape[-2:])  # noqa: N806
     order = order.expand(*batch, n, B.size(-1))
@@ -368,6 +398,114 @@ def logdet(A: Tensor) -> Tensor:  # noqa: N803
     return _core.where(sign < 0, math.nan, value)
 
 
+# ---- symmetric matrices that are not definite ----
+
+
+_GROWTH = (1 + math.sqrt(17)) / 8  # bounds the growth of elements (Bunch, Kaufman 1977)
+
+
+def _exchange(a: Tensor, i: int, k: int, first: int) -> None:
+    """Exchanges rows and columns i and k of the symmetric trailing part of a."""
+    for at, to in ((a[first:, i], a[first:, k]), (a[i, first:], a[k, first:])):
+        kept = at.clone()
+        at.copy_(to)
+        to.copy_(kept)
+
+
+def _choose_pivot(a: Tensor, k: int) -> tuple[int, int] | None:
+    """The size of the pivot of step k and the row that is exchanged with its last; None: column k is 0 already."""
+    column = a[k:, k].abs().tolist()
+    below = max(column[1:], default=0.0)
+    if max(column[0], below) == 0 or math.isnan(column[0]):
+        return None
+    if column[0] >= _GROWTH * below:
+        return 1, k
+    at = k + 1 + column[1:].index(below)
+    row = a[at, k:].abs().tolist()
+    most = max(x for i, x in enumerate(row) if i != at - k)
+    if column[0] >= _GROWTH * below * (below / most):
+        return 1, k
+    return (1, at) if row[at - k] >= _GROWTH * most else (2, at)
+
+
+def _factor_symmetric(a: Tensor) -> tuple[Tensor, list[int], int]:
+    """LD, pivots and info of one matrix, by the Bunch-Kaufman method as LAPACK's sytrf stores it (lower)."""
+    a = a.tril() + a.tril(-1).mT
+    n, k, info = a.size(0), 0, 0
+    packed, pivots = _core.zeros_like(a), list(range(1, n + 1))
+    while k < n:
+        chosen = _choose_pivot(a, k)
+        size, row = chosen or (1, k)
+        info = info or (0 if chosen else k + 1)
+        end, last = k + size, k + size - 1
+        if row != last:
+            _exchange(a, row, last, k)
+        pivots[k:end] = [row + 1] if size == 1 else [-(row + 1)] * 2
+        block, below = a[k:end, k:end], a[end:, k:end]
+        rows = _core._solve(block, below.mT)[0].mT if chosen and below.numel() else below
+        packed[k:end, k:end], packed[end:, k:end] = block.tril(), rows
+        if chosen and below.numel():
+            a[end:, end:] -= rows @ below.mT
+        k = end
+    return packed, pivots, info
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:  # noqa: N803
+    """(LD, pivots, info): A = P L D L^T P^T of symmetric matrices, whose lower triangle is read, as LAPACK's sytrf
+    gives it.  D has blocks of 1 x 1 and 2 x 2; of the latter both pivots are negative.  info is 0, or the first block
+    that is 0.  One matrix after another, with values that are read; no gradient."""
+    _want_matrices("ldl_factor", A, True)
+    matrices = A.detach().reshape(math.prod(A.shape[:-2]), *A.shape[-2:])
+    found = [_factor_symmetric(a) for a in matrices]
+    packed = _core.stack([f[0] for f in found]).reshape(A.shape) if found else A.detach().clone()
+    pivots, info = (_core.tensor([f[i] for f in found], dtype=_core.int32, device=A.device) for i in (1, 2))
+    pivots, info = pivots.reshape(A.shape[:-1]), info.reshape(A.shape[:-2])
+    if check_errors:
+        _refuse("ldl_factor_ex", info, "is singular: block {} of D is 0")
+    return LDLFactorEx(packed, pivots, info)
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:  # noqa: N803
+    """``ldl_factor_ex`` without info.  LinAlgError: a block of D is 0."""
+    packed, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
+    _refuse("ldl_factor", info, "is singular: block {} of D is 0")
+    return LDLFactor(packed, pivots)
+
+
+def _ldl_order(pivots: Tensor) -> Tensor:
+    """Column c < N: where the rows of column c of L come from, once the exchanges behind it are made; column N: the
+    same of the matrix; column N + 1: 1 where a block of 2 x 2 begins : (..., N) -> (..., N, N + 2)"""
+    n, found = pivots.size(-1), []
+    for row in pivots.reshape(math.prod(pivots.shape[:-1]), n).tolist():
+        columns, begins, k = [list(range(n)) for _ in range(n + 1)], [0] * n, 0
+        while k < n:
+            begins[k] = int(row[k] < 0)
+            last, to = k + begins[k], abs(row[k]) - 1
+            for c in (*columns[:k], columns[n]):
+                c[last], c[to] = c[to], c[last]
+            k = last + 1
+        found.append([*columns, begins])
+    whole = _core.tensor(found, dtype=_core.int64, device=pivots.device)
+    return whole.reshape(*pivots.shape[:-1], n + 2, n).mT
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:  # noqa: N803
+    """X with A X = B from the factors of ``ldl_factor``."""
+    _want_matrices("ldl_solve", LD, True)
+    n = LD.size(-1)
+    if B.ndim < 2 or B.size(-2) != n:
+        raise RuntimeError(f"[linalg.ldl_solve] B needs {n} rows: {tuple(LD.shape)}, {tuple(B.shape)}")
+    rows = of_values(_ldl_order, pivots)
+    beside = LD.diagonal(-1, -2, -1) * rows[..., : max(n - 1, 0), n + 1]
+    lower = LD.gather(-2, rows[..., :n]).tril(-1) - beside.diag_embed(-1)
+    blocks = LD.diagonal(0, -2, -1).diag_embed() + beside.diag_embed(-1) + beside.diag_embed(1)
+    batch = broadcast_shapes(LD.shape[:-2], B.shape[:-2])
+    order = rows[..., n, None].expand(*batch, n, B.size(-1))
+    y = _core._solve_triangular(lower, B.expand(*batch, *B.shape[-2:]).gather(-2, order), False, True)
+    x = _core._solve_triangular(lower.mT, _core._solve(blocks, y)[0], True, True)
+    return x.gather(-2, order.argsort(-2))
+
+
 # ---- QR ----
 
 
@@ -386,6 +524,16 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     return QR(q.new_empty(0) if mode == "r" else q, r)
 
 
+def reflected(A: Tensor, tau: Tensor, x: Tensor, transpose: bool) -> Tensor:  # noqa: N803
+    """Q x or Q^T x, Q the product of the reflections of ``householder_product``."""
+    k = tau.size(-1)
+    v = A[..., :k].tril(-1) + _core.eye(A.size(-2), k, dtype=A.dtype, device=A.device)
+    for i in range(k) if transpose else reversed(range(k)):
+        column = v[..., i : i + 1]
+        x = x - tau[..., i, None, None] * column @ (column.mT @ x)
+    return x
+
+
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     """The first columns of the product of the reflections I - tau_i v_i v_i^T, v_i column i of A below the diagonal and
     1 on it : (..., M, N), (..., K) -> (..., M, N)"""
@@ -394,12 +542,8 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     k = tau.size(-1)
     if not m >= n >= k:
         raise RuntimeError(f"[linalg.householder_product] needs M >= N >= K: {tuple(A.shape)}, {tuple(tau.shape)}")
-    v = A[..., :k].tril(-1) + _core.eye(m, k, dtype=A.dtype, device=A.device)
     q = _core.eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
-    for i in reversed(range(k)):
-        column = v[..., i : i + 1]
-        q = q - tau[..., i, None, None] * column @ (column.mT @ q)
-    return q
+    return reflected(A, tau, q, False) if k else _constant(q, A)
 
 
 # ---- eigenvalues and singular values ----
@@ -416,7 +560,8 @@ def _finite(name: str, values: Tensor) -> None:
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     """(eigenvalues, eigenvectors) of symmetric matrices, the values ascending, the vectors columns.  UPLO: the triangle
-    that is read.  By Jacobi's rotations: made for up to 64 rows; larger matrices take long."""
+    that is read.  By Jacobi's rotations; more than 64 rows by LAPACK where it is found (the extra chainrule[lapack], or
+    the system's), on one thread; without it they take long."""
     _want_matrices("eigh", A, True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"[linalg.eigh] UPLO is 'L' or 'U': {UPLO!r}")
@@ -437,9 +582,23 @@ def _completed(q: Tensor) -> Tensor:
     return _core.cat([q, more], -1)
 
 
+def eig(A: Tensor) -> Any:  # noqa: N803
+    """NotImplementedError: eigenvalues of matrices that are not symmetric are complex numbers, which come later."""
+    _want_matrices("eig", A, True)
+    raise NotImplementedError(
+        f"[linalg.eig] gives complex numbers, which come later: use eigh where the matrices are symmetric, or"
+        f" numpy.linalg.eig on A.numpy() for values without gradients: {tuple(A.shape)}"
+    )
+
+
+def eigvals(A: Tensor) -> Any:  # noqa: N803
+    """NotImplementedError, as ``eig``."""
+    return eig(A)
+
+
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:  # noqa: N803
     """(U, S, Vh) with A = U diag(S) Vh, S descending.  full_matrices: U and Vh are square; the columns and rows that A
-    does not determine have no gradient.  By Jacobi's rotations: made for up to 64 columns; larger take long."""
+    does not determine have no gradient.  By Jacobi's rotations; more than 64 columns as in ``eigh``."""
     _want_matrices("svd", A)
     u, s, v = _core._svd(A)
     _finite("svd", s)
@@ -491,18 +650,45 @@ def pinv(
     """The pseudoinverse; singular values up to max(atol, rtol largest) count as 0.  rcond: an older name of rtol."""
     _want_matrices("pinv", A, hermitian)
     if not A.numel():
-        return A.new_zeros((*A.shape[:-2], A.size(-1), A.size(-2)))
-    rtol = rcond if rtol is None else rtol
-    if hermitian:
-        s, v = eigh(A)
-        u = v
-    else:
-        u, s, v = _core._svd(A)
-        _finite("pinv", s)
-    bound = _tolerance(A, s.detach().abs().amax(-1), atol, rtol)[..., None]
-    kept = s.abs() > bound
-    inverse = _core.where(kept, 1 / _core.where(kept, s, 1.0), 0.0)
-    return (v * inverse[..., None, :]) @ u.mT
+        return A.mT.clone()
+    y: Tensor = _Pinv.apply(A, hermitian, atol, rcond if rtol is None else rtol)
+    return y
+
+
+class _Pinv(Function):
+    """A^+ of matrices of a rank that does not change: its derivatives need no vectors, which equal singular values do
+    not have (Golub, Pereyra 1973)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(A: Tensor, hermitian: bool, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+        if hermitian:
+            s, v = eigh(A)
+            u = v
+        else:
+            u, s, v = _core._svd(A)
+            _finite("pinv", s)
+        kept = s.abs() > _tolerance(A, s.abs().amax(-1), atol, rtol)[..., None]
+        inverse = _core.where(kept, 1 / _core.where(kept, s, 1.0), 0.0)
+        return (v * inverse[..., None, :]) @ u.mT
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        a, p = ctx.saved_tensors
+        gp, pg = g.mT @ p @ p.mT, p.mT @ p @ g.mT
+        return gp - a @ (p @ gp) + pg - (pg @ p) @ a - p.mT @ g @ p.mT, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, t: Tensor, *others: Any) -> Any:
+        a, p = ctx.saved_tensors
+        pt, tp = p @ p.mT @ t.mT, t.mT @ p.mT @ p
+        return pt - (pt @ a) @ p + tp - p @ (a @ tp) - p @ t @ p
 
 
 def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
@@ -582,7 +768,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
         n >>= 1
         if n:
             square = square @ square
-    return _eye_like(A).clone() if power is None else power.clone() if power is A else power
+    return _constant(_eye_like(A), A) if power is None else power.clone() if power is A else power
 
 
 # Coefficients of the Pade approximant [13/13] of exp, and the 1-norm up to which its backward error is below 2^-53
@@ -616,6 +802,13 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     return y
 
 
+def _chain_product(chain: Sequence[Tensor], cut: Sequence[Sequence[int]], i: int, j: int) -> Tensor:
+    """chain[i] ... chain[j], each part cut in two behind cut[i][j]."""
+    if i == j:
+        return chain[i]
+    return _chain_product(chain, cut, i, cut[i][j]) @ _chain_product(chain, cut, cut[i][j] + 1, j)
+
+
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of matrices in the order with the fewest multiplications; the first and the last may be vectors."""
     chain = list(tensors)
@@ -643,11 +836,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
             cost[i][j], cut[i][j] = min(
                 (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
             )
-
-    def product(i: int, j: int) -> Tensor:
-        return chain[i] if i == j else product(i, cut[i][j]) @ product(cut[i][j] + 1, j)
-
-    y = product(0, n - 1)
+    y = _chain_product(chain, cut, 0, n - 1)
     return y[0, 0] if row and column else y[0] if row else y[:, 0] if column else y
 
 
@@ -705,12 +894,15 @@ def matrix_norm(
         raise RuntimeError(f"[linalg.matrix_norm] dim names one axis twice: {tuple(dim)}")
     if ord in ("nuc", 2, -2):
         s = svdvals(x.movedim((rows, columns), (-2, -1)))
-        y = s.sum(-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
+        y = s.sum(-1) if ord == "nuc" or (ord == 2 and not s.size(-1)) else s.amax(-1) if ord == 2 else s.amin(-1)
         return y.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else y
     size = float(ord)
     inner, outer = (rows, columns) if abs(size) == 1 else (columns, rows)
     sums = x.abs().sum(inner, keepdim=True)
-    most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)
+    if size > 0 and not sums.size(outer):
+        most = sums.sum(outer, keepdim=True)  # 0
+    else:
+        most = sums.amax(outer, keepdim=True) if size > 0 else sums.amin(outer, keepdim=True)
     return most if keepdim else most.squeeze((rows, columns))
 
 
@@ -749,8 +941,30 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
     """The powers 0 ... N - 1 of the elements of vectors : (..., M) -> (..., M, N)"""
+    x = x if x.ndim else x[None]
     count = x.size(-1) if N is None else N
     if count <= 1:
         raise RuntimeError(f"[linalg.vander] N must be above 1: {count}")
     powers = x[..., None].expand(*x.shape, count - 1)
     return _core.cat([_core.ones_like(x)[..., None], powers.cumprod(-1)], -1)
+
+
+def _takes_out(f: Any) -> Any:
+    """f with ``out=``: a tensor, or as many as there are results, which get the shapes of the results."""
+
+    @wraps(f)
+    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        y = f(*args, **kwargs)
+        if out is None:
+            return y
+        if isinstance(y, Tensor):
+            return _core.clone(y, out=out)
+        if not isinstance(out, tuple | list) or len(out) != len(y):
+            raise TypeError(f"{f.__name__}(): argument 'out' must be one Tensor for each of the {len(y)} results")
+        return type(y)(*(_core.clone(part, out=to) for part, to in zip(y, out, strict=True)))
+
+    return run
+
+
+for _name in set(__all__) - {"LinAlgError", "diagonal", "eig", "eigvals", "logdet", "matmul", "matrix_exp", "vander"}:
+    globals()[_name] = _takes_out(globals()[_name])

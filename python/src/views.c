@@ -103,6 +103,16 @@ static void extent(const cr_tensor *x, int64_t *first, int64_t *last) {
     }
 }
 
+/* Is x contiguous?  A tensor inside vmap or jvp has the strides of one sample. */
+static bool has_row_order(const cr_tensor *x) {
+    int64_t step = 1;
+    for (int i = cr_ndim(x) - 1; i >= 0; i--) {
+        if (cr_size(x, i) > 1 && cr_strides(x)[i] != step) return false;
+        step *= cr_size(x, i);
+    }
+    return true;
+}
+
 static cr_tensor *strided_copy(const cr_tensor *x, int n, const int64_t *size, const int64_t *stride, int64_t skip) {
     cr_scope_begin();
     cr_tensor *at = cr_full(n, size, (double)skip, CR_I64, cr_device_of(x));
@@ -154,8 +164,9 @@ cr_tensor *api_as_strided(const arg *a) {
         if (!y) cr_drop(kept);
         return y;
     }
-    if (!cr_is_contiguous(x)) {
-        set_error(PyExc_RuntimeError, "[as_strided] a tensor in a graph, or of a GPU, must be contiguous");
+    if (!has_row_order(x)) {
+        set_error(PyExc_RuntimeError,
+                  "[as_strided] a tensor in a graph, of a transform, or of a GPU, must be contiguous");
         return NULL;
     }
     return strided_copy(x, n, size, stride, at - cr_storage_offset(x));

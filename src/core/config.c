@@ -22,6 +22,8 @@ static struct {
     {.name = "CHAINRULE_ISA",
      .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: uses built-in matrix products only"},
+    {.name = "CHAINRULE_LAPACK",
+     .doc = "path of a LAPACK library, or off: eigenvalues and SVD of more than 64 columns by built-in code"},
     {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: disables WebGPU"},
     {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: disables CUDA"},
     {.name = "CHAINRULE_NVRTC",

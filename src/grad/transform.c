@@ -220,10 +220,6 @@ static int parts_of(const cr_tensor *t) {
     if (!cr_wrapped(t)) return 1;
     return parts_of(t->wrapper->value) + (t->wrapper->tangent ? parts_of(t->wrapper->tangent) : 0);
 }
-static const cr_tensor *bottom(const cr_tensor *t) {
-    while (cr_wrapped(t)) t = t->wrapper->value;
-    return t;
-}
 
 static cr_status check_lists(int n_out, const cr_tensor *const *out, int n_in, const cr_tensor *const *in) {
     if (!out || !in) return cr_fail_null("grad", "an array");
@@ -244,7 +240,7 @@ cr_status cr_grad_nested(int n_out, const cr_tensor *const *out, int n_in, const
     if (!roots) return cr_no_memory("grad");
     for (int k = 0; k < n_out; k++) n_roots = bottom_nodes(out[k], roots, n_roots);
     for (int i = 0; i < n_in; i++) {
-        stops[i] = bottom(in[i])->node;
+        stops[i] = cr_bottom(in[i])->node;
         *nested |= stops[i] && stops[i]->op;
     }
     if (!*nested && n_roots) status = cr_graph_leaves(n_roots, roots, n_in, stops, &n_leaves, &leaves, &whole);

@@ -521,11 +521,27 @@ static cr_tensor *ew_batch(const cr_batched *b) {
     return cast_to(cr_batch_same(b), b->out->dtype);
 }
 
+/* No further derivative of x can be asked for. */
+static bool is_last(const cr_tensor *x) {
+    if (x == CR_NONE) return true;
+    for (; cr_wrapped(x); x = x->wrapper->value)
+        if (x->wrapper->tangent) return false;
+    return x->dtype != CR_F64 && !(cr_grad_enabled() && cr_in_graph(x));
+}
+
+static const cr_gradient *tangent_rules(const cr_call *c, const cr_tensor *const *t) {
+    const cr_program *p = ew(c)->program;
+    const cr_gradient *found = p->fast;
+    for (int i = 0; i < c->n && found; i++)
+        if (!is_last(c->in[i]) || !is_last(t[i])) found = NULL;
+    return found ? found : cr_program_gradient(p);
+}
+
 /* forward mode: the gradient of input i, whose cotangent is its tangent */
 static cr_tensor *ew_tangent(const cr_call *c, const cr_tensor *const *t) {
     const cr_ew_params *q = ew(c);
     const cr_program *p = q->program;
-    const cr_gradient *gradients = cr_program_gradient(p);
+    const cr_gradient *gradients = tangent_rules(c, t);
     cr_tensor *sum = same(CR_NONE);
     if (!gradients) return NULL;
     for (int i = 0; i < c->n && sum; i++) {

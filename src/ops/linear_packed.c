@@ -5,6 +5,7 @@
  * parts of w become floats in turn, and the device's product multiplies them.  For a device without the kernels the
  * cpu makes w whole. */
 #include "compose.h"
+#include "transform.h"
 
 #include "../core/formats.h"
 #include "../core/ints.h"
@@ -133,6 +134,8 @@ const cr_op cr_op_linear_packed = {
     .infer = packed_infer,
     .forward = packed_forward,
     .grad = packed_grad,
+    .batch = cr_batch_frozen,
+    .tangent = cr_tangent_frozen,
 };
 
 cr_tensor *cr_linear_packed(const cr_tensor *x, const cr_tensor *w, const char *format, const cr_tensor *b) {
@@ -163,6 +166,12 @@ static cr_status unpack_forward(const cr_call *c, cr_tensor *y, cr_tensor *const
     return y->numel ? c->dev->kernels->unpack(&args) : CR_OK;
 }
 
+/* The rows of all samples below each other. */
+static cr_tensor *unpack_batch(const cr_batched *b) {
+    const cr_tensor *w = cr_reshape(b->in[0], CR_LIST(-1, b->in[0]->shape[2]));
+    return w ? cr_batch_shaped(b, cr_apply(b->call->op, 1, &w, b->call->params), b->out) : NULL;
+}
+
 extern const cr_op cr_op_unpack;
 const cr_op cr_op_unpack = {
     .name = "unpack",
@@ -171,6 +180,7 @@ const cr_op cr_op_unpack = {
     .contiguous = true,
     .infer = unpack_infer,
     .forward = unpack_forward,
+    .batch = unpack_batch,
     .no_grad = "packed weights are bytes",
 };
 

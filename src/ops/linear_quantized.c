@@ -128,22 +128,6 @@ static void quantized_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
 
 static uint32_t quantized_saves(const cr_call *c) { return c->needs[0] ? CR_SAVE_IN(1) | CR_SAVE_IN(2) : 0; }
 
-static cr_tensor *quantized_batch(const cr_batched *b) {
-    if (b->has[1] || b->has[2])
-        return cr_fail(CR_RUNTIME, b->call->op->name, "inside vmap all samples share the quantized weight"), NULL;
-    if (!b->has[3]) return cr_batch_same(b);
-    const int n = b->call->in[0]->ndim;
-    cr_tensor *y = quantized(b->in[0], b->in[1], b->in[2], CR_NONE, is_transposed(b->call));
-    const cr_tensor *bias = cr_batch_aligned(b, 3, n);
-    if (y && y->ndim == n) y = cr_unsqueeze(y, 0);
-    return y && bias ? add(y, bias) : NULL;
-}
-
-static cr_tensor *quantized_tangent(const cr_call *c, const cr_tensor *const *t) {
-    if (t[0] == CR_NONE) return same(t[3]);
-    return cr_tangent_sum(quantized(t[0], c->in[1], c->in[2], CR_NONE, is_transposed(c)), t[3]);
-}
-
 extern const cr_op cr_op_linear_quantized;
 const cr_op cr_op_linear_quantized = {
     .name = "linear_quantized",
@@ -155,8 +139,8 @@ const cr_op cr_op_linear_quantized = {
     .infer = quantized_infer,
     .forward = quantized_forward,
     .grad = quantized_grad,
-    .batch = quantized_batch,
-    .tangent = quantized_tangent,
+    .batch = cr_batch_frozen,
+    .tangent = cr_tangent_frozen,
 };
 
 cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes, const cr_tensor *scales,

@@ -183,6 +183,7 @@ const cr_op cr_op_max_pool_values = {
     .contiguous = true,
     .infer = values_infer,
     .forward = values_forward,
+    .batch = cr_batch_same,
     .no_grad = "it runs only where nothing is recorded",
 };
 

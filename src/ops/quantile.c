@@ -1,5 +1,6 @@
 /* quantile.c - from sorted rows: quantiles, interpolated between two elements, and the mode. */
 #include "compose.h"
+#include "transform.h"
 
 #include <string.h>
 
@@ -59,8 +60,9 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     if (q->ndim + (keepdim ? x->ndim : along ? x->ndim - 1 : 0) > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "quantile", "the result has more than %d axes", CR_MAX_DIMS), NULL;
     cr_scope_begin();
+    const cr_tensor *every = cr_bottom(q);
     const bool known = q->numel && !cr_watching();     /* a recorded step reads no values */
-    if (known && !(cr_item(cr_min(q, CR_ALL, false)) >= 0 && cr_item(cr_max(q, CR_ALL, false)) <= 1))
+    if (known && !(cr_item(cr_min(every, CR_ALL, false)) >= 0 && cr_item(cr_max(every, CR_ALL, false)) <= 1))
         return cr_fail(CR_BAD_VALUE, "quantile", "q must be in [0, 1]"), cr_leave(NULL);
     cr_tensor *sorted = along ? moved(cr_sort(x, a, false, NULL), a, x->ndim - 1)
                               : cr_sort(cr_reshape(x, CR_LIST(-1)), 0, false, NULL);

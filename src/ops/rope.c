@@ -94,6 +94,20 @@ static void rope_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[1] = cr_cat(2, (const cr_tensor *const[]){add(mul(y, a), mul(z, b)), ds}, -1);
 }
 
+/* The columns from R on do not depend on the table. */
+static cr_tensor *rope_tangent(const cr_call *c, const cr_tensor *const *t) {
+    const rope_params *p = c->params;
+    const cr_tensor *x = c->in[0];
+    const int64_t R = rotated(c), D = x->shape[x->ndim - 1];
+    cr_tensor *sum = t[0] == CR_NONE ? same(CR_NONE) : rope(t[0], c->in[1], p->interleaved, p->back);
+    if (t[1] == CR_NONE || !sum) return sum;
+    if (R < D) {
+        cr_tensor *turned = cr_slice(x, -1, 0, R, 1), *rest = cr_zeros_like(cr_slice(x, -1, R, D, 1));
+        x = turned && rest ? cr_cat(2, (const cr_tensor *const[]){turned, rest}, -1) : NULL;
+    }
+    return x ? cr_tangent_sum(sum, rope(x, t[1], p->interleaved, p->back)) : NULL;
+}
+
 static cr_tensor *rope_batch(const cr_batched *b) {
     const int n = b->call->in[0]->ndim;
     const cr_tensor *in[] = {cr_batch_in(b, 0), cr_batch_aligned(b, 1, n)};
@@ -110,7 +124,7 @@ const cr_op cr_op_rope = {
     .forward = rope_forward,
     .grad = rope_grad,
     .batch = rope_batch,
-    .tangent = cr_tangent_products,
+    .tangent = rope_tangent,
 };
 
 cr_tensor *cr_rope(const cr_tensor *x, const cr_tensor *table, bool interleaved) {

@@ -509,7 +509,31 @@ cr_tensor *cr_batch_composite(const cr_batched *b) {
     return y ? batch_at(y, b->level, b->size) : NULL;
 }
 
+static cr_tensor *without_bias(const cr_call *c, const cr_tensor *x, const cr_tensor *const *in) {
+    const cr_tensor *few[CR_FEW_INPUTS];
+    memcpy(few, in, sizeof *few * (size_t)c->n);
+    few[0] = x;
+    few[c->n - 1] = CR_NONE;
+    return cr_apply(c->op, c->n, few, c->params);
+}
+
+cr_tensor *cr_batch_frozen(const cr_batched *b) {
+    const int last = b->call->n - 1;
+    for (int i = 1; i < last; i++)
+        if (b->has[i])
+            return cr_fail(CR_RUNTIME, b->call->op->name, "inside vmap all samples share the weight"), NULL;
+    if (!b->has[last]) return cr_batch_same(b);
+    cr_tensor *y = without_bias(b->call, b->in[0], b->in);
+    const cr_tensor *bias = cr_batch_aligned(b, last, b->out->ndim);
+    return y && bias ? add(y, bias) : NULL;
+}
+
 /* ---- rules of forward mode */
+cr_tensor *cr_tangent_frozen(const cr_call *c, const cr_tensor *const *t) {
+    const cr_tensor *bias = t[c->n - 1];
+    return t[0] == CR_NONE ? same(bias) : cr_tangent_sum(without_bias(c, t[0], c->in), bias);
+}
+
 const cr_tensor *cr_tangent_or_zeros(const cr_tensor *t, const cr_tensor *x) {
     return t != CR_NONE ? t : cr_zeros_like(x);
 }

@@ -29,6 +29,11 @@ cr_status  cr_write_wrapped(cr_tensor *x, const cr_tensor *y);
 /* A message if t is a wrapper: `op` needs its elements. */
 cr_status  cr_want_elements(const char *op, const cr_tensor *t);
 cr_status  cr_want_values(const char *op, const cr_tensor *t);  /* the same where those of a primal will do */
+/* the elements of all samples, or of the primal, outside all levels: for checks that raise an error */
+static inline const cr_tensor *cr_bottom(const cr_tensor *t) {
+    while (cr_wrapped(t)) t = t->wrapper->value;
+    return t;
+}
 /* f of what t stands for: of a batch with the number of axes before its own */
 cr_tensor *cr_map_wrapped(const cr_tensor *t, cr_tensor *(*f)(const cr_tensor *value, void *ctx), void *ctx);
 
@@ -63,10 +68,13 @@ cr_tensor *cr_batch_all(const cr_batched *b);
 cr_tensor *cr_batch_last(const cr_batched *b);
 cr_tensor *cr_batch_axis(const cr_batched *b);
 cr_tensor *cr_batch_composite(const cr_batched *b);
+/* of x w^T + b with a frozen w: in[0] is x, the last is b or CR_NONE, w is between them; all samples share w */
+cr_tensor *cr_batch_frozen(const cr_batched *b);
 
 /* ---- rules of forward mode.  t[i]: the tangent of in[i], or CR_NONE; c->out is the result */
 cr_tensor *cr_tangent_linear(const cr_call *c, const cr_tensor *const *t);       /* in all float inputs together */
 cr_tensor *cr_tangent_products(const cr_call *c, const cr_tensor *const *t);     /* in each input */
+cr_tensor *cr_tangent_frozen(const cr_call *c, const cr_tensor *const *t);       /* as cr_batch_frozen */
 /* tangents of in[n] may be missing there: zeros */
 const cr_tensor *cr_tangent_or_zeros(const cr_tensor *t, const cr_tensor *x);
 /* a + b, where each may be CR_NONE */

@@ -397,8 +397,8 @@ GENERAL = [
     ),
     (
         "`torch.func`: vmap runs a function once, for all samples together. Calls that need the elements of a tensor"
-        " fail, and the message names them: `item`, branches, `nonzero`, bool keys, `gaussian_nll_loss`, `lu_solve`."
-        " `as_strided`, `embedding_bag`, `multilabel_margin_loss` and `quantile` of a mapped q fail as well."
+        " fail, and the message names them: `item`, branches, `nonzero`, bool keys. So does `as_strided` of"
+        " samples that are not contiguous."
         " `linearize` runs the function again for each tangent. A rule made by `generate_vmap_rule` sums the gradients"
         " of what all samples share; PyTorch's gives other numbers where a result depends on that only."
     ),

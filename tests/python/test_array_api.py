@@ -91,24 +91,43 @@ SIGNATURES = {
     "where": "(condition, x1, x2, /)",
     "__array_namespace_info__": "()",
 }
+LINALG = {
+    **dict.fromkeys("det eigh eigvalsh inv matrix_transpose slogdet svdvals".split(), "(x, /)"),
+    **dict.fromkeys("matmul outer solve".split(), "(x1, x2, /)"),
+    "cholesky": "(x, /, *, upper=False)",
+    "cross": "(x1, x2, /, *, axis=-1)",
+    "diagonal": "(x, /, *, offset=0)",
+    "matrix_norm": "(x, /, *, keepdims=False, ord='fro')",
+    "matrix_power": "(x, n, /)",
+    "matrix_rank": "(x, /, *, rtol=None)",
+    "pinv": "(x, /, *, rtol=None)",
+    "qr": "(x, /, *, mode='reduced')",
+    "svd": "(x, /, *, full_matrices=True)",
+    "tensordot": SIGNATURES["tensordot"],
+    "trace": "(x, /, *, offset=0, dtype=None)",
+    "vecdot": SIGNATURES["vecdot"],
+    "vector_norm": "(x, /, *, axis=None, keepdims=False, ord=2)",
+}
 CONSTANTS = {"e": math.e, "inf": INF, "nan": NAN, "newaxis": None, "pi": PI}
 INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 FLOATS = ["float32", "float64"]
 DTYPES = ["bool", *INTEGERS, *FLOATS]
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize("name", [*SIGNATURES, *(f"linalg.{name}" for name in LINALG)])
 def test_signature(name: str) -> None:
-    function = getattr(xp, name)
+    extension, _, name = name.rpartition(".")
+    function = getattr(getattr(xp, extension) if extension else xp, name)
     bare = [p.replace(annotation=p.empty) for p in inspect.signature(function).parameters.values()]
-    assert str(inspect.Signature(bare)) == SIGNATURES[name]
+    assert str(inspect.Signature(bare)) == (LINALG if extension else SIGNATURES)[name]
     assert function.__name__ == name and (function.__doc__ or "").strip()
 
 
 def test_names() -> None:
     assert xp.__array_api_version__ == "2024.12"
     public = {n for n in vars(xp) if not n.startswith("_")} - {"annotations", "builtins", "math", "sys", "reduce"}
-    imported = {"Callable", "Sequence", "ModuleType", "Any", "NamedTuple", "Device", "Tensor"}
+    assert set(xp.linalg.__all__) == set(LINALG)
+    imported = {"import_module", "Callable", "Sequence", "ModuleType", "Any", "NamedTuple", "Device", "Tensor"}
     assert public - imported == {*SIGNATURES, *CONSTANTS, *DTYPES} - {"__array_namespace_info__"}
     assert all(str(getattr(xp, n)) == str(v) for n, v in CONSTANTS.items())
     assert all(getattr(xp, n) is getattr(cr, n) for n in DTYPES)
@@ -980,3 +999,36 @@ def test_refusals() -> None:
     for wrong in kinds:
         with pytest.raises((TypeError, ValueError)):
             wrong()
+
+
+def test_linear_algebra() -> None:
+    """Against NumPy, whose linalg follows the standard too: dtypes, stacks, broadcasting, integers."""
+    np = pytest.importorskip("numpy")
+    draw = np.random.default_rng(0)
+    a, wide, vector = draw.standard_normal((2, 3, 4, 4)), draw.standard_normal((2, 3, 5)), draw.standard_normal(4)
+    definite, whole = a @ a.swapaxes(-1, -2) + np.eye(4), draw.integers(-5, 6, (2, 3, 3)).astype("int32")
+    calls: list[tuple[Any, ...]] = [
+        ("cholesky", definite), ("det", a), ("diagonal", wide, {"offset": -1}), ("eigvalsh", definite), ("inv", a),
+        ("matrix_norm", a, {"ord": 1, "keepdims": True}), ("matrix_power", a, -2), ("matrix_rank", wide),
+        ("matrix_transpose", wide), ("outer", vector, vector), ("pinv", wide, {"rtol": 0.2}), ("slogdet", a),
+        ("solve", a, vector), ("solve", a, a[0]), ("svdvals", wide), ("trace", whole), ("trace", whole, {"offset": 1}),
+        ("vecdot", whole, whole), ("vector_norm", wide, {"axis": (0, 2), "ord": 3}), ("vector_norm", wide),
+        ("cross", whole, whole[:1]), ("tensordot", a, wide[0].T[:4], {"axes": 1}), ("matmul", whole, whole),
+        ("trace", whole.astype("uint8")), ("cholesky", definite.astype("float32"), {"upper": True}),
+    ]  # fmt: skip
+    for name, *args in calls:
+        kwargs = args.pop() if isinstance(args[-1], dict) else {}
+        given = [xp.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
+        found, wanted = getattr(xp.linalg, name)(*given, **kwargs), getattr(np.linalg, name)(*args, **kwargs)
+        for got, want in zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]:
+            got = np.asarray(got)
+            assert got.shape == want.shape, (name, got.shape, want.shape)
+            assert got.dtype == want.dtype, (name, got.dtype, want.dtype)
+            assert np.allclose(got, want, 1e-4 if want.dtype == np.float32 else 1e-9), name
+    q, r = xp.linalg.qr(xp.asarray(wide), mode="complete")
+    u, s, vh = xp.linalg.svd(xp.asarray(wide))
+    assert q.shape == (2, 3, 3) and np.allclose(np.asarray(q @ r), wide) and vh.shape == (2, 5, 5)
+    values, vectors = xp.linalg.eigh(xp.asarray(definite))
+    assert np.allclose(np.asarray((vectors * values[..., None, :]) @ vectors.mT), definite)
+    assert math.copysign(1, float(xp.linalg.outer(xp.asarray([-0.0]), xp.asarray([0.0])))) == -1
+    assert np.allclose(np.asarray(xp.linalg.vector_norm(xp.asarray(vector), axis=())), abs(vector))

@@ -13,7 +13,7 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from chainrule import nn, optim
+from chainrule import func, nn, optim
 from conftest import FULL
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1245,6 +1245,31 @@ def test_finalizers_of_a_collection_are_no_part_of_the_step() -> None:
     Kept()
     f(cr.ones(3))
     assert len(ran) == 1 and not f._compiled.lacks()
+
+
+ENDS: dict[str, Any] = {
+    "tensors": lambda x: (cr.tanh(x) @ x, [x, {"y": x * 2}]),
+    "per-sample gradients": lambda x: func.vmap(func.grad(lambda p: (p[0] * p[1]).sum()))([x, x]),
+    "a chain of products": lambda x: (cr.linalg.multi_dot([x + 1, x, x]), x + 1),
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("name", ENDS)
+def test_results_end_without_a_garbage_collection(name: str, mode: str) -> None:
+    f = cr.compile(ENDS[name]) if mode == "compiled" else ENDS[name]
+    x = cr.randn(5, 5)
+    for _ in range(9):
+        f(x)
+    gc.collect()
+    gc.disable()  # a cycle would keep the memory of each call, and the next call would map new memory
+    try:
+        before = cr.memory_stats("cpu")[0]
+        for _ in range(5):
+            f(x)
+        assert cr.memory_stats("cpu")[0] == before
+    finally:
+        gc.enable()
 
 
 class Lies(list):  # type: ignore[type-arg]

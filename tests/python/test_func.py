@@ -342,6 +342,25 @@ def test_compiled() -> None:
             assert cr.equal(compiled(x + k), f(x + k)), (name, k)
 
 
+FAST = ["tanh", "sigmoid", "gelu", "silu", "gelu tanh"]  # rows of ops.def with a second gradient, for f32 and below
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_forward_mode_has_the_bits_of_the_backward_pass(name: str) -> None:
+    given: dict[str, Any] = {"gelu": F.gelu, "silu": F.silu, "gelu tanh": lambda x: F.gelu(x, approximate="tanh")}
+    f = given.get(name) or getattr(cr, name)
+    x = cr.linspace(-9, 9, 4001)
+    pushed = func.jvp(f, (x,), (cr.ones_like(x),))[1]
+    assert cr.equal(pushed, func.grad(lambda x: f(x).sum())(x))
+    mapped = func.vmap(lambda x: func.jvp(f, (x,), (cr.ones_like(x),))[1])(x)
+    assert cr.equal(mapped, pushed)
+    wide = func.jvp(f, (x.double(),), (cr.ones_like(x.double()),))[1]
+    assert float((pushed - wide).abs().max()) < 1e-6
+    further = func.jvp(lambda x: func.jvp(f, (x,), (cr.ones_like(x),))[1], (x,), (cr.ones_like(x),))[1]
+    exact = func.grad(lambda x: func.grad(lambda x: f(x).sum())(x).sum())(x.double())
+    assert float((further - exact).abs().max()) < 1e-5
+
+
 def test_linearize() -> None:
     x, t = cr.randn(3, dtype=cr.float64), cr.randn(2, 3, dtype=cr.float64)
     y, push = func.linearize(lines(cr), x)

@@ -3,14 +3,19 @@ number of threads, and what is refused."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
 import numpy as np
 import pytest
-from chainrule import linalg
+from chainrule import func, linalg
+from conftest import BUILD
 
 SIZES = [
     (0, ()),
@@ -94,6 +99,20 @@ def test_square_matrices(torch: Any, name: str, dtype: Any) -> None:
         wanted = flat(call(torch.linalg, torch.tensor(a), torch.tensor(b)))
         for got, want in zip(found, wanted, strict=True):
             close(got, want, 1e-10 if dtype == np.float64 else 2e-3, (name, n, batch))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", SQUARE)
+def test_square_matrices_inside_vmap(name: str, axis: int) -> None:
+    call, make = SQUARE[name]
+    a, b = cr.tensor(make(3, 2, 5, 5)), cr.tensor(drawn(3, 2, 5, 4))
+    of: Callable[..., Any] = lambda a, b: tuple(flat(call(linalg, a, b)))
+    for dims in ((axis, None), (axis, 0), (None, 0)):
+        given = [x if d == 0 else x[0] if d is None else x.movedim(0, d) for x, d in zip((a, b), dims, strict=True)]
+        found = func.vmap(of, in_dims=dims)(*given)
+        loop = [of(a[i if dims[0] is not None else 0], b[i if dims[1] is not None else 0]) for i in range(3)]
+        for k, got in enumerate(found):
+            close(got, cr.stack([y[k] for y in loop]), 1e-12, (name, dims))
 
 
 RECTANGULAR: dict[str, Callable[..., Any]] = {
@@ -233,6 +252,9 @@ GRADIENTS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "svd": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(2, 5, 3)]),
     "svd wide": (lambda L, a: [y**2 for y in L.svd(a, full_matrices=False)], [drawn(3, 4)]),
     "pinv": (lambda L, a: L.pinv(a), [drawn(5, 3)]),
+    "pinv wide": (lambda L, a: L.pinv(a), [drawn(2, 3, 5)]),
+    "pinv of symmetric": (lambda L, a: L.pinv(a + a.mT, hermitian=True), [drawn(2, 4, 4)]),
+    "pinv, equal values": (lambda L, a, b: L.pinv(a @ b.mT), [np.linalg.qr(drawn(2, k, 2))[0] for k in (5, 4)]),
     "nuclear": (lambda L, a: L.matrix_norm(a, "nuc"), [drawn(3, 5)]),
     "matrix_exp": (lambda L, a: L.matrix_exp(a), [drawn(2, 4, 4)]),
     "matrix_exp, squared": (lambda L, a: L.matrix_exp(a), [4 * drawn(4, 4)]),
@@ -297,6 +319,39 @@ def test_equal_values_have_finite_gradients() -> None:
     x = cr.eye(4, dtype=cr.float64).requires_grad_()
     linalg.matrix_norm(x, "nuc").backward()
     close(x.grad, cr.eye(4, dtype=cr.float64), 1e-15)
+    for size in (0.0, 2.0):
+        for p in (2, -2):  # equal values share
+            x = (size * cr.eye(4, dtype=cr.float64)).requires_grad_()
+            linalg.matrix_norm(x, p).backward()
+            close(x.grad, cr.eye(4, dtype=cr.float64) / 4, 1e-15)
+
+
+def test_pinv_inside_transforms() -> None:
+    a, b = (cr.tensor(np.linalg.qr(drawn(3, k, 2))[0]) for k in (5, 4))  # rank 2, both values 1
+    t = cr.tensor(drawn(3, 5, 2))
+    value, pushed = func.vmap(lambda a, b, t: func.jvp(lambda a: linalg.pinv(a @ b.mT), (a,), (t,)))(a, b, t)
+    moved = [linalg.pinv((a + h * t) @ b.mT, rtol=1e-9) for h in (1e-6, -1e-6)]
+    close(value, linalg.pinv(a @ b.mT), 1e-14)
+    close(pushed, (moved[0] - moved[1]) / 2e-6, 1e-8)
+    of: Callable[..., Any] = lambda a, b: linalg.lstsq(a @ b.mT, t[0], driver="gelsd").solution.sum()
+    each = func.vmap(func.grad(of))(a, b)
+    x = a.clone().requires_grad_()
+    cr.stack([of(x[i], b[i]) for i in range(3)]).sum().backward()
+    close(each, x.grad, 1e-12)
+
+
+def test_empty_matrices(torch: Any) -> None:
+    """Norms of none are 0 where PyTorch's are; results that depend on no element have a gradient of zeros."""
+    for shape in [(0, 0), (5, 0), (0, 5), (2, 0, 3)]:
+        for p in (1, 2, math.inf, "nuc", "fro"):
+            for keep in (False, True):
+                found = linalg.matrix_norm(cr.tensor(np.zeros(shape)), p, keepdim=keep)
+                close(found, torch.linalg.matrix_norm(torch.zeros(shape, dtype=torch.float64), p, keepdim=keep), 0)
+    x = cr.tensor(drawn(3, 3)).requires_grad_()
+    for y in (linalg.matrix_power(x, 0), linalg.householder_product(x, x.new_zeros(0)), linalg.pinv(x[:0])):
+        (dx,) = cr.autograd.grad(y.sum(), x)
+        assert dx is not None and dx.tolist() == [[0.0] * 3] * 3
+    assert linalg.vander(cr.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
 
 
 # ---- bits
@@ -308,11 +363,11 @@ def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
 
     def results() -> list[bytes]:
         found: list[Any] = []
-        for n, batch in ((150, ()), (7, (400,))):
+        for n, batch in ((150, ()), (7, (400,)), (70, (3,))):  # over 64: by LAPACK where it is found
             a = cr.tensor(definite(*batch, n, n), dtype=dtype, requires_grad=True)
             b = cr.tensor(drawn(*batch, n, n), dtype=dtype)
             ys = [linalg.cholesky(a), linalg.solve(a, b), *linalg.qr(b + a), linalg.lu_factor(b)[0], linalg.inv(a)]
-            if n < 64:
+            if n < 150:
                 ys += [*linalg.eigh(a), *linalg.svd(b)]
             cr.stack([y.sin().sum() for y in ys]).sum().backward()
             found += [*ys, a.grad]
@@ -326,6 +381,32 @@ def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
             assert results() == wanted, threads
     finally:
         cr.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [cr.float32, cr.float64])
+def test_small_matrices_have_the_same_bits_in_any_batch(dtype: cr.dtype) -> None:
+    """Those of up to 16 rows run side by side; what is singular, indefinite or not finite disturbs no neighbour."""
+    for m, n in ((1, 1), (2, 2), (3, 3), (8, 8), (16, 16), (17, 17), (7, 6), (5, 11), (16, 3)):
+        a = cr.tensor(drawn(37, m, n), dtype=dtype)
+        a[1], a[2, 0, 0], a[3], a[4, -1, -1] = 0.0, math.nan, cr.ones(m, n), math.inf
+        a[5], a[6], a[7] = a[5] * 1e-30, a[6] * 1e30, a[7] * -0.0
+        calls: list[Any] = [lambda x: cr._core._svd(x), lambda x: cr._core._lu_factor(x)]
+        if m == n:
+            a[8:20] = a[8:20] @ a[8:20].mT  # definite
+            a[20] = cr.eye(n)
+            calls += [lambda x: cr._core._eigh(x), lambda x: (linalg.cholesky_ex(x).L,)]
+            calls += [lambda x, u=u, k=k: (linalg.solve_triangular(x, x[..., :k], upper=u, unitriangular=u),)
+                      for u in (False, True) for k in (1, n)]  # fmt: skip
+            calls += [lambda x: (linalg.solve_ex(x, x.mT).result,)]
+        for call in calls:
+            bits: Any = lambda ys: [np.where(np.isnan(y.numpy()), np.nan, y.numpy()) for y in ys]  # one kind of NaN
+            together = bits(call(a))
+            for i in range(37):
+                alone = bits(call(a[i]))
+                assert [y[i].tobytes() for y in together] == [y.tobytes() for y in alone], (m, n, i)
+            some = bits(call(a[5:21]))
+            assert [y[5:21].tobytes() for y in together] == [y.tobytes() for y in some]
+            assert bool(np.isfinite(together[0][8:20]).all())
 
 
 # ---- what is refused, and what is not
@@ -368,6 +449,9 @@ def test_errors_name_the_matrix() -> None:
         (lambda: linalg.cross(cr.ones(3), cr.ones(1, 3)), r"\[linalg.cross\]"),
         (lambda: linalg.norm(cr.ones(2, 2, 2), 2), r"\[linalg.norm\]"),
         (lambda: linalg.eigh(cr.eye(2), UPLO="X"), r"\[linalg.eigh\] UPLO"),
+        (lambda: linalg.eigvals(cr.eye(2)), r"\[linalg.eig\] gives complex numbers"),
+        (lambda: linalg.ldl_factor(cr.zeros(2, 2)), r"\[linalg.ldl_factor\] the matrix is singular: block 1"),
+        (lambda: linalg.ldl_solve(cr.eye(2), cr.tensor([1, 2]), cr.ones(3, 1)), r"\[linalg.ldl_solve\] B needs 2"),
     ],
 )
 def test_refused(call: Callable[[], object], message: str) -> None:
@@ -404,3 +488,154 @@ def test_old_names() -> None:
     close(torch.lu_solve(b, *linalg.lu_factor(a)), linalg.solve(a, b), 1e-12)
     close(torch.cholesky_solve(b, torch.cholesky(a)), linalg.solve(a, b), 1e-12)
     assert torch.linalg.LinAlgError is linalg.LinAlgError is torch._C._LinAlgError
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "no diagonal", "definite", "low rank"])
+def test_ldl(torch: Any, kind: str) -> None:
+    for n, batch in [(0, ()), (1, (2,)), (2, ()), (3, (2, 2)), (5, (3,)), (17, ()), (41, (2,))]:
+        a = drawn(*batch, n, n)
+        a = a + np.swapaxes(a, -1, -2)
+        if kind == "no diagonal" and n > 1:
+            a[..., np.arange(n), np.arange(n)] = 0
+        if kind == "definite":
+            a = definite(*batch, n, n)
+        if kind == "low rank":
+            a = np.ones_like(a)
+        x = cr.tensor(np.tril(a) + np.triu(np.full_like(a, 7.0), 1))  # the upper triangle is not read
+        found, wanted = linalg.ldl_factor_ex(x), torch.linalg.ldl_factor_ex(torch.tensor(a))
+        assert found.pivots.tolist() == wanted.pivots.tolist() and found.info.tolist() == wanted.info.tolist()
+        close(found.LD, wanted.LD.tril(), 1e-10, (kind, n))
+        if kind == "low rank":
+            assert bool((found.info == (2 if n > 1 else 0)).all())
+            continue
+        b = cr.tensor(drawn(2, 2, n, 3))
+        y = linalg.ldl_solve(found.LD, found.pivots, b) if batch != (3,) else linalg.ldl_solve(*found[:2], b[0, :1])
+        close(cr.tensor(a) @ y, b if batch != (3,) else b[0, :1].expand(3, n, 3), 1e-8, (kind, n))
+    each = func.vmap(linalg.ldl_solve)(*linalg.ldl_factor(cr.tensor(definite(3, 4, 4))), cr.tensor(drawn(3, 4, 2)))
+    close(each, linalg.solve(cr.tensor(definite(3, 4, 4)), cr.tensor(drawn(3, 4, 2))), 1e-10)
+    factors, pivots = linalg.ldl_factor(cr.tensor(drawn(4, 4) + drawn(4, 4).T))
+    inputs = factors.requires_grad_(), cr.tensor(drawn(4, 2)).requires_grad_()
+    assert cr.autograd.gradcheck(lambda d, b: linalg.ldl_solve(d, pivots, b), inputs)
+
+
+def test_results_in_given_tensors() -> None:
+    given: Any = linalg
+    a = cr.tensor(definite(4, 4))
+    out, more = cr.empty(0, dtype=cr.float64), cr.empty(2, 2, dtype=cr.float64)
+    assert given.inv(a, out=out) is out and cr.equal(out, linalg.inv(a))
+    found = given.qr(a, out=(out, more))
+    assert isinstance(found, linalg.QR) and found.Q is out and cr.equal(more, linalg.qr(a).R)
+    with pytest.raises(TypeError, match="one Tensor for each of the 2 results"):
+        given.qr(a, out=out)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        given.det(a.requires_grad_(), out=out)
+
+
+def test_reflections_and_parts_of_lu(torch: Any) -> None:
+    import chainrule.torch as ours
+
+    for shape in [(5, 3), (3, 5), (4, 4), (2, 6, 4), (0, 3), (3, 0), (1, 1)]:
+        a = drawn(*shape)
+        found, wanted = ours.geqrf(cr.tensor(a)), torch.geqrf(torch.tensor(a))
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want, 1e-12, shape)
+        for left in (True, False) if shape[-2] else ():
+            for turned in (True, False):
+                other = drawn(*shape[:-2], *((shape[-2], 2) if left else (2, shape[-2])))
+                got = ours.ormqr(*found, cr.tensor(other), left, turned)
+                close(got, torch.ormqr(*wanted, torch.tensor(other), left, turned), 1e-12, (shape, left, turned))
+        factors = torch.lu(torch.tensor(a), get_infos=True)
+        for got, want in zip(ours.lu(cr.tensor(a), get_infos=True), factors, strict=True):
+            close(got, want, 1e-12, shape)
+        for which in [(True, True), (True, False), (False, True)]:
+            parts = ours.lu_unpack(*ours.lu(cr.tensor(a), get_infos=True)[:2], *which)
+            for got, want in zip(parts, torch.lu_unpack(*factors[:2], *which), strict=True):
+                close(got, want, 1e-12, (shape, which))
+    a, tau = ours.geqrf(cr.tensor(drawn(4, 3)))
+    inputs = [x.clone().requires_grad_() for x in (a, tau, cr.tensor(drawn(4, 2)))]
+    assert cr.autograd.gradcheck(ours.ormqr, inputs)
+    with pytest.raises(RuntimeError, match=r"\[ormqr\] the reflections are of 4 rows, and other of 3"):
+        ours.ormqr(a, tau, cr.ones(3, 2))
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (30, 40), (2, 25, 20)])
+def test_few_singular_values(shape: tuple[int, ...]) -> None:
+    import chainrule.torch as ours
+
+    cr.manual_seed(1)
+    a = cr.tensor(drawn(*shape[:-1], 5) @ drawn(*shape[:-2], 5, shape[-1]))
+    for found, whole in (
+        (ours.svd_lowrank(a, q=7), a),
+        (ours.pca_lowrank(a, q=7), a - a.mean(-2, keepdim=True)),
+        (ours.svd_lowrank(a, q=7, M=a / 2), a / 2),
+    ):
+        u, s, v = found
+        assert u.shape[-1] == v.shape[-1] == s.shape[-1] == 7
+        close((u * s[..., None, :]) @ v.mT, whole, 1e-10, shape)
+        close(s, linalg.svdvals(whole)[..., :7], 1e-10, shape)
+        close(u.mT @ u, cr.eye(7, dtype=a.dtype).expand(*shape[:-2], 7, 7), 1e-10, shape)
+    with pytest.raises(ValueError, match="greater than"):
+        ours.pca_lowrank(a, q=41)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lobpcg(largest: bool, weighted: bool) -> None:
+    import chainrule.torch as ours
+
+    sl = pytest.importorskip("scipy.linalg")
+    cr.manual_seed(1)
+    a, b = definite(2, 50, 50), definite(50, 50) / 50 if weighted else None
+    e, x = ours.lobpcg(cr.tensor(a), 3, None if b is None else cr.tensor(b), largest=largest, tol=1e-9)
+    exact = np.stack([sl.eigh(m, b, eigvals_only=True) for m in a])
+    close(e, cr.tensor(exact[:, ::-1][:, :3].copy() if largest else exact[:, :3].copy()), 1e-9)
+    bx = x if b is None else cr.tensor(b) @ x
+    close(cr.tensor(a) @ x, bx * e[:, None], 1e-6)
+    close(x.mT @ bx, cr.eye(3, dtype=cr.float64).expand(2, 3, 3), 1e-10)
+    few = ours.lobpcg(cr.tensor(a), 3, X=x if b is None else None, niter=0 if b is None else 1, largest=largest)
+    assert few[0].shape == (2, 3)
+    with pytest.raises(ValueError, match="smaller than 3 x"):
+        ours.lobpcg(cr.tensor(a), 20)
+
+
+LARGE = """
+import chainrule as cr, json, sys
+from chainrule import linalg
+cr.manual_seed(1)
+found = {}
+for dtype in (cr.float64, cr.float32):
+    for m, n in ((65, 65), (130, 70), (70, 101), (2, 80)):
+        a = cr.randn(2, m, n, dtype=dtype)
+        u, s, vh = linalg.svd(a, False)
+        gaps = [(u * s[..., None, :]) @ vh - a, u.mT @ u - cr.eye(min(m, n), dtype=dtype)]
+        if m == n:
+            lower = a.tril()  # what is above is not read
+            w, v = linalg.eigh(a)
+            full = lower + a.tril(-1).mT
+            gaps += [full @ v - v * w[..., None, :], v.mT @ v - cr.eye(n, dtype=dtype)]
+            assert bool((w.diff() >= 0).all()) and cr.equal(w, linalg.eigvalsh(lower))
+            s = cr.cat([s, w], -1)
+        assert bool((s[..., : min(m, n)].diff() <= 0).all())
+        found[f"{dtype} {m} {n}"] = [float(g.abs().max()) for g in gaps], s.double().flatten().tolist()
+a[0, 1, 7] = float("nan")
+try:
+    linalg.svdvals(a)
+except linalg.LinAlgError:
+    print(json.dumps(found))
+"""
+
+
+def test_large_matrices_with_and_without_lapack() -> None:
+    """Of more than 64 columns: by the library that is found, by none, and with a library that is none."""
+    found = []
+    for setting in (None, "off", sys.executable):
+        environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+        environment.pop("CHAINRULE_LAPACK", None)
+        environment |= {} if setting is None else {"CHAINRULE_LAPACK": setting}
+        run = subprocess.run([sys.executable, "-c", LARGE], env=environment, capture_output=True, text=True, check=True)
+        found.append(json.loads(run.stdout))
+    for name, (gaps, values) in found[0].items():
+        bound = 1e-12 if "64 " in name[:18] else 1e-4
+        assert max(gaps) < bound, (name, gaps)
+        assert max(found[1][name][0]) < bound and found[1] == found[2]
+        assert max(abs(a - b) for a, b in zip(values, found[1][name][1], strict=True)) < bound * 10

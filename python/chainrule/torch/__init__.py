@@ -74,8 +74,8 @@ _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "v
 _NAMES |= {"ScriptModule": "chainrule.torch.jit", "finfo": "chainrule.torch._absent"}
 _NAMES |= dict.fromkeys(("hann_window", "hamming_window", "blackman_window"), "chainrule.torch._windows")
 _NAMES |= dict.fromkeys(
-    """cholesky cholesky_inverse cholesky_solve det inverse logdet lu_solve matrix_exp matrix_power orgqr pinverse qr
-    slogdet svd triangular_solve""".split(),
+    """cholesky cholesky_inverse cholesky_solve det geqrf inverse lobpcg logdet lu lu_solve lu_unpack matrix_exp
+    matrix_power orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split(),
     "chainrule.torch._linalg",
 )
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)

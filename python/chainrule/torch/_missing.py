@@ -1,8 +1,5 @@
 """Names of PyTorch that are missing, what is said of them, and those that exist for imports only."""
 
-# Functions of torch that need decompositions of matrices.
-LINALG = "geqrf lobpcg lu lu_unpack ormqr pca_lowrank svd_lowrank".split()
-
 # Names of PyTorch that are missing: a name or its first parts -> what to use.  The longest entry that fits is
 # said.  tests/python/differences.py copies the table to docs/differences.md.
 MISSING = {
@@ -18,10 +15,7 @@ MISSING = {
     "torch.sparse_csr_tensor": "tensors are dense; use index_add, scatter_add or embedding",
     "torch.nested": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
     "torch.jagged": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
-    **dict.fromkeys(
-        ["torch.linalg", *(f"torch.{name}" for name in LINALG)],
-        "this matrix decomposition is missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
-    ),
+    "torch.linalg": "this matrix decomposition is missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
     "torch.imag": "complex numbers come later: the imaginary part is 0",
     "torch.special": "no part of chainrule has this function; use scipy.special on x.numpy() for values",
     "torch.distributions": "no part of chainrule has this distribution; write its log_prob with tensor functions",
@@ -103,8 +97,7 @@ torch.complex torch.polar torch.view_as_complex torch.view_as_real torch.stft to
 torch._scaled_mm torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.fftfreq torch.fft.fftshift torch.fft.hfft
 torch.fft.hfft2 torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ifftshift torch.fft.ihfft
 torch.fft.ihfft2 torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
-torch.fft.rfftn torch.fft.rfftfreq torch.linalg.eig torch.linalg.eigvals
-torch.linalg.ldl_factor torch.linalg.ldl_factor_ex torch.linalg.ldl_solve torch.Future
+torch.fft.rfftn torch.fft.rfftfreq torch.Future
 torch.PyTorchFileReader torch.PyTorchFileWriter torch.ScriptFunction torch.ScriptObject torch.SymBool torch.SymFloat
 torch.SymInt torch.Argument torch.FunctionSchema torch.DispatchKey torch.TypedStorage torch._C.* torch._dynamo.*
 torch._export.* torch._functorch.* torch._guards.* torch._higher_order_ops.* torch._inductor.* torch._jit_internal.*
@@ -173,7 +166,7 @@ torchvision.models.detection.* torchvision.models.feature_extraction.* torchvisi
 torchvision.models.quantization.* torchvision.models.segmentation.* torchvision.models.video.* torchvision.ops.*
 torchvision.prototype.* torchvision.transforms.v2.* torchvision.tv_tensors.*
 """.split()
-) | {f"torch.{name}" for name in LINALG}
+)
 
 # Functions whose answer is known without the part that they ask about, and decorators ("same": gives its argument,
 # "decorator": gives a function that does).

@@ -512,8 +512,8 @@ def _linalg(name: str) -> Callable[..., Any]:
 
 METHODS |= {
     name: _linalg(name)
-    for name in """cholesky cholesky_inverse cholesky_solve det inverse logdet lu_solve matrix_exp matrix_power orgqr
-    pinverse qr slogdet svd triangular_solve""".split()
+    for name in """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp matrix_power
+    orgqr ormqr pinverse qr slogdet svd triangular_solve""".split()
 }
 PROPERTIES: dict[str, Any] = {
     name: property(lambda self: False)

@@ -1,9 +1,11 @@
 /* factor.c - factorizations of matrices and triangular solves: Cholesky, LU with partial pivoting, QR by reflections,
- * symmetric eigenvalues and SVD by Jacobi rotations.
+ * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found.
  *
  * Matrices of a batch run side by side.  A large matrix is cut into panels, whose sizes depend on its shape only, so
  * that the results have the same bits for any number of threads. */
 #include "cpu.h"
+#include "isa.h"
+#include "lapack.h"
 #include "../../core/pool.h"
 
 #include <float.h>
@@ -14,7 +16,8 @@ enum {
     NB = 48,                                        /* columns of a panel */
     LANES = 16,                                     /* rows of a panel that are solved side by side */
     STRIP = 256,                                    /* columns of a right-hand side that one chunk solves */
-    SWEEPS = 60                                     /* of Jacobi rotations; 6 to 10 are usual */
+    OWN = 64,                                       /* columns up to which eigenvalues and SVD need no LAPACK */
+    SMALL = 16                                      /* rows and columns up to which matrices lie side by side */
 };
 
 #define T float
@@ -67,12 +70,35 @@ static cr_status run_batch(const char *op, const void *args, bool (*one)(const v
     return atomic_load(&w.failed) ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
 }
 
+static bool group_of(const void *args, int64_t g) {
+    const cr_factor_args *f = args;
+    const int64_t b = g * CR_FACTOR_LANES, count = cr_imin(CR_FACTOR_LANES, f->x.shape[0] - b);
+    return f->x.dtype == CR_F32 ? factor_group_f32(f, b, count) : factor_group_f64(f, b, count);
+}
+
+/* The bits of a matrix do not depend on its neighbours. */
+static bool lies_beside_others(const cr_factor_args *args) {
+    return args->kind != CR_FACTOR_QR && args->x.shape[1] <= SMALL && args->x.shape[2] <= SMALL;
+}
+
 cr_status cr_cpu_factor(const cr_factor_args *args) {
     const int64_t M = args->x.shape[1], N = args->x.shape[2];
+    if (args->x.shape[0] > 1 && lies_beside_others(args))
+        return run_batch("factor", args, group_of, cr_pieces(args->x.shape[0], CR_FACTOR_LANES),
+                         M * N * cr_imin(M, N) * CR_FACTOR_LANES);
     return run_batch("factor", args, factor_one, args->x.shape[0], M * N * cr_imin(M, N));
+}
+
+static bool systems_of(const void *args, int64_t g) {
+    const cr_substitute_args *s = args;
+    const int64_t b = g * CR_FACTOR_LANES, count = cr_imin(CR_FACTOR_LANES, s->x.shape[0] - b);
+    return s->x.dtype == CR_F32 ? solve_group_f32(s, b, count) : solve_group_f64(s, b, count);
 }
 
 cr_status cr_cpu_substitute(const cr_substitute_args *args) {
     const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    if (args->x.shape[0] > 1 && N <= SMALL && K <= 2 * SMALL)
+        return run_batch("solve_triangular", args, systems_of, cr_pieces(args->x.shape[0], CR_FACTOR_LANES),
+                         N * N * K * CR_FACTOR_LANES);
     return run_batch("solve_triangular", args, solve_one, args->x.shape[0], N * N * K);
 }

@@ -307,13 +307,58 @@ static bool NAME(qr)(cr_storage *home, T *y, const T *x, int64_t M, int64_t N) {
     return status == CR_OK;
 }
 
+/* ---- large matrices by LAPACK.  False: it failed, and the methods below do it. */
+static bool NAME(is_finite)(const T *x, int64_t n) {
+    double sum = 0;                                 /* of zeros, or NaN */
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * 0;
+    return sum == 0;
+}
+
+static bool NAME(large_eigh)(T *y, const T *x, int64_t N) {
+    const size_t bytes = (size_t)(N * N) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    for (int64_t i = 0; a && i < N; i++)
+        for (int64_t j = 0; j <= i; j++) a[i * N + j] = a[j * N + i] = x[i * N + j];
+    const bool done = a && NAME(is_finite)(a, N * N) && cr_lapack_eigh(DTYPE, N, a, y + N * N);
+    for (int64_t i = 0; done && i < N; i++)
+        for (int64_t k = 0; k < N; k++) y[i * N + k] = a[k * N + i];
+    if (a) cr_cpu_give(a, bytes);
+    return done;
+}
+
+static bool NAME(large_svd)(T *y, const T *x, int64_t M, int64_t N) {
+    const size_t bytes = (size_t)(M * N + N * N) * sizeof(T);
+    T *a = NAME(is_finite)(x, M * N) ? cr_cpu_try_take(bytes) : NULL;
+    if (!a) return false;
+    memcpy(a, x, (size_t)(M * N) * sizeof(T));
+    T *vt = a + M * N, *v = y + (M + 1) * N;
+    const bool done = cr_lapack_svd(DTYPE, M, N, a, y, y + M * N, vt);
+    for (int64_t i = 0; done && i < N; i++)
+        for (int64_t j = 0; j < N; j++) v[i * N + j] = vt[j * N + i];
+    cr_cpu_give(a, bytes);
+    return done;
+}
+
+static bool NAME(by_lapack)(int64_t M, int64_t N) { return N > OWN && M <= CR_LAPACK_MOST && cr_lapack_ready(); }
+
 /* ---- symmetric eigenvalues by Jacobi's rotations, row by row: y (N + 1, N), the vectors as columns above the
  * ascending values; all NaN where an element is not finite.  Only the lower triangle of x is read. */
+static void NAME(sort_eigh)(T *y, T *diagonal, const T *v, int64_t N, bool finite) {
+    for (int64_t k = 0; k < N; k++) {
+        int64_t best = -1;                          /* the k-th smallest of the diagonal; those taken are NaN */
+        for (int64_t i = 0; i < N; i++)
+            if (!isnan(diagonal[i]) && (best < 0 || diagonal[i] < diagonal[best])) best = i;
+        y[N * N + k] = finite ? diagonal[best] : (T)NAN;
+        for (int64_t i = 0; i < N; i++) y[i * N + k] = finite ? v[best * N + i] : (T)NAN;
+        if (best >= 0) diagonal[best] = (T)NAN;
+    }
+}
+
 static bool NAME(eigh)(T *y, const T *x, int64_t N) {
     const size_t bytes = (size_t)(2 * N * N + 1) * sizeof(T);
     T *a = cr_cpu_try_take(bytes);
     if (!a) return false;
-    T *v = a + N * N, *values = y + N * N;
+    T *v = a + N * N;
     double sum = 0;
     for (int64_t i = 0; i < N; i++)
         for (int64_t j = 0; j <= i; j++) {
@@ -323,7 +368,7 @@ static bool NAME(eigh)(T *y, const T *x, int64_t N) {
         }
     const double least = 0.1 * EPSILON * sum / (double)(N * N);
     bool turned = isfinite(sum);
-    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
+    for (int sweep = 0; turned && sweep < CR_FACTOR_SWEEPS && !cr_pool_stopped(); sweep++) {
         turned = false;
         for (int64_t p = 0; p < N; p++)
             for (int64_t q = p + 1; q < N; q++) {
@@ -341,14 +386,8 @@ static bool NAME(eigh)(T *y, const T *x, int64_t N) {
                 a[p * N + q] = a[q * N + p] = 0;
             }
     }
-    for (int64_t k = 0; k < N; k++) {
-        int64_t best = -1;                          /* the k-th smallest of the diagonal; those taken are NaN */
-        for (int64_t i = 0; i < N; i++)
-            if (!isnan(a[i * N + i]) && (best < 0 || a[i * N + i] < a[best * N + best])) best = i;
-        values[k] = isfinite(sum) ? a[best * N + best] : (T)NAN;
-        for (int64_t i = 0; i < N; i++) y[i * N + k] = isfinite(sum) ? v[best * N + i] : (T)NAN;
-        if (best >= 0) a[best * N + best] = (T)NAN;
-    }
+    for (int64_t i = 0; i < N; i++) a[i] = a[i * N + i];
+    NAME(sort_eigh)(y, a, v, N, isfinite(sum));
     cr_cpu_give(a, bytes);
     return true;
 }
@@ -374,37 +413,21 @@ static void NAME(complete)(T *u, int64_t k, int64_t M) {
     }
 }
 
-/* y (M + 1 + N, N): U, the values from the largest down, V; all NaN where an element is not finite */
-static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
-    const size_t bytes = (size_t)(2 * N * M + N * N + 1) * sizeof(T);
-    T *a = cr_cpu_try_take(bytes);
-    if (!a) return false;
-    T *v = a + N * M, *u = v + N * N, *values = y + M * N;
+/* The largest |x[i]|, and its exponent: the elements are scaled to at most 1, exactly. */
+static double NAME(largest)(const T *x, int64_t n, int *exponent) {
     double most = 0;
-    for (int64_t i = 0; i < M * N; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const double size = fabs((double)x[i]);
         if (!(size <= most)) most = size;
     }
-    int exponent = 0;                               /* the elements are scaled to at most 1, exactly */
-    if (isfinite(most) && most > 0) frexp(most, &exponent);
-    for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) a[j * M + i] = (T)ldexp((double)x[i * N + j], -exponent);
-    for (int64_t i = 0; i < N * N; i++) v[i] = i / N == i % N;
-    bool turned = isfinite(most) && most > 0;
-    for (int sweep = 0; turned && sweep < SWEEPS && !cr_pool_stopped(); sweep++) {
-        turned = false;
-        for (int64_t p = 0; p < N; p++)
-            for (int64_t q = p + 1; q < N; q++) {
-                const T *wp = a + p * M, *wq = a + q * M;
-                const double pp = NAME(dot)(wp, wp, M), qq = NAME(dot)(wq, wq, M), pq = NAME(dot)(wp, wq, M);
-                if (!(fabs(pq) > EPSILON * sqrt(pp) * sqrt(qq)) || fabs(pq) < FLOOR) continue;
-                const double zeta = (qq - pp) / (2 * pq),
-                             t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(zeta * zeta + 1)), c = 1 / sqrt(t * t + 1);
-                turned = true;
-                NAME(rotate)(a + p * M, a + q * M, (T)c, (T)(t * c), M);
-                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
-            }
-    }
+    *exponent = 0;
+    if (isfinite(most) && most > 0) frexp(most, exponent);
+    return most;
+}
+
+/* y from orthogonal a (N, M) and v (N, N), by rows; u (N, M): room */
+static void NAME(sort_svd)(T *y, T *a, T *v, T *u, int64_t M, int64_t N, int exponent, bool finite) {
+    T *values = y + M * N;
     for (int64_t j = 0; j < N; j++) values[j] = (T)sqrt(NAME(dot)(a + j * M, a + j * M, M));
     for (int64_t k = 0; k < N; k++) {               /* u, v and values in order, by exchanges */
         int64_t best = k;
@@ -419,12 +442,140 @@ static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
         if (value > FLOOR) for (int64_t i = 0; i < M; i++) u[k * M + i] = a[k * M + i] / value;
         else NAME(complete)(u, k, M);
     }
-    const bool finite = isfinite(most);
     for (int64_t k = 0; k < N; k++) {
         values[k] = finite ? (T)ldexp((double)values[k], exponent) : (T)NAN;
         for (int64_t i = 0; i < M; i++) y[i * N + k] = finite ? u[k * M + i] : (T)NAN;
         for (int64_t i = 0; i < N; i++) y[(M + 1 + i) * N + k] = finite ? v[k * N + i] : (T)NAN;
     }
+}
+
+/* y (M + 1 + N, N): U, the values from the largest down, V; all NaN where an element is not finite */
+static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
+    const size_t bytes = (size_t)(2 * N * M + N * N + 1) * sizeof(T);
+    T *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    T *v = a + N * M, *u = v + N * N;
+    int exponent;
+    const double most = NAME(largest)(x, M * N, &exponent);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) a[j * M + i] = (T)ldexp((double)x[i * N + j], -exponent);
+    for (int64_t i = 0; i < N * N; i++) v[i] = i / N == i % N;
+    bool turned = isfinite(most) && most > 0;
+    for (int sweep = 0; turned && sweep < CR_FACTOR_SWEEPS && !cr_pool_stopped(); sweep++) {
+        turned = false;
+        for (int64_t p = 0; p < N; p++)
+            for (int64_t q = p + 1; q < N; q++) {
+                const T *wp = a + p * M, *wq = a + q * M;
+                const double pp = NAME(dot)(wp, wp, M), qq = NAME(dot)(wq, wq, M), pq = NAME(dot)(wp, wq, M);
+                if (!(fabs(pq) > EPSILON * sqrt(pp) * sqrt(qq)) || fabs(pq) < FLOOR) continue;
+                const double zeta = (qq - pp) / (2 * pq),
+                             t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(zeta * zeta + 1)), c = 1 / sqrt(t * t + 1);
+                turned = true;
+                NAME(rotate)(a + p * M, a + q * M, (T)c, (T)(t * c), M);
+                NAME(rotate)(v + p * N, v + q * N, (T)c, (T)(t * c), N);
+            }
+    }
+    NAME(sort_svd)(y, a, v, u, M, N, exponent, isfinite(most));
+    cr_cpu_give(a, bytes);
+    return true;
+}
+
+/* ---- several small matrices side by side (factor_lanes.h): up to CR_FACTOR_LANES from x on */
+/* The n elements of each of `count` matrices into lanes, the last one also into those that are left; and back. */
+static void NAME(spread)(T *a, const T *x, int64_t n, int64_t count) {
+    const T *from[CR_FACTOR_LANES];
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++) from[l] = x + cr_imin(l, count - 1) * n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < CR_FACTOR_LANES; l++) a[i * CR_FACTOR_LANES + l] = from[l][i];
+}
+
+static void NAME(collect)(T *y, const T *a, int64_t n, int64_t count) {
+    for (int64_t l = 0; l < count; l++)
+        for (int64_t i = 0; i < n; i++) y[l * n + i] = a[i * CR_FACTOR_LANES + l];
+}
+
+static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
+    NAME(spread)(a, x, N * N, count);
+    cr_cpu_vec()->factors->NAME(cholesky)(a, N);
+    for (int64_t i = 0; i < N; i++)
+        memset(a + (i * N + i + 1) * CR_FACTOR_LANES, 0, (size_t)((N - i - 1) * CR_FACTOR_LANES) * sizeof(T));
+    NAME(collect)(y, a, N * N, count);
+}
+
+static void NAME(lu_group)(const cr_factor_args *args, T *a, T *y, const T *x, int64_t b, int64_t count) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2], K = cr_imin(M, N);
+    int32_t best[SMALL * CR_FACTOR_LANES];
+    NAME(spread)(a, x, M * N, count);
+    cr_cpu_vec()->factors->NAME(lu)(a, best, M, N);
+    NAME(collect)(y, a, M * N, count);
+    for (int64_t l = 0; l < count; l++) {
+        int64_t *order = (int64_t *)cr_array_data(&args->order) + (b + l) * M;
+        int32_t *pivots = (int32_t *)cr_array_data(&args->pivots) + (b + l) * K;
+        for (int64_t i = 0; i < M; i++) order[i] = i;
+        for (int64_t j = 0; j < K; j++) {
+            const int64_t at = best[j * CR_FACTOR_LANES + l], row = order[j];
+            order[j] = order[at];
+            order[at] = row;
+            pivots[j] = (int32_t)at + 1;
+        }
+    }
+}
+
+static void NAME(eigh_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
+    T *v = a + N * N * CR_FACTOR_LANES, *d = v + N * N * CR_FACTOR_LANES, *rows = d + N;
+    double least[CR_FACTOR_LANES], sum[CR_FACTOR_LANES] = {0};
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j <= i; j++)
+            for (int64_t l = 0; l < CR_FACTOR_LANES; l++) {
+                const T value = l < count ? x[l * N * N + i * N + j] : 0;
+                const int64_t at = (i * N + j) * CR_FACTOR_LANES + l, mirror = (j * N + i) * CR_FACTOR_LANES + l;
+                a[at] = a[mirror] = value;
+                v[at] = v[mirror] = i == j;
+                sum[l] += fabs((double)value);
+            }
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
+        least[l] = isfinite(sum[l]) ? 0.1 * EPSILON * sum[l] / (double)(N * N) : INFINITY;
+    cr_cpu_vec()->factors->NAME(eigh)(a, v, least, N);
+    for (int64_t l = 0; l < count; l++) {
+        for (int64_t i = 0; i < N; i++) d[i] = a[(i * N + i) * CR_FACTOR_LANES + l];
+        for (int64_t i = 0; i < N * N; i++) rows[i] = v[i * CR_FACTOR_LANES + l];
+        NAME(sort_eigh)(y + l * (N + 1) * N, d, rows, N, isfinite(sum[l]));
+    }
+}
+
+static void NAME(svd_group)(T *a, T *y, const T *x, int64_t M, int64_t N, int64_t count) {
+    T *v = a + N * M * CR_FACTOR_LANES, *alone = v + N * N * CR_FACTOR_LANES, *turn = alone + N * M, *u = turn + N * N;
+    double most[CR_FACTOR_LANES] = {0};
+    int exponent[CR_FACTOR_LANES] = {0};
+    for (int64_t l = 0; l < count; l++) most[l] = NAME(largest)(x + l * M * N, M * N, &exponent[l]);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++)
+            for (int64_t l = 0; l < CR_FACTOR_LANES; l++) {
+                const bool used = l < count && isfinite(most[l]);
+                a[(j * M + i) * CR_FACTOR_LANES + l] =
+                    used ? (T)ldexp((double)x[l * M * N + i * N + j], -exponent[l]) : 0;
+            }
+    for (int64_t i = 0; i < N * N; i++)
+        for (int64_t l = 0; l < CR_FACTOR_LANES; l++) v[i * CR_FACTOR_LANES + l] = i / N == i % N;
+    cr_cpu_vec()->factors->NAME(svd)(a, v, M, N);
+    for (int64_t l = 0; l < count; l++) {
+        for (int64_t i = 0; i < N * M; i++) alone[i] = a[i * CR_FACTOR_LANES + l];
+        for (int64_t i = 0; i < N * N; i++) turn[i] = v[i * CR_FACTOR_LANES + l];
+        NAME(sort_svd)(y + l * (M + 1 + N) * N, alone, turn, u, M, N, exponent[l], isfinite(most[l]));
+    }
+}
+
+/* Matrices [b, b + count) of a batch. */
+static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t count) {
+    const int64_t M = args->x.shape[1], N = args->x.shape[2];
+    const size_t bytes = (size_t)((CR_FACTOR_LANES + 2) * (N * M + N * N) + N) * sizeof(T);
+    const T *x = (const T *)cr_array_data(&args->x) + b * M * N;
+    T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2], *a = cr_cpu_try_take(bytes);
+    if (!a) return false;
+    if (args->kind == CR_FACTOR_CHOLESKY) NAME(cholesky_group)(a, y, x, N, count);
+    else if (args->kind == CR_FACTOR_LU) NAME(lu_group)(args, a, y, x, b, count);
+    else if (args->kind == CR_FACTOR_EIGH) NAME(eigh_group)(a, y, x, N, count);
+    else NAME(svd_group)(a, y, x, M, N, count);
     cr_cpu_give(a, bytes);
     return true;
 }
@@ -435,8 +586,10 @@ static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
     const T *x = (const T *)cr_array_data(&args->x) + b * M * N;
     T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2];
     if (args->kind == CR_FACTOR_QR) return NAME(qr)(args->y.storage, y, x, M, N);
-    if (args->kind == CR_FACTOR_EIGH) return NAME(eigh)(y, x, N);
-    if (args->kind == CR_FACTOR_SVD) return NAME(svd)(y, x, M, N);
+    if (args->kind == CR_FACTOR_EIGH)
+        return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N)) || NAME(eigh)(y, x, N);
+    if (args->kind == CR_FACTOR_SVD)
+        return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N)) || NAME(svd)(y, x, M, N);
     memcpy(y, x, (size_t)(M * N) * sizeof(T));
     if (args->kind == CR_FACTOR_CHOLESKY) return NAME(cholesky)(args->y.storage, y, N);
     return NAME(lu)(args->y.storage, y, M, N, (int64_t *)cr_array_data(&args->order) + b * M,
@@ -451,4 +604,25 @@ static bool NAME(solve_one)(const cr_substitute_args *args, int64_t b) {
     for (int64_t i = 0; i < N; i++)
         memcpy(x + i * K, from + (order ? order[i] : i) * K, (size_t)K * sizeof(T));
     return NAME(substitute)(args->x.storage, x, a, N, K, args->upper, args->unit);
+}
+
+/* Systems [b, b + count) of a batch side by side. */
+static bool NAME(solve_group)(const cr_substitute_args *args, int64_t b, int64_t count) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    const size_t bytes = (size_t)(N * (N + K) * CR_FACTOR_LANES) * sizeof(T);
+    const T *right = (const T *)cr_array_data(&args->b) + b * N * K;
+    const int64_t *order = cr_present(&args->order) ? (const int64_t *)cr_array_data(&args->order) + b * N : NULL;
+    T *a = cr_cpu_try_take(bytes), *x = a + N * N * CR_FACTOR_LANES;
+    if (!a) return false;
+    NAME(spread)(a, (const T *)cr_array_data(&args->a) + b * N * N, N * N, count);
+    for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
+        for (int64_t i = 0; i < N; i++) {
+            const int64_t m = cr_imin(l, count - 1);
+            const T *from = right + (m * N + (order ? order[m * N + i] : i)) * K;
+            for (int64_t c = 0; c < K; c++) x[(i * K + c) * CR_FACTOR_LANES + l] = from[c];
+        }
+    cr_cpu_vec()->factors->NAME(substitute)(x, a, N, K, args->upper, args->unit);
+    NAME(collect)((T *)cr_array_data(&args->x) + b * N * K, x, N * K, count);
+    cr_cpu_give(a, bytes);
+    return true;
 }

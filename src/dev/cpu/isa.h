@@ -141,6 +141,22 @@ struct cr_orders {                                  /* order_isa.c; keys: order.
 };
 CR_ISA_TABLE(cr_orders);
 
+/* Small matrices side by side (factor_lanes.h). */
+enum { CR_FACTOR_LANES = 16, CR_FACTOR_SWEEPS = 60 };          /* of Jacobi rotations; 6 to 10 are usual */
+struct cr_factors {                                 /* factor_isa.c */
+    void (*eigh_f32)(float *a, float *v, const double *least, int64_t n);
+    void (*eigh_f64)(double *a, double *v, const double *least, int64_t n);
+    void (*svd_f32)(float *a, float *v, int64_t m, int64_t n);
+    void (*svd_f64)(double *a, double *v, int64_t m, int64_t n);
+    void (*cholesky_f32)(float *a, int64_t n);
+    void (*cholesky_f64)(double *a, int64_t n);
+    void (*lu_f32)(float *a, int32_t *best, int64_t m, int64_t n);
+    void (*lu_f64)(double *a, int32_t *best, int64_t m, int64_t n);
+    void (*substitute_f32)(float *x, const float *a, int64_t n, int64_t columns, bool upper, bool unit);
+    void (*substitute_f64)(double *x, const double *a, int64_t n, int64_t columns, bool upper, bool unit);
+};
+CR_ISA_TABLE(cr_factors);
+
 /* All kernels of one instruction set.  cpu.c chooses one such table for the process. */
 struct cr_isa_kernels {
     int isa;                                        /* 2, 3, 4: x86-64-v2, v3, v4; 0: plain C */
@@ -159,6 +175,7 @@ struct cr_isa_kernels {
     const struct cr_winograds *winograd;            /* winograd.h */
     const struct cr_quantizeds *quantized;          /* quantized.h */
     const struct cr_packeds *packed;                /* linear_packed.h */
+    const struct cr_factors *factors;
 };
 
 #endif

@@ -6,6 +6,7 @@ import math
 
 from ... import _core
 from ..._core import Tensor
+from ..._transformed import values_of
 from ...autograd import no_grad
 
 __all__ = [
@@ -90,16 +91,17 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
     starts = offsets.long()
-    if starts.numel() and int(starts[0]) != 0:
-        raise RuntimeError(
-            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
-            f" However, got {int(starts[0])}"
-        )
-    if starts.numel() and int(starts[-1]) > input.numel():
-        raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length({input.numel()}) but got offsets[-1] of"
-            f" {int(starts[-1])}"
-        )
+    if starts.numel():
+        first, last = int(values_of(starts[0]).abs().max()), int(values_of(starts[-1]).max())
+        if first:
+            raise RuntimeError(
+                f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+                f" However, got {first}"
+            )
+        if last > input.numel():
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length({input.numel()}) but got offsets[-1] of {last}"
+            )
     bags = len(starts) - include_last_offset
     if bags < 0:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
@@ -107,16 +109,18 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     return _core.searchsorted(starts[:bags].contiguous(), at, right=True) - 1, bags
 
 
-def _largest(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+def _largest(rows: Tensor, bag: Tensor, bags: int, left_out: Tensor | None) -> Tensor:
     """The largest of each column in each bag, 0 in an empty one; of equal ones the first gets the
-    gradient : (K, C), (K) -> (bags, C)"""
+    gradient : (K, C), (K), (K, 1) -> (bags, C)"""
     count, width = rows.shape
     at = bag.unsqueeze(1).expand(count, width)
     with no_grad():
         most = _core.full((bags, width), -math.inf, dtype=rows.dtype, device=rows.device)
-        most = most.scatter_reduce(0, at, rows, "amax")
+        given = rows if left_out is None else rows.masked_fill(left_out, -math.inf)
+        most = most.scatter_reduce(0, at, given, "amax")
         index = _core.arange(count, device=rows.device).unsqueeze(1)
-        index = index.expand(count, width).masked_fill(rows != most.gather(0, at), count)
+        index = index.expand(count, width).masked_fill(given != most.gather(0, at), count)
+        index = index if left_out is None else index.masked_fill(left_out, count)
         first = _core.full((bags, width), count, dtype=_core.int64, device=rows.device)
         first = first.scatter_reduce(0, at, index, "amin")
         empty = first == count
@@ -159,17 +163,19 @@ def embedding_bag(
         raise ValueError(f"max mode does not support {what}")
     bag, bags = _bags(input, offsets, include_last_offset)
     at, factors = input.flatten(), None if per_sample_weights is None else per_sample_weights.flatten()
+    left_out = None
     if padding_idx is not None:
         if not -len(weight) <= padding_idx < len(weight):
             raise RuntimeError(f"padding_idx must be within num_embeddings: {padding_idx} of {len(weight)}")
-        there = at != padding_idx % len(weight)
-        at, bag = at[there], bag[there]
-        factors = None if factors is None else factors[there]
+        left_out = (at == padding_idx % len(weight)).unsqueeze(1)
     rows = embedding(at, weight, None, max_norm, norm_type, scale_grad_by_freq)
     if mode == "max":
-        return _largest(rows, bag, bags)
+        return _largest(rows, bag, bags, left_out)
     rows = rows if factors is None else rows * factors.unsqueeze(1)
+    rows = rows if left_out is None else rows.masked_fill(left_out, 0)
     total = rows.new_zeros(bags, rows.size(1)).index_add(0, bag, rows)
     if mode == "sum":
         return total
-    return total / _core.bincount(bag, minlength=bags).clamp(min=1).unsqueeze(1).to(total.dtype)
+    counted = _core.ones_like(at) if left_out is None else left_out.logical_not().squeeze(1).long()
+    counts = counted.new_zeros(bags, dtype=_core.int64).index_add(0, bag, counted.long())
+    return total / counts.clamp(min=1).unsqueeze(1).to(total.dtype)

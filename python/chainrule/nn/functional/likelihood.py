@@ -6,6 +6,7 @@ import math
 
 from ... import _core
 from ..._core import Tensor
+from ..._transformed import values_of
 from .loss import _reduce, _reduction
 
 __all__ = ["gaussian_nll_loss", "poisson_nll_loss"]
@@ -41,7 +42,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * _core.ones_like(input)
-    elif bool((var < 0).any()):
+    elif bool(values_of(var < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():

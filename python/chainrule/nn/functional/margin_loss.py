@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ... import _core
 from ..._core import Tensor
+from ..._transformed import values_of
 from .distance import pairwise_distance
 from .loss import _reduce, _reduction, _weighted
 
@@ -159,7 +160,7 @@ def multilabel_margin_loss(
         input.reshape(-1, input.size(-1) if input.ndim else 1),
         target.reshape(-1, input.size(-1) if input.ndim else 1),
     )
-    if bool((named >= rows.size(1)).any()) or bool((named < -1).any()):
+    if bool(values_of((named >= rows.size(1)).logical_or(named < -1)).any()):
         raise RuntimeError("argument #2 'target' is out of range")
     listed = (named < 0).long().cumsum(1) == 0  # before the first -1
     at = named.masked_fill(~listed, 0)
