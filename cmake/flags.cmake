@@ -9,7 +9,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(EMSCRIPTEN)                                      # programs for node
     set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
     add_compile_options(-msimd128)
-    add_link_options(-sALLOW_MEMORY_GROWTH -sTOTAL_STACK=4MB -sEXIT_RUNTIME -sNODERAWFS)
+    add_link_options(-sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sTOTAL_STACK=4MB)
 endif()
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -657,6 +657,10 @@ def stage_targets() -> Total:
     return run("tools/test_targets.py", [sys.executable, "tools/test_targets.py"], plain_environment(), timeout=3000)
 
 
+def stage_web() -> Total:
+    return run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
+
+
 def stage_mpi() -> Total:
     return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
 
@@ -770,6 +774,12 @@ STAGES: dict[str, Stage] = {
         "programs and C tests for Windows, aarch64, musl and macOS, by wine and qemu (make build/.for-release)",
         25,
         r"src/core/os|cmake/|CMake|tools/(test_targets|release)|tests/posix",
+    ),
+    "web": Stage(
+        stage_web,
+        "the program and the JavaScript package in node: the bits of x86-64-v2 (make deps)",
+        8,
+        r"web/|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|src/dev/cpu/vec|tools/(build_web|gen_web|test_web)",
     ),
     "mpi": Stage(
         stage_mpi,

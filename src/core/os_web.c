@@ -50,6 +50,15 @@ uint64_t cr_os_entropy(void) {
     return getentropy(&bits, sizeof bits) ? (uint64_t)(emscripten_get_now() * 1e6) * 0x9E3779B97F4A7C15u : bits;
 }
 
+/* ---- files ---- */
+/* Emscripten keeps the path under which a folder was opened, and *at() joins names to it. */
+EM_JS(void, follow, (int folder), {
+    const stream = FS.getStream(folder);
+    if (stream) stream.path = FS.getPath(stream.node);
+})
+
+void cr_posix_follow(int folder) { follow(folder); }
+
 /* ---- processes and sockets ---- */
 /* declared by Emscripten, and not defined */
 int posix_spawnp(pid_t *id, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *how,
