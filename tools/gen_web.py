@@ -155,9 +155,9 @@ def read_ops() -> tuple[list[Op], list[str]]:
         if row.overload or row.alias or row.name.startswith("_") or row.name in BY_HAND:
             continue
         if row.inplace and row.body:
-            codes = "".join("d" if p.kind() == "FLOAT" else "t" for p in row.params)
+            own = "".join("d" if p.kind() == "FLOAT" else "t" for p in row.params)
             named = re.findall(r'api_in_place\("(\w+)"', row.body)[0]
-            ops.append(Op(row.name, "", codes, row.params, row.doc, False, True, True, named))
+            ops.append(Op(row.name, "", own, row.params, row.doc, False, True, True, named))
             continue
         plain = row.c_name()
         c = "cr_" + C_NAMES.get(plain, plain)
@@ -193,7 +193,8 @@ def js_lines(ops: list[Op]) -> list[str]:
     out = [
         "// ops.gen.js - the functions that tensors have in common with Python; tools/gen_web.py writes it.",
         "// name: [C function, codes of its parameters, names of the arguments, their defaults (undefined: none),",
-        "//        f: function, m: method, i: in place, b: gives a boolean, then for those without a C function the row of ops.def]",
+        "//        f: function, m: method, i: in place, b: gives a boolean,",
+        "//        for in-place forms without a C function the row of ops.def]",
         "const none = undefined;",
         "export const ops = {",
     ]

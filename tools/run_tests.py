@@ -249,10 +249,12 @@ def checks(environment: dict[str, str]) -> list[Job]:
         "check_null.py",
         "check_wgsl.py",
         "check_browser.py",
+        "check_page.py",
     )
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
+        "generated files of the JavaScript package are current": [sys.executable, "tools/gen_web.py", "--check"],
         "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
         "notebooks are current": [sys.executable, "tools/notebooks.py", "--check"],
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
@@ -658,7 +660,9 @@ def stage_targets() -> Total:
 
 
 def stage_web() -> Total:
-    return run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
+    total = run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
+    total.add(run("tests/check_page.py", [sys.executable, "tests/check_page.py"], plain_environment()))
+    return total
 
 
 def stage_mpi() -> Total:
@@ -777,9 +781,9 @@ STAGES: dict[str, Stage] = {
     ),
     "web": Stage(
         stage_web,
-        "the program and the JavaScript package in node: the bits of x86-64-v2 (make deps)",
+        "the program and the JavaScript package in node, the page in Chromium: the bits of x86-64-v2 (make deps)",
         8,
-        r"web/|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|src/dev/cpu/vec|tools/(build_web|gen_web|test_web)",
+        r"web/|tests/(tab|browser|check_page)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|src/dev/cpu/vec|tools/(build_web|gen_web|test_web)",
     ),
     "mpi": Stage(
         stage_mpi,

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import build_web
@@ -90,7 +91,7 @@ json.dump(cases, open(sys.argv[1], "w"))
 
 def inputs(n: int, dtype: str) -> list[list[object]]:
     """n tensors (2, 3) of numbers between 0 and 1, which every function takes; integers 1 to 7; bools."""
-    make = {
+    make: Callable[[int], float | bool] = {
         "float32": lambda k: (k * 37 % 64 + 3) / 72,
         "float64": lambda k: (k * 37 % 64 + 3) / 72,
         "int64": lambda k: k * 5 % 7 + 1,

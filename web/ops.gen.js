@@ -1,6 +1,7 @@
 // ops.gen.js - the functions that tensors have in common with Python; tools/gen_web.py writes it.
 // name: [C function, codes of its parameters, names of the arguments, their defaults (undefined: none),
-//        f: function, m: method, i: in place, b: gives a boolean, then for those without a C function the row of ops.def]
+//        f: function, m: method, i: in place, b: gives a boolean,
+//        for in-place forms without a C function the row of ops.def]
 const none = undefined;
 export const ops = {
     abs: ["cr_abs", "t", ["input"], [none], "fm"],
