@@ -88,9 +88,11 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
-    if(EMSCRIPTEN)                                  # every byte is downloaded: these files run once a step, or once
-        set(cold ${sources})
-        list(FILTER cold INCLUDE REGEX "/src/(dist|io|models|nn|text|train|value)/")
+    if(EMSCRIPTEN)                                  # every byte is downloaded: -O3 is for the loops of transformers
+        set(cold ${sources} ${isa_sources})
+        list(FILTER cold EXCLUDE REGEX "/src/(core|ops|optim)/|/src/plan/run\\.c$")
+        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(alloc|attention|blocks|copy|cpu|elementary|elementwise|matmul|reduce|rows_by_index)\\.c$")
+        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|quantized|random|reduce|rows|update)_isa\\.c$")
         set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Oz)
     endif()
 endif()

@@ -148,6 +148,18 @@ def check_package(native: str, folder: Path) -> tuple[int, int]:
     return passed, max(failed, int(not passed or done.returncode != 0))
 
 
+def check_types() -> tuple[int, int, int]:
+    """A user's program compiles with the package's types: passed, failed, skipped."""
+    if not shutil.which("tsc"):
+        print("skipped types of the package: no tsc here (apt-get install node-typescript)")
+        return 0, 0, 1
+    options = "--noEmit --strict --target es2022 --module es2022 --moduleResolution node --lib es2022,dom"
+    command = ["tsc", *options.split(), str(ROOT / "web" / "tests" / "user.ts")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(done.stdout[-2000:], end="")
+    return int(not done.returncode), int(done.returncode != 0), 0
+
+
 def main() -> int:
     native = str(Path(sys.argv[1] if len(sys.argv) > 1 else RELEASE / "chainrule").resolve())
     absent = build_web.missing()
@@ -163,8 +175,9 @@ def main() -> int:
         passed = len(SIZES) - failed
         failed += check_functions(folder)
         more, broken = check_package(native, folder)
-        print(f"result: {passed + more} passed, {failed + broken} failed, 0 skipped")
-    return int(failed + broken > 0)
+        right, wrong, skipped = check_types()
+        print(f"result: {passed + more + right} passed, {failed + broken + wrong} failed, {skipped} skipped")
+    return int(failed + broken + wrong > 0)
 
 
 if __name__ == "__main__":
