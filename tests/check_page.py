@@ -271,7 +271,25 @@ def offline(tab: Tab, folder: Path) -> None:
     Section(tab, "see").wait(".status", "Forward pass")
 
 
-CHECKS: list[Callable[[Tab, Path], None]] = [see, learn, learns_text, bad_texts, model, reads_well, offline]
+def threads(tab: Tab, folder: Path) -> None:
+    """The page has shared memory at its second visit; a run on all processors has the same weights."""
+    tab.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    tab.go(tab.url)
+    assert tab.run("crossOriginIsolated"), "no shared memory"
+    s = Section(tab, "text")
+    (folder / "text.txt").write_text(TEXT)
+    native("train", "--data", "text.txt", "--out", "run", "--steps", "40", "--sample", "0", *TINY, folder=folder)
+    s.set("text", TEXT)
+    s.set("size", "tiny")
+    s.set("steps", 40)
+    s.press("train")
+    s.wait(".status", "The run has ended")
+    numbers = s.numbers()
+    assert int(numbers["Threads"]) == min(tab.run("navigator.hardwareConcurrency"), 8), numbers
+    assert numbers["SHA-256 of the weights"] == hash_of(folder / "run" / "checkpoint"), numbers
+
+
+CHECKS: list[Callable[[Tab, Path], None]] = [see, learn, learns_text, bad_texts, model, reads_well, offline, threads]
 
 
 def main() -> int:

@@ -200,8 +200,18 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def serve(folder: Path) -> http.server.ThreadingHTTPServer:
+class Isolated(Quiet):
+    """With the headers that give pages shared memory."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+
+def serve(folder: Path, isolated: bool = False) -> http.server.ThreadingHTTPServer:
     """A static server on a port of its own; shutdown() ends it."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    handler = functools.partial(Isolated if isolated else Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

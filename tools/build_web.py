@@ -1,6 +1,7 @@
-"""Builds the browser edition: the module by Emscripten, with the JavaScript package and the page beside it.
+"""Builds the browser edition: the modules by Emscripten, with the JavaScript package and the page beside them.
 
-    build_web.py            build/web, which any static server serves; build/web-objects keeps what was compiled
+    build_web.py            build/web, which any static server serves; build/web-objects and -threads keep what was
+                            compiled, for one thread and for many
     build_web.py --program  also the program for node, build/web-objects/chainrule.js
 
 Exit status 77: no Emscripten here, the last line says so."""
@@ -23,7 +24,11 @@ OPTIONS = {
     "CHAINRULE_EXAMPLES": "OFF",
     "CMAKE_BUILD_TYPE": "Release",
 }
-MODULE = ("module.mjs", "module.wasm")
+THREADS = ROOT / "build" / "web-objects-threads"
+MODULES = {
+    OBJECTS: ("module.mjs", "module.wasm"),
+    THREADS: ("threads.mjs", "threads.wasm", "threads.worker.js"),
+}
 
 
 def environment() -> dict[str, str]:
@@ -41,18 +46,18 @@ def missing() -> list[str]:
     return [name for name in ("emcc", "emcmake", "node", "ninja", "cmake") if not shutil.which(name)]
 
 
-def compiled(*targets: str) -> Path:
-    """The folder with what was compiled."""
-    options = [f"-D{name}={value}" for name, value in OPTIONS.items()]
-    if not (OBJECTS / "build.ninja").exists():
-        run(["emcmake", "cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(OBJECTS), *options])
-    run(["cmake", "--build", str(OBJECTS), "--target", *targets])
-    return OBJECTS
+def compiled(folder: Path, *targets: str) -> None:
+    options = {**OPTIONS, "CHAINRULE_WEB_THREADS": "ON" if folder == THREADS else "OFF"}
+    words = [f"-D{name}={value}" for name, value in options.items()]
+    if not (folder / "build.ninja").exists():
+        run(["emcmake", "cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), *words])
+    run(["cmake", "--build", str(folder), "--target", *targets])
 
 
 def assemble() -> Path:
     """The package in build/web/chainrule, the page beside it."""
-    objects = compiled("chainrule_web")
+    for folder in MODULES:
+        compiled(folder, "chainrule_web")
     package = OUT / "chainrule"
     shutil.rmtree(OUT, ignore_errors=True)
     if (ROOT / "web" / "page").is_dir():
@@ -62,8 +67,9 @@ def assemble() -> Path:
         for path in (ROOT / "web").glob(pattern):
             shutil.copy(path, package)
     (package / "node.js").unlink()  # of the program
-    for name in MODULE:
-        shutil.copy(objects / name, package)
+    for folder, names in MODULES.items():
+        for name in names:
+            shutil.copy(folder / name, package)
     return package
 
 
@@ -73,7 +79,7 @@ def main() -> int:
         return SKIPPED
     package = assemble()
     if "--program" in sys.argv:
-        compiled("chainrule")
+        compiled(OBJECTS, "chainrule")
     print(f"{package.relative_to(ROOT)}: {(package / 'module.wasm').stat().st_size / 1e6:.1f} MB; serve build/web")
     return 0
 

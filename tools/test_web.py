@@ -168,7 +168,7 @@ def main() -> int:
         print("result: 0 passed, 0 failed, 1 skipped")
         return 0
     build_web.assemble()
-    build_web.compiled("chainrule")
+    build_web.compiled(build_web.OBJECTS, "chainrule")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         failed = check_program(native, folder)

@@ -22,8 +22,13 @@ export class Bridge {
         this.cpu = this.c.cr_cpu();
     }
 
+    #bytes = new Uint8Array(0);
+
+    /** All memory.  It grows, in a module of many threads also while another one runs. */
     get bytes() {
-        return this.module.HEAPU8;
+        const { buffer } = this.module.wasmMemory ?? this.c.memory;
+        if (this.#bytes.buffer !== buffer) this.#bytes = new Uint8Array(buffer);
+        return this.#bytes;
     }
 
     /** Runs f; what it puts on the module's stack is gone afterwards. */
@@ -66,7 +71,7 @@ export class Bridge {
     string(at, length) {
         at >>>= 0;
         const end = length === undefined ? this.bytes.indexOf(0, at) : at + length;
-        return decoder.decode(this.bytes.subarray(at, end));
+        return decoder.decode(this.bytes.slice(at, end)); // a copy: decoders take no shared memory
     }
 
     /** Bytes outside of the stack, for as long as f runs. */

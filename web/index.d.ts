@@ -247,7 +247,13 @@ export interface Chainrule extends Functions {
     keep(tensor: Tensor): Tensor;
     /** Bytes that tensors hold. */
     memory(): number;
+    /** Threads of this module: those of load(), or 1. */
+    threads(): number;
 }
 
-/** Starts a module with memory of its own.  wasm: bytes of module.wasm, or its address; default: beside the package. */
-export function load(options?: { wasm?: ArrayBuffer | ArrayBufferView | string | URL }): Promise<Chainrule>;
+/** Starts a module with memory of its own.  wasm: bytes of module.wasm, or its address; default: beside the package.
+    threads: more than 1 where the page is cross-origin isolated, else there is one; bits do not depend on it. */
+export function load(options?: {
+    wasm?: ArrayBuffer | ArrayBufferView | string | URL;
+    threads?: number;
+}): Promise<Chainrule>;

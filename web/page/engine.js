@@ -1,11 +1,13 @@
 // engine.js - calls of the worker as promises, and its events.
 export class Engine {
-    #worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    #worker;
     #waiting = new Map();
     #next = 0;
 
-    /** events: name -> function of the data. */
-    constructor(events = {}) {
+    /** events: name -> function of the data.  threads: use all processors, where the page may. */
+    constructor(events = {}, { threads = false } = {}) {
+        const name = threads ? "threads" : "one";
+        this.#worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module", name });
         this.#worker.onmessage = ({ data }) => {
             if (data.event) return events[data.event]?.(data.value);
             const { resolve, reject } = this.#waiting.get(data.id);

@@ -7,10 +7,13 @@ let line = null; // the paragraph that an answer goes into
 let engine = null; // a module of its own, from the first model on
 
 const start = () =>
-    (engine ??= new Engine({
-        piece: (text) => (line.textContent += text),
-        tuned: ({ pass, passes, loss }) => ($(".tuned").textContent = `Pass ${pass} of ${passes}: loss ${loss.toFixed(4)}`),
-    }));
+    (engine ??= new Engine(
+        {
+            piece: (text) => (line.textContent += text),
+            tuned: ({ pass, passes, loss }) => ($(".tuned").textContent = `Pass ${pass} of ${passes}: loss ${loss.toFixed(4)}`),
+        },
+        { threads: true },
+    ));
 
 function paragraph(kind, text) {
     const p = Object.assign(document.createElement("p"), { className: kind, textContent: text });

@@ -1,4 +1,5 @@
-// service.js - keeps the page for times without a network.  The network comes first, so that a new version is seen.
+// service.js - keeps the page for times without a network, and gives it shared memory: on a static server the headers
+// for that come from here, at the second visit.  The network comes first, so that a new version is seen.
 const CACHE = "chainrule-1";
 
 self.addEventListener("install", () => self.skipWaiting());
@@ -14,10 +15,19 @@ async function answer(request) {
     try {
         const response = await fetch(request);
         if (response.ok) await cache.put(request, response.clone());
-        return response;
+        return isolated(response);
     } catch (error) {
         const kept = await cache.match(request);
-        if (kept) return kept;
+        if (kept) return isolated(kept);
         throw error;
     }
+}
+
+function isolated(response) {
+    const headers = new Headers(response.headers);
+    headers.set("Cross-Origin-Opener-Policy", "same-origin");
+    headers.set("Cross-Origin-Embedder-Policy", "require-corp");
+    headers.set("Cross-Origin-Resource-Policy", "same-origin");
+    const { status, statusText } = response;
+    return new Response(response.body, { status, statusText, headers });
 }

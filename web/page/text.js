@@ -16,14 +16,17 @@ let tokensAStep = 0;
 let fileBytes = null; // a file that is too long to show
 let state = "empty"; // empty, running, paused, ended
 
-const engine = new Engine({
-    run: show,
-    sample: (text) => ($("pre.out").textContent = text),
-    failed: guard((message) => {
-        setState("paused");
-        throw new Error(message);
-    }),
-});
+const engine = new Engine(
+    {
+        run: show,
+        sample: (text) => ($("pre.out").textContent = text),
+        failed: guard((message) => {
+            setState("paused");
+            throw new Error(message);
+        }),
+    },
+    { threads: true },
+);
 
 function setState(next) {
     state = next;
@@ -74,6 +77,7 @@ function show(now) {
         ["Tokens per second", now.speed > 0 ? Math.round(now.speed).toLocaleString("en") : "–"],
         ["Time left", duration(left)],
         ["Parameters", now.parameters.toLocaleString("en")],
+        ["Threads", String(now.threads)],
         ["Seed", String(now.seed)],
         ["SHA-256 of the weights", hash, true],
     ]);

@@ -2,7 +2,8 @@
 import { load } from "./chainrule/index.js";
 import { pack, unpack } from "./tar.js";
 
-const ready = load();
+// helpers beyond eight wait for each other more than they work, at the sizes of this page
+const ready = load({ threads: self.name === "threads" ? Math.min(navigator.hardwareConcurrency || 1, 8) : 1 });
 let cr;
 const send = (event, value) => postMessage({ event, value });
 const channel = new MessageChannel();
@@ -145,7 +146,7 @@ function text() {
     let lock = null; // this tab's right to write KEPT
     let speed = { tokens: 0, seconds: 0 };
 
-    const report = (more = {}) => send("run", { ...run.look(), speed: speed.tokens / (speed.seconds || 1), ...more });
+    const report = (more = {}) => send("run", { ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads(), ...more });
 
     async function keepLast() {
         try {
@@ -260,7 +261,7 @@ function text() {
             run.save();
             return archive();
         },
-        lookText: () => ({ ...run.look(), speed: 0 }),
+        lookText: () => ({ ...run.look(), speed: 0, threads: cr.threads() }),
         write: (prompt, options) => run.sample(prompt || "\n", options),
     };
 }
