@@ -308,7 +308,7 @@ def main() -> int:
                     check(tab, Path(name))
                     assert not tab.errors or check is offline, f"in the console: {tab.errors}"
                     print(f"ok: {check.__name__}")
-                except (AssertionError, RuntimeError, TimeoutError) as error:
+                except (AssertionError, RuntimeError, TimeoutError, tarfile.TarError) as error:
                     failed += 1
                     print(f"FAILED: {check.__name__}: {type(error).__name__}: {error}")
             tab.errors.clear()

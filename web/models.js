@@ -226,6 +226,8 @@ export function models(bridge, cr) {
 
     /** A pretrained model: a GGUF file, a Hugging Face folder, or a run's folder. */
     class LanguageModel {
+        #stamp = 0; // of the weights that the cache is of
+
         /** files: {name: bytes}.  They are not kept beside the model. */
         static load(files) {
             const folder = folderOf(files, "model");
@@ -273,7 +275,6 @@ export function models(bridge, cr) {
                 const names = targets ? bridge.text(targets) : 0;
                 bridge.done(c.web_lm_lora(this.handle, rank, alpha, dropout, names, this.generator.handle));
             });
-            this.#forget();
             return this;
         }
 
@@ -290,7 +291,6 @@ export function models(bridge, cr) {
             );
             const mean = each.mean();
             each.free();
-            this.#forget();
             return mean;
         }
 
@@ -323,6 +323,7 @@ export function models(bridge, cr) {
 
         /** Pieces of text as they are made.  prompt: a text, or messages of a chat. */
         async *generate(prompt, { tokens = 200, seed = 0, signal, ...options } = {}) {
+            this.#refresh();
             const chat = Array.isArray(prompt);
             const ids = Array.from(this.tokenizer.encode_special(chat ? this.prompt(prompt) : prompt));
             const ends = new Set(this.ends(chat));
@@ -364,11 +365,16 @@ export function models(bridge, cr) {
             } finally {
                 removeFolder(folder);
             }
-            this.#forget();
         }
 
-        /** Keys and values of earlier weights. */
-        #forget() {
+        /** Keys and values of earlier weights are of no use. */
+        #refresh() {
+            const all = [c.cr_lm_params(this.handle), c.cr_lm_adapter(this.handle)].filter(Boolean);
+            let stamp = all.length;
+            for (const set of all)
+                for (let i = 0n, n = c.cr_params_count(set); i < n; i++) stamp += c.cr_tensor_version(c.cr_params_at(set, i));
+            if (stamp === this.#stamp) return;
+            this.#stamp = stamp;
             c.cr_cache_free(this.cache);
             this.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
             lms.unregister(this);

@@ -62,6 +62,13 @@ test("tensors: data, dtypes, shapes, printing", () => {
     assert.deepEqual(cr.tensor([1n, 2n]).dtype, "int64");
     assert.deepEqual(cr.tensor(new Float64Array([0.1])).data(), new Float64Array([0.1]));
     assert.deepEqual(cr.tensor([1.5], { dtype: "bfloat16" }).mul(2).tolist(), [3]);
+    const all = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64".split(" ");
+    for (const dtype of all) {
+        const y = cr.tensor([0, 1], { dtype });
+        assert.deepEqual([y.dtype, y.tolist().map(Number), y.to("float64").tolist()], [dtype, [0, 1], [0, 1]]);
+    }
+    assert.deepEqual(cr.tensor([-5], { dtype: "int8" }).to("int32").tolist(), [-5]);
+    assert.deepEqual(cr.tensor([2n ** 53n + 1n]).data(), BigInt64Array.of(2n ** 53n + 1n));
     assert.equal(cr.tensor(7).item(), 7);
     assert.equal(String(cr.tensor([1, 2])), "tensor([1., 2.])");
     assert.deepEqual(x.to("int32").data(), new Int32Array([1, 2, 3, 4, 5, 6]));
@@ -134,6 +141,24 @@ test("memory comes back: scopes, free, the collector", async () => {
         await new Promise((done) => setTimeout(done, 20));
     }
     assert.ok(cr.memory() - before < 4096, `${cr.memory() - before} bytes`);
+});
+
+test("Adam's options reach it: two steps by its formula", () => {
+    const p = cr.tensor([1], { dtype: "float64", requires_grad: true });
+    const [lr, b1, b2, eps] = [0.1, 0.5, 0.75, 0.01];
+    const adam = new cr.optim.Adam([p], { lr, betas: [b1, b2], eps });
+    let [want, m, v] = [1, 0, 0];
+    [1, 3].forEach((g, t) => {
+        p.grad = cr.tensor([g], { dtype: "float64" });
+        adam.step();
+        m = b1 * m + (1 - b1) * g;
+        v = b2 * v + (1 - b2) * g * g;
+        want -= (lr * m) / (1 - b1 ** (t + 1)) / (Math.sqrt(v / (1 - b2 ** (t + 1))) + eps);
+        close(p.item(), want, 1e-12);
+    });
+    assert.equal(adam.lr, lr);
+    adam.lr = 0.5;
+    assert.equal(adam.lr, 0.5);
 });
 
 test("layers and optimizers learn, and the same seed gives the same numbers", () => {

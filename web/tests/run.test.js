@@ -86,6 +86,13 @@ test("files go to the native program and back, and end with the same weights", (
     assert.throws(() => cr.Run.resume({ "run.jsonl": new Uint8Array() }), /holds no checkpoint to resume/);
 });
 
+test("options are those of the program", () => {
+    const r = cr.Run.train(text, { ...size, steps: 3, compile: false, weight_decay: 0.25, sample: null });
+    const [line] = new TextDecoder().decode(finish(r)["run.jsonl"]).split("\n");
+    const settings = JSON.parse(line);
+    assert.deepEqual([settings.compile, settings["weight-decay"], settings.layers, settings.sample], ["", 0.25, 1, 300]);
+});
+
 test("texts that cannot be trained on, and options that do not exist, are sentences", () => {
     const says = (f, message) => assert.throws(f, message);
     const before = cr.memory();
@@ -143,6 +150,12 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     lm.lora({ rank: 4, seed: 1, targets: "all-linear" });
     const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: 0.02 });
     const samples = [lm.sample("line of line"), lm.sample("of line of l")];
+    const write = async (model) => {
+        let out = "";
+        for await (const piece of model.generate("line 1 of 2 line of", { tokens: 8, seed: 3 })) out += piece;
+        return out;
+    };
+    const before = await write(lm);
     const first = lm.loss(samples).item();
     for (let i = 0; i < 60; i++)
         cr.scope(() => {
@@ -157,6 +170,8 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     const again = cr.LanguageModel.load(read(join(folder, "folder")));
     again.load_adapter(adapter);
     assert.equal(again.loss(samples).item(), last);
+    assert.equal(await write(lm), await write(again));
+    assert.notEqual(await write(lm), before);
     assert.throws(() => cr.LanguageModel.load({ "model.gguf": new Uint8Array(100) }), /GGUF|gguf/);
     assert.throws(() => cr.LanguageModel.load({}), /config.json|model/);
 });
