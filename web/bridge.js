@@ -13,6 +13,13 @@ const STATUS = ["OK", "BAD_VALUE", "BAD_TYPE", "BAD_INDEX", "RUNTIME", "NO_MEMOR
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** A text as UTF-8, or bytes. */
+export function bytesOf(name, text) {
+    if (typeof text === "string") return encoder.encode(text);
+    if (text instanceof Uint8Array) return text;
+    throw new TypeError(`[${name}] expected a text or a Uint8Array, got ${text === null ? "null" : typeof text}`);
+}
+
 export class Bridge {
     constructor(module, messages) {
         this.module = module;

@@ -1,9 +1,9 @@
 // models.js - tokenizers, GPT, and pretrained language models: the engine of the program and the server.
-import { collector } from "./bridge.js";
+import { bytesOf, collector } from "./bridge.js";
 
 /** Files of a model as {name: bytes}: one GGUF file, or a folder with config.json and safetensors. */
 function modelPath(files) {
-    const names = Object.keys(files);
+    const names = Object.keys(files ?? {});
     const gguf = names.filter((name) => name.toLowerCase().endsWith(".gguf"));
     return gguf.length === 1 && !names.includes("config.json") ? gguf[0] : "";
 }
@@ -15,6 +15,7 @@ export function models(bridge, cr) {
 
     /** Writes files into a new folder of the module's file system; name -> Uint8Array or text. */
     function folderOf(files, prefix) {
+        if (typeof files !== "object" || !files) throw new TypeError(`[files] expected {name: bytes}, got ${files}`);
         const folder = `/${prefix}${folders++}`;
         FS.mkdir(folder);
         for (const [name, data] of Object.entries(files)) {
@@ -26,7 +27,7 @@ export function models(bridge, cr) {
                 if (!FS.analyzePath(next).exists) FS.mkdir(next);
                 return next;
             }, folder);
-            FS.writeFile(`${folder}/${name}`, data);
+            FS.writeFile(`${folder}/${name}`, bytesOf("files", data));
         }
         return folder;
     }
@@ -71,7 +72,7 @@ export function models(bridge, cr) {
 
         /** One token for each character of a text. */
         static chars(text) {
-            const data = encoder.encode(text);
+            const data = bytesOf("Tokenizer", text);
             return bridge.lend(data, (at) => new Tokenizer(c.cr_tokenizer_chars(at, data.length)));
         }
 
@@ -80,7 +81,7 @@ export function models(bridge, cr) {
         }
 
         encode(text) {
-            const data = typeof text === "string" ? encoder.encode(text) : text;
+            const data = bytesOf("encode", text);
             return bridge.lend(data, (at) => {
                 const n = Number(c.cr_tokenizer_encode(this.handle, at, data.length, 0, 0n));
                 if (n < 0) bridge.fail();
@@ -93,7 +94,7 @@ export function models(bridge, cr) {
 
         /** A text in which the names of special tokens are these tokens. */
         encode_special(text) {
-            const data = encoder.encode(text);
+            const data = bytesOf("encode_special", text);
             return bridge.frame(() =>
                 bridge.lend(data, (at) => {
                     const options = bridge.put(Int32Array, [1, 0, 0, 0, 0, 0, 0, 0]); // all_special
@@ -187,15 +188,17 @@ export function models(bridge, cr) {
         }
 
         logits(tokens, { train = false } = {}) {
-            return cr.wrap(c.cr_gpt_logits(this.handle, tokens.handle, train));
+            return cr.wrap(c.cr_gpt_logits(this.handle, cr.raw(tokens), train));
         }
 
         loss(tokens, targets, { train = true } = {}) {
-            return cr.wrap(c.cr_gpt_loss(this.handle, tokens.handle, targets.handle, train));
+            return cr.wrap(c.cr_gpt_loss(this.handle, cr.raw(tokens), cr.raw(targets), train));
         }
 
         /** New tokens after a prompt of ids. */
         generate(prompt, { tokens = 100, seed = 0, ...options } = {}) {
+            if (!(Number.isSafeInteger(tokens) && tokens >= 0))
+                throw new RangeError(`[generate] tokens is a whole number from 0 on, not ${tokens}`);
             const generator = new cr.Generator(seed);
             return bridge.frame(() =>
                 bridge.lend(Uint32Array.from(prompt), (at) =>
@@ -230,7 +233,7 @@ export function models(bridge, cr) {
 
         /** files: {name: bytes}.  They are not kept beside the model. */
         static load(files) {
-            const folder = folderOf(files, "model");
+            const folder = folderOf(files, "model"); // checks them
             try {
                 return bridge.frame(() => new LanguageModel(`${folder}/${modelPath(files)}`));
             } finally {
@@ -265,7 +268,7 @@ export function models(bridge, cr) {
         }
 
         logits(tokens) {
-            return cr.wrap(c.cr_lm_logits(this.handle, tokens.handle));
+            return cr.wrap(c.cr_lm_logits(this.handle, cr.raw(tokens)));
         }
 
         /** Freezes the weights and adds a LoRA adapter. */
@@ -326,6 +329,8 @@ export function models(bridge, cr) {
             this.#refresh();
             const chat = Array.isArray(prompt);
             const ids = Array.from(this.tokenizer.encode_special(chat ? this.prompt(prompt) : prompt));
+            if (!ids.length || ids.length >= this.context)
+                throw new Error(`[generate] the prompt has ${ids.length} tokens: at least 1 and less than ${this.context}`);
             const ends = new Set(this.ends(chat));
             const generator = new cr.Generator(seed);
             const decoder = this.tokenizer.decoder();

@@ -87,7 +87,7 @@ export function nn(bridge, cr) {
         }
 
         forward(x) {
-            return cr.wrap(c.cr_linear(x.handle, this.weight.handle, this.bias?.handle ?? bridge.none));
+            return cr.wrap(c.cr_linear(cr.raw(x), this.weight.handle, this.bias?.handle ?? bridge.none));
         }
     }
 
@@ -99,7 +99,7 @@ export function nn(bridge, cr) {
         }
 
         forward(index) {
-            return cr.wrap(c.cr_embedding(this.weight.handle, index.handle));
+            return cr.wrap(c.cr_embedding(this.weight.handle, cr.raw(index)));
         }
     }
 
@@ -112,7 +112,7 @@ export function nn(bridge, cr) {
         }
 
         forward(x) {
-            return cr.wrap(c.cr_layer_norm(x.handle, this.weight.handle, this.bias?.handle ?? bridge.none, this.eps));
+            return cr.wrap(c.cr_layer_norm(cr.raw(x), this.weight.handle, this.bias?.handle ?? bridge.none, this.eps));
         }
     }
 
@@ -124,7 +124,7 @@ export function nn(bridge, cr) {
         }
 
         forward(x) {
-            return cr.wrap(c.cr_rms_norm(x.handle, this.weight.handle, this.eps));
+            return cr.wrap(c.cr_rms_norm(cr.raw(x), this.weight.handle, this.eps));
         }
     }
 
@@ -135,7 +135,7 @@ export function nn(bridge, cr) {
         }
 
         forward(x) {
-            return cr.wrap(c.cr_dropout(x.handle, this.p, this.training, generator()));
+            return cr.wrap(c.cr_dropout(cr.raw(x), this.p, this.training, generator()));
         }
     }
 
@@ -169,17 +169,17 @@ export function nn(bridge, cr) {
         cross_entropy(input, target, { ignore_index = -100, label_smoothing = 0, reduction = "mean" } = {}) {
             if (!(reduction in REDUCTIONS)) throw new Error(`[cross_entropy] reduction is mean, sum or none, not '${reduction}'`);
             return cr.wrap(
-                c.web_cross_entropy(input.handle, target.handle, ignore_index, label_smoothing, REDUCTIONS[reduction]),
+                c.web_cross_entropy(cr.raw(input), cr.raw(target), ignore_index, label_smoothing, REDUCTIONS[reduction]),
             );
         },
         mse_loss: (input, target) => input.sub(target).square().mean(),
         binary_cross_entropy_with_logits: (input, target) =>
             cr.softplus(input.neg()).mul(target).add(cr.softplus(input).mul(target.neg().add(1))).mean(),
-        linear: (x, weight, bias = null) => cr.wrap(c.cr_linear(x.handle, weight.handle, bias?.handle ?? bridge.none)),
-        embedding: (index, weight) => cr.wrap(c.cr_embedding(weight.handle, index.handle)),
-        dropout: (x, p = 0.5, training = true) => cr.wrap(c.cr_dropout(x.handle, p, training, generator())),
+        linear: (x, weight, bias = null) => cr.wrap(c.cr_linear(cr.raw(x), cr.raw(weight), bias?.handle ?? bridge.none)),
+        embedding: (index, weight) => cr.wrap(c.cr_embedding(cr.raw(weight), cr.raw(index))),
+        dropout: (x, p = 0.5, training = true) => cr.wrap(c.cr_dropout(cr.raw(x), p, training, generator())),
         scaled_dot_product_attention: (q, k, v, { attn_mask = null, is_causal = false, scale = 0 } = {}) =>
-            cr.wrap(c.web_attention(q.handle, k.handle, v.handle, attn_mask?.handle ?? bridge.none, is_causal, scale)),
+            cr.wrap(c.web_attention(cr.raw(q), cr.raw(k), cr.raw(v), attn_mask?.handle ?? bridge.none, is_causal, scale)),
     };
 
     return {

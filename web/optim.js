@@ -15,7 +15,7 @@ export function optim(bridge, cr) {
             const { lr = NaN, betas = [NaN, NaN], eps = NaN, momentum = NaN, weight_decay = NaN, nesterov = false } = options;
             const set = bridge.some(c.cr_params_new());
             bridge.frame(() => {
-                [...params].forEach((p, i) => bridge.done(c.cr_params_add(set, bridge.text(`${i}`), p.handle)));
+                [...params].forEach((p, i) => bridge.done(c.cr_params_add(set, bridge.text(`${i}`), cr.raw(p))));
                 const numbers = bridge.put(Float64Array, [lr, betas[0], betas[1], eps, momentum, weight_decay]);
                 this.handle = bridge.some(c.web_optim_new(bridge.text(kind), set, numbers, nesterov));
             });

@@ -39,7 +39,7 @@ export function runs(bridge, cr) {
 
         /** Goes on with the files of a run: {"checkpoint/weights.safetensors": bytes...}. */
         static resume(files, options = {}, text = null) {
-            const inside = Object.fromEntries(Object.entries(files).map(([name, data]) => [`run/${name}`, data]));
+            const inside = Object.fromEntries(Object.entries(files ?? {}).map(([name, data]) => [`run/${name}`, data]));
             if (text !== null) inside[`run/${DATA}`] = text;
             const data = `run/${DATA}` in inside ? ["--data", `run/${DATA}`] : [];
             return new Run(folderOf(inside, "train"), ["train", "--resume", "run", ...data, ...words(options)]);

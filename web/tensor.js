@@ -38,6 +38,8 @@ function flatten(data) {
     const walk = (level, axis) => {
         if (axis === shape.length) {
             if (Array.isArray(level)) throw new TypeError(`[tensor] rows of different depths at axis ${axis}`);
+            if (!["number", "boolean", "bigint"].includes(typeof level))
+                throw new TypeError(`[tensor] elements are numbers or booleans, got ${level === null ? "null" : typeof level}`);
             out.push(level);
             return;
         }
@@ -242,24 +244,40 @@ export function tensors(bridge) {
         throw new TypeError(`expected a number, got ${value === null ? "null" : typeof value}`);
     }
 
+    function whole(value) {
+        if (Number.isSafeInteger(number(value))) return value;
+        throw new TypeError(`expected a whole number, got ${value}`);
+    }
+
     const sizes = (value) =>
         value === null || value === undefined
             ? [0, 0]
-            : [list(value).length, bridge.put(BigInt64Array, list(value).map((x) => toBigInt(number(x))))];
+            : [list(value).length, bridge.put(BigInt64Array, list(value).map((x) => BigInt(whole(x))))];
+
+    /** The reference of a tensor of this module. */
+    function raw(value) {
+        if (value instanceof Tensor) return value.handle;
+        const other = typeof value === "object" && value && "handle" in value ? "one of another module" : typeof value;
+        throw new TypeError(`expected a tensor, got ${value === null ? "null" : other}`);
+    }
 
     /** The C arguments of one value. */
     const convert = {
         t: (value, temporary) => [operand(value, temporary)],
         l: sizes,
         L: sizes,
-        T: (value) => [value.length, bridge.put(Int32Array, value.map((x) => x.handle))],
-        i: (value) => [number(value)],
-        n: (value) => [toBigInt(number(value))],
+        T: (value) => [list(value).length, bridge.put(Int32Array, list(value).map(raw))],
+        i: (value) => [whole(value)],
+        n: (value) => [BigInt(whole(value))],
         d: (value) => [number(value)],
         b: (value) => [Boolean(value)],
         e: (value) => [dtypeNumber(value ?? "float32")],
         s: (value) => [bridge.text(value)],
-        g: (value) => [value ? value.handle : c.cr_default_generator()],
+        g: (value) => {
+            if (value === null || value === undefined) return [c.cr_default_generator()];
+            if (value instanceof Generator) return [value.handle];
+            throw new TypeError(`expected a Generator of this module, got ${typeof value}`);
+        },
     };
 
     /** Values by position and, in a last plain object, by name -> a value for each parameter. */
@@ -347,6 +365,11 @@ export function tensors(bridge) {
         });
     }
 
+    function seedOf(name, seed) {
+        if (typeof seed === "bigint" || (Number.isSafeInteger(seed) && seed >= 0)) return BigInt(seed);
+        throw new TypeError(`[${name}] a seed is a whole number from 0 on, not ${seed}`);
+    }
+
     // ---- making tensors
     function tensor(data, { dtype, requires_grad = false } = {}) {
         const typed = ArrayBuffer.isView(data);
@@ -424,11 +447,11 @@ export function tensors(bridge) {
         arange,
         einsum: (equation, ...operands) =>
             bridge.frame(() => {
-                const handles = bridge.put(Int32Array, operands.map((x) => x.handle));
+                const handles = bridge.put(Int32Array, operands.map(raw));
                 return wrap(c.cr_einsum(bridge.text(equation), operands.length, handles));
             }),
         manual_seed(seed) {
-            c.cr_manual_seed(BigInt(seed));
+            c.cr_manual_seed(seedOf("manual_seed", seed));
         },
         /** Frees the tensors that f made, but for what it returns (a tensor, or an array or object of tensors). */
         scope(f) {
@@ -467,10 +490,11 @@ export function tensors(bridge) {
             return x;
         },
         wrap,
+        raw,
     };
     class Generator {
         constructor(seed) {
-            this.handle = bridge.some(c.cr_generator_new(BigInt(seed)));
+            this.handle = bridge.some(c.cr_generator_new(seedOf("Generator", seed)));
             generators.register(this, this.handle);
         }
     }

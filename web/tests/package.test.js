@@ -118,9 +118,31 @@ test("mistakes are sentences", () => {
     says(() => new cr.optim.AdamW([x], { rate: 1 }), /^\[adamw\] has no option 'rate': lr, /);
     says(() => cr.empty([1e6, 1e6]), /memory|bytes|large/, "NO_MEMORY");
     assert.deepEqual(x.sum().item(), 6); // the module goes on
+    says(() => cr.zeros(1.5), /^\[zeros\] expected a whole number, got 1.5$/);
+    says(() => cr.tensor("7"), /^\[tensor\] elements are numbers or booleans, got string$/);
+    says(() => cr.tensor([[1, null]]), /^\[tensor\] elements are numbers or booleans, got null$/);
+    says(() => cr.randn(2, { generator: 5 }), /^\[randn\] expected a Generator of this module, got number$/);
+    says(() => cr.manual_seed("x"), /^\[manual_seed\] a seed is a whole number from 0 on, not x$/);
+    says(() => cr.Tokenizer.bytes().encode(null), /^\[encode\] expected a text or a Uint8Array, got null$/);
     const freed = cr.ones(1);
     freed.free();
     says(() => freed.add(1), /this tensor was freed/);
+});
+
+test("a tensor of another module is refused; memory that runs out is an error, and the module goes on", async () => {
+    const other = await load();
+    const theirs = other.ones(2, 3);
+    assert.throws(() => cr.ones(2, 3).add(theirs), /^TypeError: \[add\] expected a tensor or a number/);
+    assert.throws(() => cr.cat([theirs]), /expected a tensor, got one of another module/);
+    assert.throws(() => new cr.nn.Linear(3, 1).forward(theirs), /one of another module/);
+    assert.throws(() => other.randn(1, { generator: new cr.Generator(1) }), /a Generator of this module/);
+    const held = [];
+    assert.throws(() => {
+        for (;;) held.push(other.empty(128e6));
+    }, (e) => e.status === "NO_MEMORY");
+    assert.ok(held.length > 3, `${held.length} tensors of 512 MB`);
+    for (const x of held) x.free();
+    assert.equal(other.zeros(10).sum().item(), 0);
 });
 
 test("memory comes back: scopes, free, the collector", async () => {
