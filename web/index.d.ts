@@ -189,6 +189,7 @@ export interface RunNumbers {
 /** Options of `chainrule train`, with _ for -: {layers: 2, weight_decay: 0.1, compile: false}. */
 export type RunOptions = { [option: string]: string | number | boolean | null | undefined };
 export interface Run {
+    /** The GPT that train makes. */
     readonly model: GPT;
     readonly tokenizer: Tokenizer;
     /** One step, with the validation and the save that are due; false: the run has ended. */
@@ -222,6 +223,8 @@ export interface Chainrule extends Functions {
     LanguageModel: { load(files: Files): LanguageModel };
     Run: {
         train(text: string | Uint8Array, options?: RunOptions): Run;
+        /** Fine-tunes a model; a data file that ends in .jsonl has samples or chats.  In the end files() has the adapter. */
+        finetune(model: Files, data: { [name: string]: string | Uint8Array }, options?: RunOptions): Run;
         resume(files: Files, options?: RunOptions, text?: string | Uint8Array | null): Run;
     };
     /** Numbers are float32, booleans bool, bigints int64, unless a dtype is given. */

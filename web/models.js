@@ -396,5 +396,5 @@ export function models(bridge, cr) {
         }
     }
 
-    return { Tokenizer, GPT, LanguageModel, files: { folderOf, filesOf, removeFolder } };
+    return { Tokenizer, GPT, LanguageModel, files: { folderOf, filesOf, removeFolder, modelPath } };
 }

@@ -3,7 +3,7 @@
 export function runs(bridge, cr) {
     const { c, module } = bridge;
     const { FS } = module;
-    const { folderOf, filesOf, removeFolder } = cr.files;
+    const { folderOf, filesOf, removeFolder, modelPath } = cr.files;
     const DATA = "text.txt";
 
     /** {weight_decay: 0.1, compile: false} -> ["--weight-decay", "0.1", "--no-compile"] */
@@ -37,6 +37,17 @@ export function runs(bridge, cr) {
             return new Run(folder, ["train", "--data", `run/${DATA}`, "--out", "run", ...words(options)]);
         }
 
+        /** Fine-tunes a model on examples.  model: {name: bytes}; data: {name: text}, where .jsonl has samples or chats;
+            options: those of `chainrule finetune`, such as {lora: 8}.  In the end files() has the adapter or the model. */
+        static finetune(model, data, options = {}) {
+            const below = (prefix, files) =>
+                Object.fromEntries(Object.entries(files ?? {}).map(([name, bytes]) => [`${prefix}/${name}`, bytes]));
+            const names = Object.keys(data ?? {}).map((name) => `data/${name}`);
+            const folder = folderOf({ ...below("model", model), ...below("data", data) }, "train");
+            const path = `model/${modelPath(model)}`.replace(/\/$/, "");
+            return new Run(folder, ["finetune", "--model", path, "--data", ...names, "--out", "run", ...words(options)]);
+        }
+
         /** Goes on with the files of a run: {"checkpoint/weights.safetensors": bytes...}. */
         static resume(files, options = {}, text = null) {
             const inside = Object.fromEntries(Object.entries(files ?? {}).map(([name, data]) => [`run/${name}`, data]));
@@ -68,8 +79,11 @@ export function runs(bridge, cr) {
             });
         }
 
+        /** The GPT that train makes. */
         get model() {
-            return new cr.GPT(null, c.web_run_model(this.handle), this);
+            const model = c.web_run_model(this.handle);
+            if (!model) throw new Error("[run] a run of finetune has no GPT: load its files with LanguageModel");
+            return new cr.GPT(null, model, this);
         }
 
         get tokenizer() {

@@ -172,6 +172,19 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     assert.equal(again.loss(samples).item(), last);
     assert.equal(await write(lm), await write(again));
     assert.notEqual(await write(lm), before);
+    const lines = ["the line", "a line of 7", "7 of 9", "of a line"].map((text) => JSON.stringify({ text })).join("\n");
+    const options = { lora: 4, steps: 6, seed: 5, eval_every: 3, batch: 2 };
+    writeFileSync(join(folder, "lines.jsonl"), lines);
+    run("finetune", "--model", "model.gguf", "--data", "lines.jsonl", "--out", "tuned", ...Object.entries(options).flatMap(
+        ([name, value]) => [`--${name.replace("_", "-")}`, `${value}`]));
+    const tuned = cr.Run.finetune({ "model.gguf": readFileSync(join(folder, "model.gguf")) }, { "lines.jsonl": lines }, options);
+    assert.throws(() => tuned.model, /a run of finetune has no GPT/);
+    const made = finish(tuned);
+    assert.deepEqual(weights(made), weights(read(join(folder, "tuned"))));
+    assert.deepEqual(made["adapter_model.safetensors"], read(join(folder, "tuned"))["adapter_model.safetensors"]);
+    cr.LanguageModel.load(read(join(folder, "folder"))).load_adapter(made);
+    assert.throws(() => cr.Run.finetune({}, { "a.txt": "x" }), /model/);
+    assert.throws(() => cr.Run.finetune(read(join(folder, "folder")), {}), /--data needs a value/);
     assert.throws(() => cr.LanguageModel.load({ "model.gguf": new Uint8Array(100) }), /GGUF|gguf/);
     assert.throws(() => cr.LanguageModel.load({}), /config.json|model/);
 });
