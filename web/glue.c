@@ -23,8 +23,8 @@ WEB cr_tensor *web_in_place(const char *row, cr_tensor *x, int n, const cr_tenso
 
 WEB cr_tensor *web_cross_entropy(const cr_tensor *logits, const cr_tensor *target, double ignore_index,
                                  double label_smoothing, int reduction) {
-    return cr_cross_entropy(logits, target, &(cr_cross_entropy_options){
-        .ignore_index = (int64_t)ignore_index, .label_smoothing = label_smoothing, .reduction = (cr_reduction)reduction});
+    const cr_cross_entropy_options o = {(int64_t)ignore_index, label_smoothing, (cr_reduction)reduction};
+    return cr_cross_entropy(logits, target, &o);
 }
 
 WEB cr_tensor *web_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,

@@ -66,11 +66,12 @@ export interface Module {
     free(): void;
 }
 
+type Affine = Module & { weight: Tensor; bias: Tensor | null };
 export interface NN {
     Module: new () => Module;
-    Linear: new (in_features: number, out_features: number, options?: { bias?: boolean }) => Module & { weight: Tensor; bias: Tensor | null };
+    Linear: new (in_features: number, out_features: number, options?: { bias?: boolean }) => Affine;
     Embedding: new (num_embeddings: number, embedding_dim: number) => Module & { weight: Tensor };
-    LayerNorm: new (size: number, options?: { eps?: number; bias?: boolean }) => Module & { weight: Tensor; bias: Tensor | null };
+    LayerNorm: new (size: number, options?: { eps?: number; bias?: boolean }) => Affine;
     RMSNorm: new (size: number, options?: { eps?: number }) => Module & { weight: Tensor };
     Dropout: new (p?: number) => Module;
     Sequential: new (...layers: Module[]) => Module & { [index: number]: Module };
@@ -223,7 +224,7 @@ export interface Chainrule extends Functions {
     LanguageModel: { load(files: Files): LanguageModel };
     Run: {
         train(text: string | Uint8Array, options?: RunOptions): Run;
-        /** Fine-tunes a model; a data file that ends in .jsonl has samples or chats.  In the end files() has the adapter. */
+        /** Fine-tunes a model; a data file .jsonl has samples or chats.  In the end files() has the result. */
         finetune(model: Files, data: { [name: string]: string | Uint8Array }, options?: RunOptions): Run;
         resume(files: Files, options?: RunOptions, text?: string | Uint8Array | null): Run;
     };

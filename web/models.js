@@ -330,7 +330,9 @@ export function models(bridge, cr) {
             const chat = Array.isArray(prompt);
             const ids = Array.from(this.tokenizer.encode_special(chat ? this.prompt(prompt) : prompt));
             if (!ids.length || ids.length >= this.context)
-                throw new Error(`[generate] the prompt has ${ids.length} tokens: at least 1 and less than ${this.context}`);
+                throw new Error(
+                    `[generate] the prompt has ${ids.length} tokens: at least 1 and less than ${this.context}`,
+                );
             const ends = new Set(this.ends(chat));
             const generator = new cr.Generator(seed);
             const decoder = this.tokenizer.decoder();
@@ -377,7 +379,8 @@ export function models(bridge, cr) {
             const all = [c.cr_lm_params(this.handle), c.cr_lm_adapter(this.handle)].filter(Boolean);
             let stamp = all.length;
             for (const set of all)
-                for (let i = 0n, n = c.cr_params_count(set); i < n; i++) stamp += c.cr_tensor_version(c.cr_params_at(set, i));
+                for (let i = 0n, n = c.cr_params_count(set); i < n; i++)
+                    stamp += c.cr_tensor_version(c.cr_params_at(set, i));
             if (stamp === this.#stamp) return;
             this.#stamp = stamp;
             c.cr_cache_free(this.cache);

@@ -39,7 +39,9 @@ export function nn(bridge, cr) {
         /** name -> {dtype, shape, data}: plain values, which survive postMessage. */
         state_dict() {
             return Object.fromEntries(
-                Array.from(this.named_parameters(), ([name, p]) => [name, { dtype: p.dtype, shape: p.shape, data: p.data() }]),
+                Array.from(
+                    this.named_parameters(), ([name, p]) => [name, { dtype: p.dtype, shape: p.shape, data: p.data() }],
+                ),
             );
         }
 
@@ -48,7 +50,10 @@ export function nn(bridge, cr) {
             const missing = [...mine.keys()].filter((name) => !(name in state));
             const extra = Object.keys(state).filter((name) => !mine.has(name));
             if (missing.length || extra.length)
-                throw new Error(`[load_state_dict] missing: ${missing.join(", ") || "none"}; not wanted: ${extra.join(", ") || "none"}`);
+                throw new Error(
+                    `[load_state_dict] missing: ${missing.join(", ") || "none"}; ` +
+                        `not wanted: ${extra.join(", ") || "none"}`,
+                );
             for (const [name, p] of mine) {
                 const { shape, data, dtype } = state[name];
                 if (String(shape) !== String(p.shape))
@@ -68,7 +73,8 @@ export function nn(bridge, cr) {
 
     function* modulesOf(value, name) {
         if (value instanceof Module) yield [name, value];
-        else if (Array.isArray(value)) for (const [i, part] of value.entries()) yield* modulesOf(part, name ? `${name}.${i}` : `${i}`);
+        else if (Array.isArray(value))
+            for (const [i, part] of value.entries()) yield* modulesOf(part, name ? `${name}.${i}` : `${i}`);
     }
 
     const parameter = (...shape) => cr.empty(shape).requires_grad_();
@@ -167,19 +173,25 @@ export function nn(bridge, cr) {
     const REDUCTIONS = { mean: 0, sum: 1, none: 2 };
     const functional = {
         cross_entropy(input, target, { ignore_index = -100, label_smoothing = 0, reduction = "mean" } = {}) {
-            if (!(reduction in REDUCTIONS)) throw new Error(`[cross_entropy] reduction is mean, sum or none, not '${reduction}'`);
+            if (!(reduction in REDUCTIONS))
+                throw new Error(`[cross_entropy] reduction is mean, sum or none, not '${reduction}'`);
             return cr.wrap(
-                c.web_cross_entropy(cr.raw(input), cr.raw(target), ignore_index, label_smoothing, REDUCTIONS[reduction]),
+                c.web_cross_entropy(
+                    cr.raw(input), cr.raw(target), ignore_index, label_smoothing, REDUCTIONS[reduction],
+                ),
             );
         },
         mse_loss: (input, target) => input.sub(target).square().mean(),
         binary_cross_entropy_with_logits: (input, target) =>
             cr.softplus(input.neg()).mul(target).add(cr.softplus(input).mul(target.neg().add(1))).mean(),
-        linear: (x, weight, bias = null) => cr.wrap(c.cr_linear(cr.raw(x), cr.raw(weight), bias?.handle ?? bridge.none)),
+        linear: (x, weight, bias = null) =>
+            cr.wrap(c.cr_linear(cr.raw(x), cr.raw(weight), bias?.handle ?? bridge.none)),
         embedding: (index, weight) => cr.wrap(c.cr_embedding(cr.raw(weight), cr.raw(index))),
         dropout: (x, p = 0.5, training = true) => cr.wrap(c.cr_dropout(cr.raw(x), p, training, generator())),
         scaled_dot_product_attention: (q, k, v, { attn_mask = null, is_causal = false, scale = 0 } = {}) =>
-            cr.wrap(c.web_attention(cr.raw(q), cr.raw(k), cr.raw(v), attn_mask?.handle ?? bridge.none, is_causal, scale)),
+            cr.wrap(
+                c.web_attention(cr.raw(q), cr.raw(k), cr.raw(v), attn_mask?.handle ?? bridge.none, is_causal, scale),
+            ),
     };
 
     return {

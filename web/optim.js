@@ -11,8 +11,10 @@ export function optim(bridge, cr) {
     class Optimizer {
         constructor(kind, params, options, allowed) {
             for (const key of Object.keys(options))
-                if (!allowed.includes(key)) throw new TypeError(`[${kind}] has no option '${key}': ${allowed.join(", ")}`);
-            const { lr = NaN, betas = [NaN, NaN], eps = NaN, momentum = NaN, weight_decay = NaN, nesterov = false } = options;
+                if (!allowed.includes(key))
+                    throw new TypeError(`[${kind}] has no option '${key}': ${allowed.join(", ")}`);
+            const { lr = NaN, betas = [NaN, NaN], eps = NaN, momentum = NaN, weight_decay = NaN, nesterov = false } =
+                options;
             const set = bridge.some(c.cr_params_new());
             bridge.frame(() => {
                 [...params].forEach((p, i) => bridge.done(c.cr_params_add(set, bridge.text(`${i}`), cr.raw(p))));

@@ -37,15 +37,16 @@ export function runs(bridge, cr) {
             return new Run(folder, ["train", "--data", `run/${DATA}`, "--out", "run", ...words(options)]);
         }
 
-        /** Fine-tunes a model on examples.  model: {name: bytes}; data: {name: text}, where .jsonl has samples or chats;
-            options: those of `chainrule finetune`, such as {lora: 8}.  In the end files() has the adapter or the model. */
+        /** Fine-tunes a model on examples.  model: {name: bytes}; data: {name: text}, where .jsonl has samples or
+            chats; options: those of `chainrule finetune`, such as {lora: 8}.  In the end files() has the result. */
         static finetune(model, data, options = {}) {
             const below = (prefix, files) =>
                 Object.fromEntries(Object.entries(files ?? {}).map(([name, bytes]) => [`${prefix}/${name}`, bytes]));
             const names = Object.keys(data ?? {}).map((name) => `data/${name}`);
             const folder = folderOf({ ...below("model", model), ...below("data", data) }, "train");
             const path = `model/${modelPath(model)}`.replace(/\/$/, "");
-            return new Run(folder, ["finetune", "--model", path, "--data", ...names, "--out", "run", ...words(options)]);
+            const given = ["--model", path, "--data", ...names, "--out", "run", ...words(options)];
+            return new Run(folder, ["finetune", ...given]);
         }
 
         /** Goes on with the files of a run: {"checkpoint/weights.safetensors": bytes...}. */
@@ -74,7 +75,8 @@ export function runs(bridge, cr) {
             return bridge.frame(() => {
                 const at = bridge.put(Float64Array, new Array(10).fill(0));
                 c.web_run_look(this.handle, at);
-                const [step, steps, loss, lr, norm, seconds, val_step, val_loss, parameters, seed] = bridge.view(Float64Array, at, 10);
+                const [step, steps, loss, lr, norm, seconds, val_step, val_loss, parameters, seed] =
+                    bridge.view(Float64Array, at, 10);
                 return { step, steps, loss, lr, norm, seconds, val_step, val_loss, parameters, seed };
             });
         }

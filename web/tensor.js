@@ -39,12 +39,16 @@ function flatten(data) {
         if (axis === shape.length) {
             if (Array.isArray(level)) throw new TypeError(`[tensor] rows of different depths at axis ${axis}`);
             if (!["number", "boolean", "bigint"].includes(typeof level))
-                throw new TypeError(`[tensor] elements are numbers or booleans, got ${level === null ? "null" : typeof level}`);
+                throw new TypeError(
+                    `[tensor] elements are numbers or booleans, got ${level === null ? "null" : typeof level}`,
+                );
             out.push(level);
             return;
         }
         if (!Array.isArray(level) || level.length !== shape[axis])
-            throw new TypeError(`[tensor] expected ${shape[axis]} elements at axis ${axis}, got ${level?.length ?? level}`);
+            throw new TypeError(
+                `[tensor] expected ${shape[axis]} elements at axis ${axis}, got ${level?.length ?? level}`,
+            );
         for (const part of level) walk(part, axis + 1);
     };
     walk(data, 0);

@@ -4,11 +4,8 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 function prepared(canvas) {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const width = canvas.clientWidth || canvas.width;
-    const height = Math.round((width * Number(canvas.getAttribute("data-height") ?? canvas.height)) / Number(canvas.getAttribute("data-width") ?? canvas.width));
-    if (!canvas.hasAttribute("data-width")) {
-        canvas.setAttribute("data-width", canvas.width);
-        canvas.setAttribute("data-height", canvas.height);
-    }
+    canvas.dataset.aspect ??= canvas.height / canvas.width; // of the page's text
+    const height = Math.round(width * canvas.dataset.aspect);
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     const g = canvas.getContext("2d");

@@ -16,7 +16,8 @@ export class Engine {
             else resolve(data.value);
         };
         this.#worker.onerror = (event) => {
-            const error = new Error(`The engine did not start: ${event.message ?? "WebAssembly is not available here"}`);
+            const error =
+                new Error(`The engine did not start: ${event.message ?? "WebAssembly is not available here"}`);
             for (const { reject } of this.#waiting.values()) reject(error);
             this.#waiting.clear();
         };

@@ -24,8 +24,10 @@ function draw() {
     drawField($(".field"), values, side, points);
     const boxes = $(".neurons");
     while (boxes.children.length > count) boxes.lastChild.remove();
-    while (boxes.children.length < count) boxes.append(Object.assign(document.createElement("canvas"), { width: 60, height: 50 }));
-    for (let i = 0; i < count; i++) drawField(boxes.children[i], neurons.subarray(i * side * side, (i + 1) * side * side), side);
+    while (boxes.children.length < count)
+        boxes.append(Object.assign(document.createElement("canvas"), { width: 60, height: 50 }));
+    for (let i = 0; i < count; i++)
+        drawField(boxes.children[i], neurons.subarray(i * side * side, (i + 1) * side * side), side);
     drawCurves($(".curve"), [{ points: losses, color: "--one", name: "loss" }], { log: true });
 }
 
@@ -66,7 +68,8 @@ button("toggle").onclick = guard(async () => {
 button("reset").onclick = reset;
 for (const input of root.querySelectorAll("input[type=range]"))
     input.oninput = () => {
-        const text = { rate: () => Number((10 ** input.value).toPrecision(2)), noise: () => Number(input.value).toFixed(2) };
+        const text =
+            { rate: () => Number((10 ** input.value).toPrecision(2)), noise: () => Number(input.value).toFixed(2) };
         input.parentElement.querySelector(".value").textContent = text[input.name]?.() ?? input.value;
         if (input.name === "rate") engine.call("setRate", settings().rate);
         else reset();

@@ -10,7 +10,8 @@ const start = () =>
     (engine ??= new Engine(
         {
             piece: (text) => (line.textContent += text),
-            tuned: ({ pass, passes, loss }) => ($(".tuned").textContent = `Pass ${pass} of ${passes}: loss ${loss.toFixed(4)}`),
+            tuned: ({ pass, passes, loss }) =>
+                ($(".tuned").textContent = `Pass ${pass} of ${passes}: loss ${loss.toFixed(4)}`),
         },
         { threads: true },
     ));
@@ -26,7 +27,8 @@ const open = guard(async (files) => {
     say("Reading…");
     try {
         const { context, vocabulary } = await start().call("openModel", [...files]);
-        say(`Open: ${[...files].map((file) => file.name).join(", ")}; ${vocabulary.toLocaleString("en")} tokens, context ${context}.`);
+        const names = [...files].map((file) => file.name).join(", ");
+        say(`Open: ${names}; ${vocabulary.toLocaleString("en")} tokens, context ${context}.`);
         $(".opened").hidden = false;
         clear();
     } catch (error) {
@@ -68,7 +70,8 @@ root.querySelector(".ask").onsubmit = guard(async (event) => {
     busy(true);
     try {
         const seed = Math.floor(Math.random() * 2 ** 32);
-        const { pieces, seconds } = await start().call("ask", plain ? text : messages, { tokens: 256, temperature: 0.7, top_p: 0.95, seed });
+        const { pieces, seconds } =
+            await start().call("ask", plain ? text : messages, { tokens: 256, temperature: 0.7, top_p: 0.95, seed });
         if (!plain) messages.push({ role: "assistant", content: line.textContent });
         say(`${(pieces / seconds).toFixed(1)} pieces of text per second`);
     } finally {
@@ -81,7 +84,8 @@ button("clear").onclick = clear;
 button("tune").onclick = guard(async () => {
     const lines = field("examples").value.split("\n").filter((text) => text.trim());
     if (!lines.length) throw new Error("There are no examples: write one on each line.");
-    const options = { rank: Number(field("rank").value), passes: Number(field("passes").value), rate: Number(field("rate").value) };
+    const options =
+        { rank: Number(field("rank").value), passes: Number(field("passes").value), rate: Number(field("rate").value) };
     busy(true);
     try {
         const { first, last } = await start().call("tune", lines, options);

@@ -16,7 +16,8 @@ function parse(text, values) {
     const add = (node) => nodes.push(node) - 1;
     const take = (token) => tokens[at] === token && ++at;
     const need = (token) => {
-        if (!take(token)) throw new Error(`Expected '${token}' ${at < tokens.length ? `before '${tokens[at]}'` : "at the end"}.`);
+        if (!take(token))
+            throw new Error(`Expected '${token}' ${at < tokens.length ? `before '${tokens[at]}'` : "at the end"}.`);
     };
     function atom() {
         const token = tokens[at++];
@@ -29,7 +30,8 @@ function parse(text, values) {
         if (/^[\d.]/.test(token)) return add({ inputs: [], value: Number(token), name: token });
         if (!/^[a-z_]/i.test(token)) throw new Error(`'${token}' is not expected here.`);
         if (take("(")) {
-            if (!FUNCTIONS.includes(token)) throw new Error(`There is no function '${token}': ${FUNCTIONS.join(", ")}.`);
+            if (!FUNCTIONS.includes(token))
+                throw new Error(`There is no function '${token}': ${FUNCTIONS.join(", ")}.`);
             const inside = sum();
             need(")");
             return add({ op: token, inputs: [inside] });
@@ -62,7 +64,8 @@ function parseValues(text) {
     const values = {};
     for (const part of text.split(/[,;\n]/).filter((x) => x.trim())) {
         const found = /^\s*([a-z_]\w*)\s*=\s*(\S+)\s*$/i.exec(part);
-        if (!found || !Number.isFinite(Number(found[2]))) throw new Error(`'${part.trim()}' is not of the form 'a = 2'.`);
+        if (!found || !Number.isFinite(Number(found[2])))
+            throw new Error(`'${part.trim()}' is not of the form 'a = 2'.`);
         values[found[1]] = Number(found[2]);
     }
     return values;
@@ -110,7 +113,8 @@ function draw() {
         for (const k of node.inputs) {
             const [from, to] = [at[k], at[i]];
             const middle = (from.x + 130 + to.x) / 2;
-            element(svg, "path", { d: `M${from.x + 130} ${from.y + 31} C${middle} ${from.y + 31} ${middle} ${to.y + 31} ${to.x} ${to.y + 31}` });
+            const [y, target] = [from.y + 31, to.y + 31];
+            element(svg, "path", { d: `M${from.x + 130} ${y} C${middle} ${y} ${middle} ${target} ${to.x} ${target}` });
         }
     });
     nodes.forEach((node, i) => {
@@ -119,10 +123,14 @@ function draw() {
         element(group, "rect", { x, y, width: 130, height: 62, rx: 6 });
         element(group, "text", { x: x + 8, y: y + 17 }, node.op ? (SIGNS[node.op] ?? node.op) : node.name);
         element(group, "text", { x: x + 8, y: y + 35 }, `value ${number(results[i].value)}`);
-        element(group, "text", { x: x + 8, y: y + 53, class: "grad" }, known.has(i) ? `grad ${number(results[i].grad)}` : "grad");
+        const grad = known.has(i) ? `grad ${number(results[i].grad)}` : "grad";
+        element(group, "text", { x: x + 8, y: y + 53, class: "grad" }, grad);
     });
     const last = order[done - 1];
-    const label = done ? `${done} of ${order.length}: ${nodes[last].name ?? nodes[last].op} has the gradient ${number(results[last].grad)}` : "Forward pass: values are known, gradients are not";
+    const name = done && (nodes[last].name ?? nodes[last].op);
+    const label = done
+        ? `${done} of ${order.length}: ${name} has the gradient ${number(results[last].grad)}`
+        : "Forward pass: values are known, gradients are not";
     say(label);
     svg.setAttribute("aria-label", `Graph of ${nodes.length} nodes. ${label}`);
     button("back").disabled = done === 0;

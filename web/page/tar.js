@@ -43,7 +43,8 @@ export function unpack(bytes) {
     const decoder = new TextDecoder();
     const files = {};
     for (let at = 0; at + BLOCK <= bytes.length && bytes[at]; ) {
-        const field = (start, length) => decoder.decode(bytes.subarray(at + start, at + start + length)).split("\0")[0].trim();
+        const field =
+            (start, length) => decoder.decode(bytes.subarray(at + start, at + start + length)).split("\0")[0].trim();
         const size = parseInt(field(124, 12), 8);
         if (field(257, 5) !== "ustar" || !(size >= 0) || at + BLOCK + size > bytes.length)
             throw new Error("This file is not a run: it is no tar archive, or it is cut short.");

@@ -103,7 +103,8 @@ button("train").onclick = guard(async () => {
     clear();
     tokensAStep = size.batch * size.context;
     say("Starting…");
-    const rest = { steps, seed: Number(field("seed").value), eval_every: Math.max(25, Math.round(steps / 10)), save_every: 0 };
+    const rest =
+        { steps, seed: Number(field("seed").value), eval_every: Math.max(25, Math.round(steps / 10)), save_every: 0 };
     try {
         await engine.call("startText", text, { ...size, ...rest, sample: 0 }, tokensAStep);
     } catch (error) {
@@ -144,7 +145,9 @@ field("run").onchange = guard(async () => {
 const openText = guard(async (file) => {
     if (file.name.endsWith(".tar")) return openRun(new Uint8Array(await file.arrayBuffer()));
     if (file.size > MOST_BYTES)
-        throw new Error(`'${file.name}' has ${(file.size / 1e6).toFixed(0)} MB: at most ${MOST_BYTES / 1e6} MB are taken.`);
+        throw new Error(
+            `'${file.name}' has ${(file.size / 1e6).toFixed(0)} MB: at most ${MOST_BYTES / 1e6} MB are taken.`,
+        );
     const bytes = new Uint8Array(await file.arrayBuffer());
     const long = bytes.length > 1e6;
     fileBytes = bytes;
@@ -174,7 +177,8 @@ root.ondrop = (event) => {
 
 root.querySelector(".sample").onsubmit = guard(async (event) => {
     event.preventDefault();
-    const options = { tokens: 300, temperature: Number(field("temperature").value), seed: Math.floor(Math.random() * 2 ** 32) };
+    const options =
+        { tokens: 300, temperature: Number(field("temperature").value), seed: Math.floor(Math.random() * 2 ** 32) };
     $("pre.out").textContent = field("prompt").value + (await engine.call("write", field("prompt").value, options));
 });
 

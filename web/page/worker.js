@@ -146,7 +146,8 @@ function text() {
     let lock = null; // this tab's right to write KEPT
     let speed = { tokens: 0, seconds: 0 };
 
-    const report = (more = {}) => send("run", { ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads(), ...more });
+    const numbers = () => ({ ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads() });
+    const report = (more = {}) => send("run", { ...numbers(), ...more });
 
     async function keepLast() {
         try {
@@ -168,7 +169,8 @@ function text() {
         }
     }
 
-    const archive = () => pack(Object.fromEntries(Object.entries(run.files()).map(([name, data]) => [`run/${name}`, data])));
+    const archive =
+        () => pack(Object.fromEntries(Object.entries(run.files()).map(([name, data]) => [`run/${name}`, data])));
 
     function begin(next) {
         run?.close();
@@ -244,7 +246,8 @@ function text() {
             begin(cr.Run.resume(files, options));
             const lines = new TextDecoder().decode(files["run.jsonl"] ?? new Uint8Array()).split("\n").filter(Boolean);
             const log = lines.map((line) => JSON.parse(line));
-            const pick = (key) => log.filter((line) => typeof line[key] === "number").map((line) => [line.step, line[key]]);
+            const pick =
+                (key) => log.filter((line) => typeof line[key] === "number").map((line) => [line.step, line[key]]);
             const first = log.find((line) => line.event === "start") ?? {};
             return { losses: pick("loss"), validations: pick("val_loss"), tokens: first.batch * first.context };
         },
@@ -261,7 +264,7 @@ function text() {
             run.save();
             return archive();
         },
-        lookText: () => ({ ...run.look(), speed: 0, threads: cr.threads() }),
+        lookText: numbers,
         write: (prompt, options) => run.sample(prompt || "\n", options),
     };
 }
@@ -277,8 +280,8 @@ function model() {
             const total = files.reduce((sum, file) => sum + file.size, 0);
             if (total > 1.5e9)
                 throw new Error(
-                    `This model has ${(total / 1e9).toFixed(1)} GB. A page has at most 4 GB of memory, and loading takes ` +
-                        "twice the size: please choose one of at most 1.5 GB, such as a smaller or a quantized one.",
+                    `This model has ${(total / 1e9).toFixed(1)} GB. A page has at most 4 GB of memory, and loading ` +
+                        "takes twice the size: please choose one of at most 1.5 GB, a smaller or a quantized one.",
                 );
             const read = {};
             for (const file of files) read[file.name] = new Uint8Array(await file.arrayBuffer());

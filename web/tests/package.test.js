@@ -43,12 +43,15 @@ test("functions give the bits and the messages of the native library", () => {
             got = e.message;
         }
         const want =
-            error ?? (typeof result === "boolean" ? result : result.map(([dtype, shape, x]) => [dtype, shape, x.map(number)]));
+            error ??
+            (typeof result === "boolean" ? result : result.map(([dtype, shape, x]) => [dtype, shape, x.map(number)]));
         try {
             if (tensors[0][1] === "float64" && Array.isArray(want) && Array.isArray(got)) got = rounded(got, want);
             assert.deepEqual(got, want);
         } catch {
-            wrong.push(`${name}(${tensors.map((x) => x[1])}, ${more}): ${JSON.stringify(got)}, wanted ${JSON.stringify(want)}`);
+            wrong.push(
+                `${name}(${tensors.map((x) => x[1])}, ${more}): ${JSON.stringify(got)}, wanted ${JSON.stringify(want)}`,
+            );
         }
     }
     assert.ok(names.size > 150, `${names.size} functions`);
@@ -81,7 +84,9 @@ test("tensors: data, dtypes, shapes, printing", () => {
     assert.deepEqual(cr.cat([x, x]).shape, [4, 3]);
     assert.deepEqual(x.split(2, 1).map((t) => t.shape), [[2, 2], [2, 1]]);
     assert.deepEqual(cr.einsum("ij,kj->ik", x, x).tolist(), [[14, 32], [32, 77]]);
-    assert.deepEqual(cr.zeros(2).add_(3).sqrt_().mul_(2).data(), Float32Array.of(1, 1).map(() => 2 * Math.fround(Math.sqrt(3))));
+    assert.deepEqual(
+        cr.zeros(2).add_(3).sqrt_().mul_(2).data(), Float32Array.of(1, 1).map(() => 2 * Math.fround(Math.sqrt(3))),
+    );
     assert.equal(cr.tensor([]).numel(), 0);
     close(x.std().item(), 1.8708287, 1e-6);
 });
@@ -186,7 +191,8 @@ test("Adam's options reach it: two steps by its formula", () => {
 test("layers and optimizers learn, and the same seed gives the same numbers", () => {
     const train = (Optimizer) => {
         cr.manual_seed(3);
-        const model = new cr.nn.Sequential(new cr.nn.Linear(2, 8), new cr.nn.Tanh(), new cr.nn.LayerNorm(8), new cr.nn.Linear(8, 1));
+        const { Linear, Tanh, LayerNorm, Sequential } = cr.nn;
+        const model = new Sequential(new Linear(2, 8), new Tanh(), new LayerNorm(8), new Linear(8, 1));
         const optimizer = new Optimizer(model.parameters(), { lr: 0.05 });
         const x = cr.randn(32, 2);
         const y = x.select(1, 0).mul(x.select(1, 1)).reshape(32, 1);
@@ -207,7 +213,8 @@ test("layers and optimizers learn, and the same seed gives the same numbers", ()
         assert.deepEqual(train(cr.optim[name])[0], losses);
     }
     const [, model] = train(cr.optim.AdamW);
-    assert.deepEqual([...model.named_parameters()].map(([name]) => name), ["0.weight", "0.bias", "2.weight", "2.bias", "3.weight", "3.bias"]);
+    const names = [...model.named_parameters()].map(([name]) => name);
+    assert.deepEqual(names, ["0.weight", "0.bias", "2.weight", "2.bias", "3.weight", "3.bias"]);
     const state = structuredClone(model.state_dict());
     const [, other] = train(cr.optim.SGD);
     other.load_state_dict(state);

@@ -90,7 +90,9 @@ test("options are those of the program", () => {
     const r = cr.Run.train(text, { ...size, steps: 3, compile: false, weight_decay: 0.25, sample: null });
     const [line] = new TextDecoder().decode(finish(r)["run.jsonl"]).split("\n");
     const settings = JSON.parse(line);
-    assert.deepEqual([settings.compile, settings["weight-decay"], settings.layers, settings.sample], ["", 0.25, 1, 300]);
+    assert.deepEqual(
+        [settings.compile, settings["weight-decay"], settings.layers, settings.sample], ["", 0.25, 1, 300],
+    );
 });
 
 test("texts that cannot be trained on, and options that do not exist, are sentences", () => {
@@ -175,9 +177,10 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     const lines = ["the line", "a line of 7", "7 of 9", "of a line"].map((text) => JSON.stringify({ text })).join("\n");
     const options = { lora: 4, steps: 6, seed: 5, eval_every: 3, batch: 2 };
     writeFileSync(join(folder, "lines.jsonl"), lines);
-    run("finetune", "--model", "model.gguf", "--data", "lines.jsonl", "--out", "tuned", ...Object.entries(options).flatMap(
-        ([name, value]) => [`--${name.replace("_", "-")}`, `${value}`]));
-    const tuned = cr.Run.finetune({ "model.gguf": readFileSync(join(folder, "model.gguf")) }, { "lines.jsonl": lines }, options);
+    const given = Object.entries(options).flatMap(([name, value]) => [`--${name.replace("_", "-")}`, `${value}`]);
+    run("finetune", "--model", "model.gguf", "--data", "lines.jsonl", "--out", "tuned", ...given);
+    const tuned =
+        cr.Run.finetune({ "model.gguf": readFileSync(join(folder, "model.gguf")) }, { "lines.jsonl": lines }, options);
     assert.throws(() => tuned.model, /a run of finetune has no GPT/);
     const made = finish(tuned);
     assert.deepEqual(weights(made), weights(read(join(folder, "tuned"))));

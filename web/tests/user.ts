@@ -14,7 +14,8 @@ const run = cr.Run.train("text", { layers: 2, weight_decay: 0.1 });
 while (run.step()) console.log(run.look().loss);
 const lm = cr.LanguageModel.load({ "model.gguf": new Uint8Array() });
 for await (const piece of lm.generate([{ role: "user", content: "hi" }], { tokens: 5 })) console.log(piece.length);
-console.log(grad, values.reshape(2, 1).shape, indices.tolist(), x.equal(values) === true, cr.scope(() => x.exp()).item());
+console.log(grad, values.reshape(2, 1).shape, indices.tolist(), x.equal(values) === true);
+console.log(cr.scope(() => x.exp()).item());
 // @ts-expect-error: an argument of another type
 x.sum("dim");
 // @ts-expect-error: no such option
