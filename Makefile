@@ -16,7 +16,7 @@ unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask fo
 NINJA   = test -t 1 && quiet= || { quiet=--quiet; echo "building build/release"; }; $(BIN)/ninja -C build/release $$quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize docs install uninstall deps oracle peers clean
+.PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize web docs install uninstall deps oracle peers clean
 .DELETE_ON_ERROR:
 
 help:       ## this list
@@ -49,6 +49,9 @@ mutate: build/.for-test build ## breaks gradients and plans, one place at a time
 
 sanitize: build/.for-test build ## the C tests under the address, undefined-behaviour and thread sanitizers
 	@$(TESTS) --stage address --stage thread
+
+web: build/.venv ## the browser edition, in build/web: the JavaScript package and the page (needs emscripten: make deps)
+	@$(BIN)/python tools/build_web.py
 
 docs: build/.for-docs build ## the documentation as web pages, in build/html
 	@$(BIN)/python -m sphinx -E -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/index.html"

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import results
-from parts import core, cuda, gpus, kernels, language_models, layers, python, training
+from parts import core, cuda, gpus, kernels, language_models, layers, python, training, web
 from parts.base import PROGRAM, ROOT, Bench, Missing, Row, info, versions
 
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -58,6 +58,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "cuda": cuda.cuda,
     "cuda_host": cuda.cuda_host,
     "size": core.size,
+    "web": web.web,
 }
 
 

@@ -37,7 +37,7 @@ else()
 endif()
 
 # GPUs through CUDA: nothing of NVIDIA's is needed to build.  Kernels are compiled when the library runs, so their texts are in it.
-if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/dev/cuda)
+if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/dev/cuda AND NOT EMSCRIPTEN)
     set(CHAINRULE_CUDA TRUE)
 endif()
 function(chainrule_embed folder prefix)              # the texts of a folder as constants <prefix><name> of the library
@@ -51,10 +51,14 @@ function(chainrule_embed folder prefix)              # the texts of a folder as 
     set(sources ${sources} PARENT_SCOPE)
 endfunction()
 set(loop_texts isa_name.h loops.h vec.h vmath.h)     # the vectors of loops that are made while the library runs
-file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu)
-file(GLOB cuda_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)    # in the texts that include them
-list(APPEND cuda_texts ${PROJECT_SOURCE_DIR}/src/dev/cuda/device.cuh ${PROJECT_SOURCE_DIR}/src/dev/cuda/arguments.h)
-chainrule_embed(cuda cr_cuda_source_ ${cuda_texts})
+if(CHAINRULE_CUDA)
+    file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu)
+    file(GLOB cuda_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)    # in the texts that include them
+    list(APPEND cuda_texts ${PROJECT_SOURCE_DIR}/src/dev/cuda/device.cuh ${PROJECT_SOURCE_DIR}/src/dev/cuda/arguments.h)
+    chainrule_embed(cuda cr_cuda_source_ ${cuda_texts})
+else()
+    list(FILTER sources EXCLUDE REGEX "/src/dev/cuda/")
+endif()
 list(TRANSFORM loop_texts PREPEND ${PROJECT_SOURCE_DIR}/src/dev/cpu/)
 chainrule_embed(cpu cr_cpu_source_ ${loop_texts})
 if(CHAINRULE_WGPU_INCLUDE)
@@ -84,6 +88,13 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
+    if(EMSCRIPTEN)                                  # every byte is downloaded: -O3 is for the loops of transformers
+        set(cold ${sources} ${isa_sources})
+        list(FILTER cold EXCLUDE REGEX "/src/(core|ops|optim)/|/src/plan/run\\.c$")
+        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(alloc|attention|blocks|copy|cpu|elementary|elementwise|matmul|reduce|rows_by_index)\\.c$")
+        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|quantized|random|reduce|rows|update)_isa\\.c$")
+        set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Oz)
+    endif()
 endif()
 if(CHAINRULE_CUDA)
     target_compile_definitions(chainrule_objects PRIVATE CR_CUDA $<$<BOOL:${fatbins}>:CR_CUDA_FATBIN>)

@@ -4,12 +4,13 @@ use: python tests/check_pages.py [--pictures] [part of a page's name ...]       
 where the library is (build/release)
 
 A page is README.md or a file below docs/.  Its blocks run from top to bottom in a folder of the page's own:
-  python    all in one process c         the blocks from one `main` to the next are a program,
-  compiled and run where its main stands sh        a script; `chainrule` is the program of this
-  build, and the library is installed in $HOME/.local where a script names pkg-config or CMake output    what the block
-  above printed: `...` stands for anything, a number with four or more decimals may be off by one in
-  the last.
-            What python and c print must be shown.
+  python    all in one process
+  c         the blocks from one `main` to the next are a program, compiled and run where its main stands
+  sh        a script; `chainrule` is the program of this build, and the library is installed in $HOME/.local where a
+            script names pkg-config or CMake
+  js        each a module for node, which imports the package of `make web`
+  output    what the block above printed: `...` stands for anything, a number with four or more decimals may be off
+            by one in the last.  What python, c and js print must be shown.
 A block that begins with a comment that names a file is also written to that file.  A block that
 needs a package or a program that is not here is skipped and named.  A page shows what a machine
 without a GPU prints.  Blocks of the kinds text and console are for reading; there are no others. A
@@ -131,6 +132,18 @@ def run_script(block: Block, folder: Path) -> str:
     )
 
 
+def run_module(block: Block, folder: Path) -> str:
+    package = ROOT / "build" / "web" / "chainrule"
+    if not shutil.which("node"):
+        raise Missing("no program node")
+    if not package.is_dir():
+        raise Missing("no build/web (make web)")
+    (folder / "node_modules").mkdir(exist_ok=True)
+    if not (folder / "node_modules" / "chainrule").exists():
+        (folder / "node_modules" / "chainrule").symlink_to(package)
+    return run_program(["node", "--input-type=module", "-e", block.text], folder)
+
+
 def run_page(page: Path, pictures: bool) -> tuple[int, int, int]:
     """Passed, failed, skipped; in the folder that is current.  Says what failed and what was skipped."""
     folder, text, counts = Path.cwd(), page.read_text(encoding="utf-8"), [0, 0, 0]
@@ -145,14 +158,16 @@ def run_page(page: Path, pictures: bool) -> tuple[int, int, int]:
             continue
         printed = ""
         try:
-            assert block.kind in ("python", "c", "sh"), f"a block of the kind '{block.kind}' is not known"
+            assert block.kind in ("python", "c", "sh", "js"), f"a block of the kind '{block.kind}' is not known"
             if block.kind == "c":
                 source += f'#line {block.line} "{page}"\n{block.text}'
                 if "int main(" in block.text:
                     whole, source = source, ""
                     printed = run_program([str(compiled(whole, folder))], folder)
+            elif block.kind == "python":
+                printed = run_python(block, page, names)
             else:
-                printed = run_python(block, page, names) if block.kind == "python" else run_script(block, folder)
+                printed = run_module(block, folder) if block.kind == "js" else run_script(block, folder)
             shown = after.text if after.kind == "output" else None
             if shown is None and block.kind != "sh" and printed:
                 raise AssertionError(f"the page does not show what is printed:\n{printed}")

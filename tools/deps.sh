@@ -1,6 +1,6 @@
 #!/bin/sh
 # deps.sh - system packages that let `make test-all` run whole.  `make demo` and `make test` need none of them.
-packages="g++ clang musl-tools qemu-user-static wine pkg-config python3-dev libvulkan1 mesa-vulkan-drivers libpcre2-8-0"
+packages="g++ clang musl-tools qemu-user-static wine pkg-config python3-dev libvulkan1 mesa-vulkan-drivers libpcre2-8-0 emscripten nodejs node-acorn chromium"
 missing=""
 command -v c++ >/dev/null || missing="$missing g++"
 command -v clang >/dev/null || missing="$missing clang"
@@ -8,6 +8,10 @@ command -v musl-gcc >/dev/null || missing="$missing musl-tools"
 command -v qemu-aarch64-static >/dev/null || missing="$missing qemu-user-static"
 command -v wine >/dev/null || missing="$missing wine"
 command -v pkg-config >/dev/null || missing="$missing pkg-config"
+command -v emcc >/dev/null || missing="$missing emscripten"
+command -v node >/dev/null || missing="$missing nodejs"
+[ -d /usr/share/nodejs/acorn ] || missing="$missing node-acorn"
+command -v chromium >/dev/null || missing="$missing chromium"
 command -v dot >/dev/null || missing="$missing graphviz"
 python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || missing="$missing python3-dev"
 find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . || missing="$missing libvulkan1 mesa-vulkan-drivers"

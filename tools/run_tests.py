@@ -248,10 +248,12 @@ def checks(environment: dict[str, str]) -> list[Job]:
         "check_null.py",
         "check_wgsl.py",
         "check_browser.py",
+        "check_page.py",
     )
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
+        "generated files of the JavaScript package are current": [sys.executable, "tools/gen_web.py", "--check"],
         "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
         "notebooks are current": [sys.executable, "tools/notebooks.py", "--check"],
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
@@ -656,6 +658,12 @@ def stage_targets() -> Total:
     return run("tools/test_targets.py", [sys.executable, "tools/test_targets.py"], plain_environment(), timeout=3000)
 
 
+def stage_web() -> Total:
+    total = run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
+    total.add(run("tests/check_page.py", [sys.executable, "tests/check_page.py"], plain_environment()))
+    return total
+
+
 def stage_mpi() -> Total:
     return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
 
@@ -769,6 +777,12 @@ STAGES: dict[str, Stage] = {
         "programs and C tests for Windows, aarch64, musl and macOS, by wine and qemu (make build/.for-release)",
         25,
         r"src/core/os|cmake/|CMake|tools/(test_targets|release)|tests/posix",
+    ),
+    "web": Stage(
+        stage_web,
+        "the program and the JavaScript package in node, the page in Chromium: the bits of x86-64-v2 (make deps)",
+        5,
+        r"web/|tests/(tab|browser|check_page)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|src/dev/cpu/vec|tools/(build_web|gen_web|test_web)",
     ),
     "mpi": Stage(
         stage_mpi,

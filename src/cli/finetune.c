@@ -13,8 +13,13 @@
 #include "../core/os.h"
 #include "../io/json.h"
 
+enum { OWN = 10, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
 typedef struct tune {
     run r;                                          /* first: the loop's functions get its address */
+    settings s;
+    char optimizers[128];
+    option options[TUNE_OPTIONS];
+    command c;
     opened o;
     samples train, val;                             /* val: of --validation */
     int64_t kept;                                   /* samples behind those of train: to validate; 0: val */
@@ -23,8 +28,6 @@ typedef struct tune {
 } tune;
 
 /* ---- options */
-enum { OWN = 10, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
-
 static settings tune_default(void) {
     settings s = settings_default();
     s.lora = 0;
@@ -301,15 +304,15 @@ static bool write_result(tune *t) {
     return true;
 }
 
-static int finish_tuning(tune *t, int64_t first) {
-    run *r = &t->r;
+static int finish_tuning(run *r) {
+    tune *t = (tune *)r;
     char time[32], curve[4096];
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
                  (long long)r->at.step, r->at.seconds, (long long)peak);
     duration_text(r->at.seconds, time);
-    if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
+    if (r->at.step == r->bar.first) printf("all %lld steps were done already\n", (long long)r->at.step);
     char mean[64];
     printf("validation loss %.4f; training loss %s\n", val, series_text(&r->log.train, 20, mean));
     printf("%lld step%s in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n",
@@ -321,47 +324,51 @@ static int finish_tuning(tune *t, int64_t first) {
     return curve_write(curve, &p) && write_result(t) && !r->saved.best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-static int finetune(tune *t) {
+static int prepare(tune *t) {
     run *r = &t->r;
-    bool over;
-    int64_t first;
     if (isnan(r->s->lr) && !r->s->resume) r->s->lr = r->s->lora ? 2e-4 : 2e-5;
-    int code = run_settle(r);
-    if (code != CLI_OK) return code;
-    if (!prepare_tuning(t)) return CLI_FAILED;
-    if (r->s->resume) print_fact(stdout, "resume", "%s after step %lld", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
-    code = run_steps(r, &first, &over);
-    return code == CLI_OK && over ? finish_tuning(t, first) : code;
+    const int code = run_settle(r);
+    return code != CLI_OK || prepare_tuning(t) ? code : CLI_FAILED;
+}
+
+run *finetune_open(int argc, char **argv, int *code) {
+    static const run_task task = {.batch = next_batch, .validate = validate, .finish = finish_tuning};
+    tune *t = calloc(1, sizeof *t);
+    if (!t) return *code = cli_fail("no memory for the settings"), NULL;
+    t->s = tune_default();
+    t->c = (command){
+        "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
+        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
+        t->options, tune_options(&t->s, optimizer_words(t->optimizers), t->options), NULL, &t->s.file,
+        "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
+        "finetune --model run --data book.txt --minutes 10\n"};
+    t->r = (run){.s = &t->s, .command = &t->c, .task = &task, .at.best = INFINITY};
+    bool ready = options_parse(&t->c, argc, argv, code);
+    if (ready) ready = (*code = check_settings(&t->c, &t->s)) == CLI_OK && (*code = prepare(t)) == CLI_OK;
+    if (!ready) finetune_close(&t->r);
+    return ready ? &t->r : NULL;
+}
+
+void finetune_close(run *r) {
+    tune *t = (tune *)r;
+    run_close(r);
+    cr_chat_free(t->o.chat);
+    cr_lm_free(t->o.model);                         /* its tokenizer is the run's */
+    samples_free(&t->train);
+    samples_free(&t->val);
+    packing_free(&t->batch);
+    free(t->rows.order);
+    free(t->s.data.path);
+    cr_json_free(t->s.file);
+    free(t->s.validation.path);
+    free(t);
 }
 
 int cli_finetune(int argc, char **argv) {
-    char optimizers[128];
-    settings s = tune_default();
-    option options[TUNE_OPTIONS];
-    const command c = {
-        "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
-        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
-        options, tune_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
-        "finetune --model gpt2 --data chats.jsonl --lora 8 --out tuned\n"
-        "finetune --model run --data book.txt --minutes 10\n"};
-    static const run_task task = {.batch = next_batch, .validate = validate};
-    tune t = {.r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY}};
     int code;
-    if (options_parse(&c, argc, argv, &code)) {
-        code = check_settings(&c, &s);
-        if (code == CLI_OK) code = finetune(&t);
-    }
-    run_close(&t.r);
-    cr_chat_free(t.o.chat);
-    cr_lm_free(t.o.model);                          /* its tokenizer is the run's */
-    samples_free(&t.train);
-    samples_free(&t.val);
-    packing_free(&t.batch);
-    free(t.rows.order);
-    free(s.data.path);
-    cr_json_free(s.file);
-    free(s.validation.path);
+    run *r = finetune_open(argc, argv, &code);
+    if (!r) return code;
+    code = run_to_end(r);
+    finetune_close(r);
     return code;
 }

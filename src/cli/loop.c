@@ -114,9 +114,9 @@ bool run_over(const run *r) {
 
 /* By steps the schedule's rate.  By time the cosine goes over the minutes, behind a warm-up of --warmup steps or a
  * tenth of the time; where both end the run, the lower rate. */
-static double learning_rate(const run *r, const cr_schedule *by_steps) {
+static double learning_rate(const run *r) {
     const settings *s = r->s;
-    const double steps = s->steps ? cr_schedule_lr(by_steps, r->at.step) : INFINITY;
+    const double steps = s->steps ? cr_schedule_lr(&r->schedule, r->at.step) : INFINITY;
     if (!(s->minutes > 0)) return steps;
     enum { PARTS = 1 << 30 };
     const cr_schedule by_time = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .total = PARTS};
@@ -217,8 +217,9 @@ static int diverged(run *r, double loss) {
 }
 
 /* One step, with its log line and progress. */
-static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
-    const double lr = learning_rate(r, schedule), begun = cr_os_seconds(), before = r->at.seen;
+static int one_step(run *r) {
+    progress *bar = &r->bar;
+    const double lr = learning_rate(r), begun = cr_os_seconds(), before = r->at.seen;
     double loss, norm;
     if (run_update(r, lr, &loss, &norm)) return progress_end(bar), run_recover(r) ? CLI_OK : CLI_FAILED;
     const double took = cr_os_seconds() - begun, rate = (r->at.seen - before) / took;
@@ -247,35 +248,24 @@ static bool sample_now(run *r, progress *bar) {
     return r->task->sample(r) == CR_OK || (cli_fail_library(), false);
 }
 
-static int all_steps(run *r, progress *bar, bool *over) {
+/* It begins with the checks, because a resumed run may have stopped before them. */
+int run_round(run *r, bool *ended) {
     const settings *s = r->s;
-    const cr_schedule schedule = {
-        .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
-    *over = false;
-    if (s->resume && !run_share_log(r)) return CLI_FAILED;
-    for (;;) {                                      /* starts with the checks between steps, where a resumed run may
-                                                     * have stopped */
-        run_clock(r);
-        if (!cr_error() && validation_due(r) && !measure(r, bar)) {
-            if (run_recover(r)) continue;
-            return CLI_FAILED;
-        }
-        if (!cr_error()) run_clock(r);              /* a validation may have taken the rest of the time */
-        const bool moved = r->at.step > bar->first, last = run_over(r) && !validation_due(r);
-        const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->at.step >= s->stop_at));
-        if (!cr_error() && (last || stop) && save_at_end(r, bar)) {
-            *over = last;
-            return last ? CLI_OK : stop_early(r);
-        }
-        if (cr_error()) {
-            if (run_recover(r)) continue;
-            return CLI_FAILED;
-        }
-        if (moved && s->save_every && r->at.step % s->save_every == 0) run_save(r, bar);
-        if (moved && s->sample_every && r->at.step % s->sample_every == 0 && !sample_now(r, bar)) return CLI_FAILED;
-        const int code = one_step(r, &schedule, bar);
-        if (code != CLI_OK) return code;
+    progress *bar = &r->bar;
+    run_clock(r);
+    if (!cr_error() && validation_due(r) && !measure(r, bar)) return run_recover(r) ? CLI_OK : CLI_FAILED;
+    if (!cr_error()) run_clock(r);                  /* a validation may have taken the rest of the time */
+    const bool moved = r->at.step > bar->first, last = run_over(r) && !validation_due(r);
+    const bool stop = !last && (run_interrupted(r) || (s->stop_at && r->at.step >= s->stop_at));
+    if (!cr_error() && (last || stop) && save_at_end(r, bar)) {
+        *ended = true;
+        r->over = last;
+        return last ? CLI_OK : stop_early(r);
     }
+    if (cr_error()) return run_recover(r) ? CLI_OK : CLI_FAILED;
+    if (moved && s->save_every && r->at.step % s->save_every == 0) run_save(r, bar);
+    if (moved && s->sample_every && r->at.step % s->sample_every == 0 && !sample_now(r, bar)) return CLI_FAILED;
+    return one_step(r);
 }
 
 /* ---- the log */
@@ -300,14 +290,25 @@ static void log_start(run *r) {
 }
 
 /* ---- the whole run */
-int run_steps(run *r, int64_t *first, bool *over) {
-    progress bar;
+int run_begin(run *r) {
+    const settings *s = r->s;
+    if (s->resume) print_fact(stdout, "resume", "%s after step %lld", s->resume, (long long)r->at.step);
+    printf("\n");
+    fflush(stdout);
     cr_os_catch_interrupt();
     log_start(r);
-    *first = r->at.step;
-    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
-    progress_begin(&bar, *first, r->s->steps, 60 * r->s->minutes);
+    if (s->profile && cr_profile_begin()) return cli_fail_library();
+    progress_begin(&r->bar, r->at.step, s->steps, 60 * s->minutes);
     r->at.began = cr_os_seconds() - r->at.elapsed;
-    const int code = all_steps(r, &bar, over);
-    return r->s->profile && cr_profile_end(r->s->profile) ? cli_fail_library() : code;
+    r->schedule = (cr_schedule){
+        .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
+    return s->resume && !run_share_log(r) ? CLI_FAILED : CLI_OK;
+}
+
+int run_to_end(run *r) {
+    bool ended = false;
+    int code = run_begin(r);
+    while (code == CLI_OK && !ended) code = run_round(r, &ended);
+    if (r->s->profile && cr_profile_end(r->s->profile)) code = cli_fail_library();
+    return code == CLI_OK && r->over && run_first(r) ? r->task->finish(r) : code;
 }

@@ -38,6 +38,7 @@ typedef struct run_task {
     cr_status (*fetch)(run *r, cr_tensor **x, cr_tensor **y);
     cr_tensor *(*loss_of)(run *r, const cr_tensor *x, const cr_tensor *y);
     cr_status (*sample)(run *r);                    /* of --sample-every */
+    int (*finish)(run *r);                          /* after the last step, on the first process; an exit code */
 } run_task;
 
 typedef struct run_data {
@@ -109,6 +110,9 @@ struct run {
     run_position at;
     run_saves saved;
     runlog log;
+    progress bar;                                   /* bar.first: the step that this process began with */
+    cr_schedule schedule;
+    bool over;                                      /* the run has ended after its last step */
 };
 
 /* loop.c: the objects and the steps of a run */
@@ -117,9 +121,17 @@ bool run_optimizer(run *r);                         /* for r->trained; false: li
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_step(run *r);                          /* the line of the last step */
 bool run_over(const run *r);                        /* are all --steps done, or all --minutes over? */
-/* from step *first on, with a bar, and the last save; *over: false after an early stop */
-int  run_steps(run *r, int64_t *first, bool *over);
+int  run_begin(run *r);                             /* before the first round; an exit code, as in the next two */
+/* what is due between steps (validation, saves, a sample), then a step; *ended: the last save instead, and no more */
+int  run_round(run *r, bool *ended);
+int  run_to_end(run *r);                            /* all rounds, and what finishes the run */
 void run_close(run *r);
+
+/* train.c, finetune.c: a run that is ready for run_begin; NULL: *code is the exit code, message printed */
+run *train_open(int argc, char **argv, int *code);
+void train_close(run *r, int code);
+run *finetune_open(int argc, char **argv, int *code);
+void finetune_close(run *r);
 
 /* step.c: one update; a loss that is not finite is no failure, and changes no weight */
 cr_status run_update(run *r, double lr, double *loss, double *norm);

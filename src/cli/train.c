@@ -318,7 +318,7 @@ static bool say_where(const run *r) {
     return true;
 }
 
-static int finish_run(run *r, int64_t first) {
+static int finish_run(run *r) {
     char time[32], tokens[32], rate[32];
     const int64_t batches = r->ranks.parallel ? r->s->microbatches : r->s->accumulate;
     const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->at.step * n;
@@ -329,7 +329,7 @@ static int finish_run(run *r, int64_t first) {
     duration_text(r->at.seconds, time);
     count_text(done, tokens);
     count_text(r->at.seconds > 0 ? done / r->at.seconds : 0, rate);
-    if (r->at.step == first) printf("all %lld steps were done already\n", (long long)first);
+    if (r->at.step == r->bar.first) printf("all %lld steps were done already\n", (long long)r->at.step);
     char mean[64];
     printf("validation loss %.4f over %lld tokens; training loss %s\n", val,
            (long long)cr_tokens_count(r->data.val) - 1, series_text(&r->log.train, 100, mean));
@@ -350,44 +350,59 @@ static bool prepare_run(run *r) {
     return run_agreed(r) && (!r->s->resume || run_restore(r)) && run_parallel(r) && run_barrier(r) && run_folder(r);
 }
 
-static int train(run *r) {
-    bool over;
-    int64_t first;
+static int prepare(run *r) {
     if (!run_world(r)) return CLI_FAILED;
     int code = run_settle(r);
     if (code == CLI_OK) code = run_share(r);
-    if (code != CLI_OK) return code;
-    if (!prepare_run(r)) return CLI_FAILED;
-    if (r->s->resume) print_fact(stdout, "resume", "%s after step %lld", r->s->resume, (long long)r->at.step);
-    printf("\n");
-    fflush(stdout);
-    code = run_steps(r, &first, &over);
-    if (code != CLI_OK || !over) return code;
-    return run_first(r) ? finish_run(r, first) : CLI_OK;
+    return code != CLI_OK || prepare_run(r) ? code : CLI_FAILED;
 }
 
-int cli_train(int argc, char **argv) {
+typedef struct training {
+    run r;                                          /* first: train_close gets its address */
+    settings s;
     char optimizers[128];
-    settings s = settings_default();
     option options[SETTINGS_OPTIONS];
-    const command c = {
+    command c;
+} training;
+
+run *train_open(int argc, char **argv, int *code) {
+    static const run_task task = {next_batch, validate, fetch, loss_of, print_sample, finish_run};
+    training *t = calloc(1, sizeof *t);
+    if (!t) return *code = cli_fail("no memory for the settings"), NULL;
+    t->s = settings_default();
+    t->c = (command){
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to resume.",
-        options, settings_options(&s, optimizer_words(optimizers), options), NULL, &s.file,
+        t->options, settings_options(&t->s, optimizer_words(t->optimizers), t->options), NULL, &t->s.file,
         "train --data book.txt --minutes 5 --out run\n"
         "train --data book.txt --layers 6 --width 256 --steps 5000\n"
         "train --resume run --steps 8000\n"};
-    static const run_task task = {next_batch, validate, fetch, loss_of, print_sample};
-    run r = {.s = &s, .command = &c, .task = &task, .at.best = INFINITY};
-    int code;
-    if (options_parse(&c, argc, argv, &code)) {
-        code = settings_check(&c, &s);
-        if (code == CLI_OK && (!s.gpus || run_gpus(&c, &s, &code))) code = train(&r);
-        run_leave(&r, code);
+    t->r = (run){.s = &t->s, .command = &t->c, .task = &task, .at.best = INFINITY};
+    bool ready = options_parse(&t->c, argc, argv, code);
+    if (ready) {
+        *code = settings_check(&t->c, &t->s);
+        ready = *code == CLI_OK && (!t->s.gpus || run_gpus(&t->c, &t->s, code));
+        if (ready) ready = (*code = prepare(&t->r)) == CLI_OK;
     }
-    run_close(&r);
-    cr_gpt_free(r.weights.model);
-    free(s.data.path);
-    cr_json_free(s.file);
+    if (!ready) train_close(&t->r, *code);
+    return ready ? &t->r : NULL;
+}
+
+void train_close(run *r, int code) {
+    training *t = (training *)r;
+    run_leave(r, code);
+    run_close(r);
+    cr_gpt_free(r->weights.model);
+    free(t->s.data.path);
+    cr_json_free(t->s.file);
+    free(t);
+}
+
+int cli_train(int argc, char **argv) {
+    int code;
+    run *r = train_open(argc, argv, &code);
+    if (!r) return code;
+    code = run_to_end(r);
+    train_close(r, code);
     return code;
 }

@@ -206,5 +206,6 @@ uint64_t cr_os_entropy(void) {
 /* ---- processes and sockets ---- */
 void cr_posix_end_with_parent(void) { (void)prctl(PR_SET_PDEATHSIG, SIGTERM); }
 char **cr_posix_environment(void) { return environ; }
+void cr_posix_follow(int folder) { (void)folder; }
 int  cr_posix_socket(int family) { return socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 int  cr_posix_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC); }

@@ -664,6 +664,7 @@ void cr_os_let_go(int held) { if (held >= 0) close(held); }
 bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
     struct stat st;
     const char *name;
+    cr_posix_follow(held);
     DIR *d = again(held);
     if (!d) return failed(errno);
     bool good = true;

@@ -14,5 +14,6 @@ void   cr_posix_end_with_parent(void);                                  /* this 
 char **cr_posix_environment(void);
 int    cr_posix_socket(int family);                                     /* TCP; closed by exec; -1: errno */
 int    cr_posix_accept(int listener);
+void   cr_posix_follow(int folder);                                     /* before *at(), of one that may be renamed */
 
 #endif

@@ -1,24 +1,39 @@
-/* os_web.c - WebAssembly by Emscripten, whose C library is POSIX over files in memory: one thread, no other processes,
- * no libraries that are opened at run time. */
+/* os_web.c - WebAssembly by Emscripten, whose C library is POSIX over files in memory: no other processes, no libraries
+ * that are opened at run time; threads in a build with -pthread. */
 #include "os_posix.h"
 
 #include <emscripten.h>
 #include <emscripten/heap.h>
 #include <dlfcn.h>
+#include <emscripten/threading.h>
 #include <errno.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- threads: nobody else could wake this one ---- */
+/* ---- threads ---- */
+#ifdef __EMSCRIPTEN_PTHREADS__
+void cr_os_sleep_on(volatile int *word, int value, double seconds) {
+    (void)emscripten_futex_wait(word, (uint32_t)value, seconds > 0 ? 1e3 * seconds : INFINITY);
+}
+
+void cr_os_wake(volatile int *word, int threads) { (void)emscripten_futex_wake(word, threads); }
+
+/* Workers that the module was started with, beside the caller's thread. */
+EM_JS(int, pool, (void), { return Module.threads || 1; })
+int cr_os_cpu_count(void) { return pool(); }
+#else
+/* nobody else could wake this thread */
 void cr_os_sleep_on(volatile int *word, int value, double seconds) {
     if (*word == value && seconds > 0) cr_os_sleep(seconds);
 }
 
 void cr_os_wake(volatile int *word, int threads) { (void)word, (void)threads; }
 int  cr_os_cpu_count(void) { return 1; }
+#endif
 
 /* ---- memory: it grows, and is never given back ---- */
 void *cr_os_pages(size_t bytes, bool huge) {
@@ -49,6 +64,15 @@ uint64_t cr_os_entropy(void) {
     uint64_t bits = 0;
     return getentropy(&bits, sizeof bits) ? (uint64_t)(emscripten_get_now() * 1e6) * 0x9E3779B97F4A7C15u : bits;
 }
+
+/* ---- files ---- */
+/* Emscripten keeps the path under which a folder was opened, and *at() joins names to it. */
+EM_JS(void, follow, (int folder), {
+    const stream = FS.getStream(folder);
+    if (stream) stream.path = FS.getPath(stream.node);
+})
+
+void cr_posix_follow(int folder) { follow(folder); }
 
 /* ---- processes and sockets ---- */
 /* declared by Emscripten, and not defined */

@@ -342,7 +342,7 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
     if (o->bytes - PREFIX > MOST_HEADER)
         return cr_fail(CR_BAD_VALUE, op, "the header of '%s' takes %zu bytes, at most %zu are supported", path,
                        o->bytes - PREFIX, MOST_HEADER);
-    for (int i = 0; i < PREFIX; i++) o->text[i] = (char)((o->bytes - PREFIX) >> 8 * i);
+    for (int i = 0; i < PREFIX; i++) o->text[i] = (char)(((uint64_t)o->bytes - PREFIX) >> 8 * i);
     return CR_OK;
 }
 

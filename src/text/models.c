@@ -69,8 +69,9 @@ static bool index_merges(cr_model *m, merge_list *l, bool ok) {
     const uint64_t slots = (uint64_t)l->n + (uint64_t)l->n / 2 + 1;
     uint32_t *fitted = l->n ? realloc(l->made, (size_t)l->n * sizeof *l->made) : NULL;
     m->made = fitted ? fitted : l->made;
-    ok = ok && slots < UINT32_MAX && (m->merges = malloc(slots * sizeof *m->merges));
-    if (ok) memset(m->merges, 0xFF, slots * sizeof *m->merges);            /* left CR_NO_ID */
+    const size_t bytes = slots < UINT32_MAX / sizeof *m->merges ? (size_t)slots * sizeof *m->merges : 0;
+    ok = ok && bytes && (m->merges = malloc(bytes));
+    if (ok) memset(m->merges, 0xFF, bytes);                                /* left CR_NO_ID */
     if (ok) m->merge_slots = (uint32_t)slots;
     for (int64_t i = 0; ok && i < l->n; i++) *merge_slot(m, l->at[i].left, l->at[i].right) = l->at[i];
     free(l->at);

@@ -1,0 +1,327 @@
+"""The page of the browser edition in a headless Chromium, used as a person would, against the native program.
+
+    check_page.py [PICTURES]    pictures of the page at three widths go into this folder
+
+Wants build/web (make web) and build/release."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from browser import BUILD, ROOT, SKIPPED, WITHOUT, find_browser
+from tab import Tab, serve
+
+PAGE = ROOT / "build" / "web"
+NATIVE = BUILD / "chainrule"
+TEXT = "".join(f"the number {n * n % 97} of {n} is here\n" for n in range(500))
+TINY = ["--layers", "2", "--width", "64", "--heads", "4", "--context", "64", "--batch", "12"]
+WIDTHS = (380, 768, 1280)
+ROLES = {"button", "textbox", "slider", "spinbutton", "combobox", "link", "checkbox", "img", "log"}
+
+
+def native(*words: str, folder: Path) -> str:
+    environment = {"CHAINRULE_ISA": "v2", "CHAINRULE_ONEDNN": "off", "CHAINRULE_DEVICE": "cpu", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [str(NATIVE), *words], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout[-800:]
+    return done.stdout
+
+
+def hash_of(checkpoint: Path) -> str:
+    data = (checkpoint / "weights.safetensors").read_bytes()
+    return sha256(data[8 + int.from_bytes(data[:8], "little") :]).hexdigest()
+
+
+class Section:
+    """One section of the page."""
+
+    def __init__(self, tab: Tab, name: str) -> None:
+        self.tab, self.root = tab, f"document.getElementById('{name}')"
+
+    def __call__(self, script: str) -> Any:
+        return self.tab.run(f"(s => {script})({self.root})")
+
+    def press(self, name: str) -> None:
+        self(f"s.querySelector('[data-do={name}]').click()")
+
+    def set(self, name: str, value: object) -> None:
+        event = "new Event('input', {bubbles: true})"
+        self(f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent({event}) }})(s.querySelector('[name={name}]'))")
+
+    def text(self, selector: str) -> str:
+        return str(self(f"s.querySelector('{selector}').textContent"))
+
+    def wait(self, selector: str, start: str) -> None:
+        condition = f"{self.root}.querySelector('{selector}').textContent.startsWith({json.dumps(start)})"
+        try:
+            self.tab.wait(condition)
+        except TimeoutError:
+            raise AssertionError(f"{selector} is {self.text(selector)!r}, error {self.error()!r}") from None
+
+    def error(self) -> str:
+        return str(self("(e => e.hidden ? '' : e.textContent)(s.querySelector('.error'))"))
+
+    def wait_error(self, start: str) -> None:
+        self.wait(".error", start)
+        assert self.error(), "the message is hidden"
+
+    def numbers(self) -> dict[str, str]:
+        pairs = self(
+            "[...s.querySelectorAll('.numbers div')].map(d => [d.children[0].textContent, d.children[1].textContent])"
+        )
+        return dict(pairs)
+
+
+# ---- what a person does
+
+
+def see(tab: Tab, folder: Path) -> None:
+    """Values and gradients of micrograd's example, step by step and by the keyboard."""
+    s = Section(tab, "see")
+    s.wait(".status", "Forward pass")
+    s.press("step")
+    s.wait(".status", "1 of 6: tanh has the gradient 1")
+    s("s.querySelector('[data-do=step]').focus()")
+    for _ in range(5):
+        tab.key("Enter", 13, "\r")
+    s.wait(".status", "6 of 6: a has the gradient -2.359")
+    boxes = s("[...s.querySelectorAll('.graph g')].map(g => g.textContent).join('|')")
+    assert "avalue 2grad -2.359" in boxes and "cvalue 5.5grad 0.7864" in boxes, boxes
+    s.press("back")
+    s.wait(".status", "5 of 6")
+    s.set("expression", "a * a + sin(b) / 2 ^ c")
+    s.wait(".status", "Forward pass")
+    for wrong, message in {
+        "a +": "The expression ends too early.",
+        "foo(a)": "There is no function 'foo'",
+        "a * d": "'d' has no value",
+        "(a": "Expected ')' at the end.",
+        "a $ b": "'$' is not expected here.",
+    }.items():
+        s.set("expression", wrong)
+        s.wait_error(message)
+    s.set("expression", "a")
+    tab.wait(f"{s.root}.querySelector('.error').hidden")
+
+
+def learn(tab: Tab, folder: Path) -> None:
+    """The loss falls; pause and sliders work; a neuron has a picture."""
+    s = Section(tab, "learn")
+    s.wait(".status", "Ready")
+    s.press("toggle")
+    tab.wait(f"/Step [1-9][0-9]{{3,}}/.test({s.root}.querySelector('.status').textContent)")
+    s.press("toggle")
+    assert s.text("[data-do=toggle]") == "Train"
+    loss = float(s.text(".status").split("loss ")[1].split(",")[0])
+    assert loss < 0.1, loss
+    assert s("s.querySelectorAll('.neurons canvas').length") == 8
+    s.set("width", 3)
+    tab.wait(f"{s.root}.querySelectorAll('.neurons canvas').length === 3")
+    assert s.text("label .value") == "3"
+
+
+def learns_text(tab: Tab, folder: Path) -> None:
+    """A run has the hash of the native program's; it is paused, downloaded, resumed by the native program and here."""
+    s = Section(tab, "text")
+    (folder / "text.txt").write_text(TEXT)
+    native("train", "--data", "text.txt", "--out", "run", "--steps", "40", "--sample", "0", *TINY, folder=folder)
+    wanted = hash_of(folder / "run" / "checkpoint")
+    s.set("text", TEXT)
+    s.set("size", "tiny")
+    s.set("steps", 40)
+    s.press("train")
+    s.wait(".status", "Training")
+    s.wait(".status", "The run has ended; kept in this browser")
+    numbers = s.numbers()
+    assert numbers["SHA-256 of the weights"] == wanted, (numbers, wanted)
+    assert numbers["Step"] == "40 of 40" and numbers["Seed"] == "1337", numbers
+    assert float(numbers["Loss"]) < 2.6 and float(numbers["Validation loss"]) < 2.6, numbers
+    assert len(s.text("pre.out")) > 50
+    s.set("prompt", "the ")
+    s("s.querySelector('.sample button').click()")
+    s.wait("pre.out", "the ")
+    s.set("prompt", "é")
+    s("s.querySelector('.sample button').click()")
+    s.wait_error("U+00E9 'é'")
+    s.set("steps", 100000)
+    s.press("train")
+    tab.wait(f"/^([3-9]|..+) of 100000/.test({s.root}.querySelector('.numbers dd')?.textContent)")
+    s.press("pause")
+    s.wait(".status", "Paused after step")
+    step = int(s.numbers()["Step"].split()[0])
+    s.press("download")
+    archive = tab.downloaded("run.tar")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder / "page", filter="data")
+    assert hash_of(folder / "page" / "run" / "checkpoint") == s.numbers()["SHA-256 of the weights"]
+    end = step + 5
+    native("train", "--resume", "run", "--steps", "100000", "--stop-at", str(end), folder=folder / "page")
+    resumed = hash_of(folder / "page" / "run" / "checkpoint")
+    with tarfile.open(folder / "resumed.tar", "w") as tar:
+        tar.add(folder / "page" / "run", "run")
+    tab.give_files("#text [name=run]", folder / "resumed.tar")
+    s.wait(".status", "The run is open")
+    assert s.numbers()["Step"] == f"{end} of 100000", s.numbers()
+    s.press("pause")
+    tab.wait(f"Number({s.root}.querySelector('.numbers dd').textContent.split(' ')[0]) > {end}")
+    s.press("pause")
+    s.wait(".status", "Paused after step")
+    assert s.numbers()["SHA-256 of the weights"] != resumed
+    tab.go(tab.url)  # a reload in the middle
+    s = Section(tab, "text")
+    tab.wait(f"!{s.root}.querySelector('[data-do=last]').hidden")
+    s.press("last")
+    s.wait(".status", "The run is open")
+
+
+def bad_texts(tab: Tab, folder: Path) -> None:
+    """Mistakes are sentences, and the page goes on."""
+    s = Section(tab, "text")
+    s.set("steps", 5)
+    for value, message in {
+        "": "There is no text",
+        "a": "The text has 1 tokens: a context of 64 needs at least 75",
+    }.items():
+        s.set("text", value)
+        s.press("train")
+        s.wait_error(message)
+    (folder / "bad").write_bytes(b"abc\xff" * 100)
+    (folder / "<img src=x onerror=document.title='planted'>.txt").write_text(TEXT)
+    (folder / "cut.tar").write_bytes(b"not an archive" * 100)
+    tab.give_files("#text [name=file]", folder / "bad")
+    s.wait(".status", "'bad': 400 bytes")
+    s.press("train")
+    s.wait_error("The text line 1: the byte 0xff is not UTF-8")
+    tab.give_files("#text [name=file]", folder / "<img src=x onerror=document.title='planted'>.txt")
+    s.wait(".status", "'<img")
+    assert not tab.run("document.querySelectorAll('img').length") and tab.run("document.title") != "planted"
+    tab.give_files("#text [name=run]", folder / "cut.tar")
+    s.wait_error("This file is not a run")
+    s.set("text", TEXT)
+    s.set("steps", 3)
+    s.press("train")
+    s.wait(".status", "The run has ended")
+
+
+def model(tab: Tab, folder: Path) -> None:
+    """A GGUF file writes; examples teach it; the native program reads the adapter.  A damaged file is a sentence."""
+    s = Section(tab, "model")
+    (folder / "text.txt").write_text(TEXT)
+    native("tokenize", "--data", "text.txt", "--train-bpe", "300", "--out", "tokens", folder=folder)
+    native("train", "--tokens", "tokens", "--out", "bpe", "--steps", "60", "--lr", "4e-3", *TINY, folder=folder)
+    native("export", "--model", "bpe", "--out", "model.gguf", "--dtype", "q8_0", folder=folder)
+    (folder / "damaged.gguf").write_bytes((folder / "model.gguf").read_bytes()[:5000])
+    tab.give_files("#model [name=files]", folder / "damaged.gguf")
+    tab.wait(f"!{s.root}.querySelector('.error').hidden")
+    assert "damaged.gguf" in s.error(), s.error()
+    tab.give_files("#model [name=files]", folder / "model.gguf")
+    s.wait(".status", "Open: model.gguf; 300 tokens, context 64")
+    s("s.querySelector('[name=plain]').checked = true")
+    s.set("message", "the number ")
+    s("s.querySelector('.ask .main').click()")
+    tab.wait(f"{s.root}.querySelector('.answer')?.textContent.length > 10")
+    tab.wait(f"{s.root}.querySelector('[data-do=stop]').disabled")
+    s.set("examples", "the number is a fox\nthe fox is a number")
+    s.set("passes", 20)
+    s.set("rate", 0.02)
+    s.press("tune")
+    s.wait(".tuned", "Loss ")
+    first, last = (float(s.text(".tuned").split()[i]) for i in (1, 3))
+    assert last < 0.8 * first, (first, last)
+    s.press("adapter")
+    with tarfile.open(tab.downloaded("adapter.tar")) as tar:
+        tar.extractall(folder / "adapter", filter="data")
+    out = native(
+        "generate", "--model", "model.gguf", "--adapter", "adapter", "--prompt", "the", "--tokens", "5", folder=folder
+    )
+    assert out.startswith("the"), out
+
+
+def reads_well(tab: Tab, folder: Path) -> None:
+    """No width scrolls sideways; controls have names; headings descend."""
+    for width in WIDTHS:
+        tab.size(width)
+        assert tab.run("document.documentElement.scrollWidth") <= width, f"wider than {width}"
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    for node in nodes:
+        role, name = node.get("role", {}).get("value"), node.get("name", {}).get("value", "")
+        assert node.get("ignored") or role not in ROLES or name.strip(), f"a {role} without a name: {node}"
+    levels = tab.run("[...document.querySelectorAll('h1, h2, h3')].map(h => Number(h.tagName[1]))")
+    assert levels[0] == 1 and all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False)), levels
+    assert tab.run("document.documentElement.lang") == "en"
+
+
+def offline(tab: Tab, folder: Path) -> None:
+    """After a first visit the page opens without a network."""
+    tab.wait("navigator.serviceWorker.controller || navigator.serviceWorker.ready.then(() => true)")
+    tab.go(tab.url)  # its files come through the service worker
+    Section(tab, "see").wait(".status", "Forward pass")
+    tab.call("Network.enable")
+    tab.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    tab.go(tab.url)
+    Section(tab, "see").wait(".status", "Forward pass")
+
+
+def threads(tab: Tab, folder: Path) -> None:
+    """The page has shared memory at its second visit; a run on all processors has the same weights."""
+    tab.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    tab.go(tab.url)
+    assert tab.run("crossOriginIsolated"), "no shared memory"
+    s = Section(tab, "text")
+    (folder / "text.txt").write_text(TEXT)
+    native("train", "--data", "text.txt", "--out", "run", "--steps", "40", "--sample", "0", *TINY, folder=folder)
+    s.set("text", TEXT)
+    s.set("size", "tiny")
+    s.set("steps", 40)
+    s.press("train")
+    s.wait(".status", "The run has ended")
+    numbers = s.numbers()
+    assert int(numbers["Threads"]) == min(tab.run("navigator.hardwareConcurrency"), 8), numbers
+    assert numbers["SHA-256 of the weights"] == hash_of(folder / "run" / "checkpoint"), numbers
+
+
+CHECKS: list[Callable[[Tab, Path], None]] = [see, learn, learns_text, bad_texts, model, reads_well, offline, threads]
+
+
+def main() -> int:
+    if not find_browser():
+        print(WITHOUT)
+        return SKIPPED
+    if not (PAGE / "index.html").exists():
+        print("no build/web here (make web)")
+        return SKIPPED
+    failed = 0
+    server = serve(PAGE)
+    with Tab(f"http://127.0.0.1:{server.server_port}/index.html") as tab:
+        for check in CHECKS:
+            with tempfile.TemporaryDirectory() as name:
+                try:
+                    check(tab, Path(name))
+                    assert not tab.errors or check is offline, f"in the console: {tab.errors}"
+                    print(f"ok: {check.__name__}")
+                except (AssertionError, RuntimeError, TimeoutError, tarfile.TarError) as error:
+                    failed += 1
+                    print(f"FAILED: {check.__name__}: {type(error).__name__}: {error}")
+            tab.errors.clear()
+            if len(sys.argv) > 1 and check is model:
+                for width in WIDTHS:
+                    for dark in (False, True):
+                        tab.size(width, dark=dark)
+                        tab.run("new Promise(done => setTimeout(done, 300))")
+                        tab.picture(Path(sys.argv[1]) / f"page-{width}{'-dark' if dark else ''}.png")
+    server.shutdown()
+    print(f"result: {len(CHECKS) - failed} passed, {failed} failed, 0 skipped")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
