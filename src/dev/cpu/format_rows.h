@@ -81,6 +81,13 @@ static ALWAYS_INLINE vuint by_block(int part, uint32_t first, uint32_t step) {
     for (int i = 0; i < V; i++) y[i] = first + step * (uint32_t)(part * BLOCKS + i / 4);
     return y;
 }
+/* Word i of each lane of 16 bytes: i step. */
+static ALWAYS_INLINE vuint by_word(uint32_t step) {
+    vuint y = {0};
+    CR_UNROLL(16)
+    for (int i = 0; i < V; i++) y[i] = step * (uint32_t)(i % 4);
+    return y;
+}
 /* The same for the pairs of blocks 0, 1 and 2, 3: first, or first + step of the second. */
 static ALWAYS_INLINE vuint by_two(int part, bool second, uint32_t step) {
     vuint y = {0};
@@ -122,17 +129,15 @@ static ALWAYS_INLINE vbyte value_of(cr_block_format format, vuint q) {
 /* Bits 4 i .. 4 i + 3 of the word of each block as the value 16 in the bytes of its word i. */
 static ALWAYS_INLINE vuint fifth(vuint bits) { return ((bits & 15) * 0x00204081u & 0x01010101u) << 4; }
 
-/* The words of the blocks of a part, moved so that word i of a lane begins with bit `first` + 4 i. */
-static ALWAYS_INLINE vuint fifth_words(const uint8_t *p, int64_t step, uint32_t first) {
-    vuint y = {0}, by = {0};
-    CR_UNROLL(16)
-    for (int i = 0; i < V; i++) {
-        uint32_t one;
-        memcpy(&one, p + i / 4 * step, sizeof one);
-        y[i] = one;
-        by[i] = first + 4 * (uint32_t)(i % 4);
-    }
-    return fifth(y >> by);
+/* The first word of each lane of 16 bytes, in all its words. */
+static ALWAYS_INLINE vuint first_words(vuint x) {
+#if CR_ISA == 4
+    return (vuint)_mm512_shuffle_epi32((__m512i)x, 0);
+#elif CR_ISA == 3
+    return (vuint)_mm256_shuffle_epi32((__m256i)x, 0);
+#else
+    return x[0] + (vuint){0};
+#endif
 }
 
 /* Part `part` of unit `unit` of a tile that begins at p. */
@@ -152,8 +157,9 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
         if (xs || format == CR_FORMAT_IQ4_NL || format == CR_FORMAT_MXFP4)
             return (codes){value_of(format, a), value_of(format, b)};
         if (format == CR_FORMAT_Q5_0 || format == CR_FORMAT_Q5_1) {
-            a |= fifth_words(p + step - 20, step, 0);
-            b |= fifth_words(p + step - 20, step, 16);
+            const vuint bits = first_words(every(p + step - 20, step)) >> by_word(4);
+            a |= fifth(bits);
+            b |= fifth(bits >> 16);
         }
         return (codes){(vbyte)a, (vbyte)b};
     }
@@ -222,10 +228,25 @@ static inline void four_words(quad h[4], lines line, int64_t at) {
 #endif
 }
 
-/* The f16 numbers at `at` of the blocks of a part, whose first begins `from` bytes into the rows. */
-static ALWAYS_INLINE vec block_halves(lines line, int64_t from, int at, int step) {
+/* The first words of the blocks of a part, whose first begins `at` bytes into the rows. */
+static ALWAYS_INLINE vuint block_words(lines line, int64_t at, int step) {
+    vuint r[LINES];
+    CR_UNROLL(4)
+    for (int i = 0; i < LINES; i++) r[i] = every(line[i] + at, step);
 #if CR_ISA == 4
-    /* two times 64 bytes of each row, from the first block on and behind */
+    const __m512i *v = (const __m512i *)r;
+    return (vuint)_mm512_unpacklo_epi64(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpacklo_epi32(v[2], v[3]));
+#elif CR_ISA == 3
+    const __m256i *v = (const __m256i *)r;
+    return (vuint)_mm256_unpacklo_epi64(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpacklo_epi32(v[2], v[3]));
+#else
+    return (vuint){r[0][0], r[1][0], r[2][0], r[3][0]};
+#endif
+}
+
+#if CR_ISA == 4
+/* The f16 numbers `at` bytes into the blocks, from two times 64 bytes of each row. */
+static ALWAYS_INLINE vec block_halves(lines line, int64_t from, int at, int step) {
     typedef int16_t words __attribute__((vector_size(64)));
     const int second = (int)cr_imin(2 * step, 4 * step - 64);
     __m512i y = _mm512_setzero_si512();
@@ -244,31 +265,26 @@ static ALWAYS_INLINE vec block_halves(lines line, int64_t from, int at, int step
         if (high) y = _mm512_mask_permutexvar_epi16(y, high, (__m512i)index, _mm512_loadu_si512(p + second));
     }
     return f16_widen((vhalf)_mm512_castsi512_si256(y));
-#else
-    vhalf y;
-    CR_UNROLL(16)
-    for (int i = 0; i < V; i++) {
-        uint16_t one;
-        memcpy(&one, line[i % LINES] + from + i / LINES * step + at, sizeof one);
-        y[i] = one;
-    }
-    return f16_widen(y);
-#endif
 }
+#endif
 
 /* of blocks of 32 */
 static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines line, int64_t from, int unit, int part) {
     const int step = cr_formats[format].bytes;
     from += (4 * unit + part * BLOCKS) * step;
     if (format == CR_FORMAT_MXFP4) {                /* 2^(byte - 128): the values are doubled */
-        vuint e;
-        for (int i = 0; i < V; i++) e[i] = line[i % LINES][from + i / LINES * step];
-        const vuint tiny = (vuint)(e < 2u);
+        const vuint e = block_words(line, from, step) & 255, tiny = (vuint)(e < 2u);
         s->scale[unit][part][0] = (vec)((tiny & 0x00200000u << (e & 1)) | (~tiny & (e - 1) << 23));
         return;
     }
+#if CR_ISA == 4
     s->scale[unit][part][0] = block_halves(line, from, 0, step);
     if (cr_formats[format].low) s->low[unit][part][0] = block_halves(line, from, 2, step);
+#else
+    const vuint w = block_words(line, from, step);
+    s->scale[unit][part][0] = low_half(w);
+    if (cr_formats[format].low) s->low[unit][part][0] = high_half(w);
+#endif
 }
 
 /* Of the tile of 256 numbers that begins `at` bytes into the rows. */

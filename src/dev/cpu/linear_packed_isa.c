@@ -18,21 +18,27 @@ static inline vint v_words(int32_t x) { return x + (vint){0}; }
 
 /* ---- x */
 
-/* Four neighbours as the two words that kernels read. */
-static inline void put_four(cr_packed_x *to, int half, int i, const int32_t q[4]) {
-    uint32_t a = 0, b = 0;
+/* 16 neighbours as the words that kernels read. */
+static ALWAYS_INLINE void put_half(int32_t first[4], int32_t second[4], const int32_t q[16]) {
 #ifdef CR_BYTES
-    for (int k = 0; k < 4; k++) {
-        const int32_t high = (q[k] + 128) >> 8;
-        a |= (uint32_t)(high & 255) << 8 * k;
-        b |= (uint32_t)((q[k] - high * 256) & 255) << 8 * k;
-    }
+    const __m512i v = _mm512_loadu_si512(q), high = _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(128)), 8);
+    _mm_storeu_si128((__m128i_u *)(void *)first, _mm512_cvtepi32_epi8(high));
+    _mm_storeu_si128((__m128i_u *)(void *)second, _mm512_cvtepi32_epi8(v));     /* modulo 256: v - 256 high */
 #else                                               /* the even ones, the odd ones */
-    a = (uint32_t)(q[0] & 0xffff) | (uint32_t)q[2] << 16;
-    b = (uint32_t)(q[1] & 0xffff) | (uint32_t)q[3] << 16;
+    for (int i = 0; i < 4; i++) {
+        first[i] = (int32_t)((uint32_t)(q[4 * i] & 0xffff) | (uint32_t)q[4 * i + 2] << 16);
+        second[i] = (int32_t)((uint32_t)(q[4 * i + 1] & 0xffff) | (uint32_t)q[4 * i + 3] << 16);
+    }
 #endif
-    to->q[0][half][i] = (int32_t)a;
-    to->q[1][half][i] = (int32_t)b;
+}
+
+static inline vint plus(vint a, vint b) { return a + b; }
+static ALWAYS_INLINE int32_t sum_of_16(const int32_t *q) {
+    vint sum = {0};
+    CR_UNROLL(4)
+    for (int k = 0; k < 16; k += V) sum += (vint)LOAD((const float *)(const void *)(q + k));
+    FOLD_LANES(vint, V, sum, plus);
+    return sum[0];
 }
 
 /* block b of a unit */
@@ -50,11 +56,13 @@ static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int
     if (!isfinite(size)) to->sum[0][b] = to->sum[1][b] = NAN;
     if (!(size >= 0x1p-100f && isfinite(size))) return;            /* so small that products vanish */
     const float inverse = MOST_Q / size;
-    int32_t q[32], sum[2] = {0};
+    int32_t q[32], sum[2];
     for (int k = 0; k < 32; k++) q[k] = (int32_t)rintf(x[k] * inverse);
-    for (int k = 0; k < 16; k++) sum[0] += q[k], sum[1] += q[16 + k];
+    for (int half = 0; half < 2; half++) {
+        put_half(&to->q[0][half][4 * b], &to->q[1][half][4 * b], q + 16 * half);
+        sum[half] = sum_of_16(q + 16 * half);
+    }
     if (group == 32) sum[0] += sum[1];
-    for (int i = 0; i < 8; i++) put_four(to, i / 4, 4 * b + i % 4, q + 4 * i);
     for (int i = 0; i < 2; i++) {
         to->sum[i][b] = to->scale[b] * (float)sum[i];
         to->zero[i][b] = -bias * sum[i];
