@@ -51,18 +51,25 @@ static ALWAYS_INLINE vuint every(const uint8_t *p, int64_t step) {
 #endif
 }
 
-/* The same of whole blocks `step` apart: lane j has the bytes from `first` of block j on. */
-static ALWAYS_INLINE vuint of_each(const uint8_t *p, int first, int step) {
-#ifdef CR_BYTES                                     /* by AVX-512 VBMI, from two times 64 bytes of the four blocks */
+#ifdef CR_BYTES
+/* Byte i of lane j is byte first + i / each of block j, by AVX-512 VBMI from two times 64 bytes of the four blocks. */
+static ALWAYS_INLINE __m512i picked(const uint8_t *p, int first, int step, int each) {
     const int from = (int)cr_imax(0, first + 3 * step + 16 - 128), apart = (int)cr_imin(64, 4 * step - 64 - from);
     vbyte index = {0};
     CR_UNROLL(64)
     for (int i = 0; i < V_BYTES; i++) {
-        const int at = first + i / 16 * step + i % 16 - from;
+        const int at = first + i / 16 * step + i % 16 / each - from;
         index[i] = (uint8_t)(at < 64 ? at : 64 + at - apart);
     }
     const __m512i low = _mm512_loadu_si512(p + from), high = _mm512_loadu_si512(p + from + apart);
-    return (vuint)_mm512_permutex2var_epi8(low, (__m512i)index, high);
+    return _mm512_permutex2var_epi8(low, (__m512i)index, high);
+}
+#endif
+
+/* Lane j: the bytes from `first` of block j on; blocks lie `step` apart. */
+static ALWAYS_INLINE vuint of_each(const uint8_t *p, int first, int step) {
+#ifdef CR_BYTES
+    return (vuint)picked(p, first, step, 1);
 #else
     return every(p + first, step);
 #endif
@@ -143,17 +150,22 @@ static ALWAYS_INLINE vbyte value_of(cr_block_format format, vuint q) {
 #endif
 }
 
-/* Bits 4 i .. 4 i + 3 of the word of each block as the value 16 in the bytes of its word i. */
-static ALWAYS_INLINE vuint fifth(vuint bits) { return ((bits & 15) * 0x00204081u & 0x01010101u) << 4; }
-
-/* The first word of each lane of 16 bytes, in all its words. */
-static ALWAYS_INLINE vuint first_words(vuint x) {
-#if CR_ISA == 4
-    return (vuint)_mm512_shuffle_epi32((__m512i)x, 0);
-#elif CR_ISA == 3
-    return (vuint)_mm256_shuffle_epi32((__m256i)x, 0);
+/* q, and 16 more where a bit is set: 16 bits of each block from its byte `first` on. */
+static ALWAYS_INLINE vuint with_fifth(vuint q, const uint8_t *p, int first, int step) {
+#ifdef CR_BYTES
+    const __m512i bits = picked(p, first, step, 8), each = _mm512_set1_epi64((int64_t)0x8040201008040201u);
+    return q | (vuint)_mm512_maskz_set1_epi8(_mm512_test_epi8_mask(bits, each), 16);
 #else
-    return x[0] + (vuint){0};
+    const vuint word = every(p + first, step);
+    vuint bits;
+#if CR_ISA == 4
+    bits = (vuint)_mm512_shuffle_epi32((__m512i)word, 0);
+#elif CR_ISA == 3
+    bits = (vuint)_mm256_shuffle_epi32((__m256i)word, 0);
+#else
+    bits = word[0] + (vuint){0};
+#endif
+    return q | ((bits >> by_word(4) & 15) * 0x00204081u & 0x01010101u) << 4;
 #endif
 }
 
@@ -174,9 +186,8 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
         if (xs || format == CR_FORMAT_IQ4_NL || format == CR_FORMAT_MXFP4)
             return (codes){value_of(format, a), value_of(format, b)};
         if (format == CR_FORMAT_Q5_0 || format == CR_FORMAT_Q5_1) {
-            const vuint bits = first_words(every(p + step - 20, step)) >> by_word(4);
-            a |= fifth(bits);
-            b |= fifth(bits >> 16);
+            a = with_fifth(a, p, step - 20, step);
+            b = with_fifth(b, p, step - 18, step);
         }
         return (codes){(vbyte)a, (vbyte)b};
     }
