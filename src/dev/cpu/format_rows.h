@@ -256,8 +256,24 @@ static inline void four_words(quad h[4], lines line, int64_t at) {
 #endif
 }
 
-/* The first words of the blocks of a part, whose first begins `at` bytes into the rows. */
+/* Lane 4 j + r: the first word of block j of row r; the first block of the part begins `at` bytes into the rows. */
 static ALWAYS_INLINE vuint block_words(lines line, int64_t at, int step) {
+#ifdef CR_BYTES
+    const int apart = (int)cr_imin(64, 4 * step - 64);
+    vuint y = {0};
+    CR_UNROLL(4)
+    for (int r = 0; r < LINES; r++) {
+        vbyte index = {0};
+        CR_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            const int from = i / 4 * step + i % 4;
+            index[i / 4 * 16 + 4 * r + i % 4] = (uint8_t)(from < 64 ? from : 64 + from - apart);
+        }
+        const __m512i low = _mm512_loadu_si512(line[r] + at), high = _mm512_loadu_si512(line[r] + at + apart);
+        y |= (vuint)_mm512_maskz_permutex2var_epi8(0x000f000f000f000f << 4 * r, low, (__m512i)index, high);
+    }
+    return y;
+#else
     vuint r[LINES];
     CR_UNROLL(4)
     for (int i = 0; i < LINES; i++) r[i] = every(line[i] + at, step);
@@ -270,31 +286,8 @@ static ALWAYS_INLINE vuint block_words(lines line, int64_t at, int step) {
 #else
     return (vuint){r[0][0], r[1][0], r[2][0], r[3][0]};
 #endif
-}
-
-#if CR_ISA == 4
-/* The f16 numbers `at` bytes into the blocks, from two times 64 bytes of each row. */
-static ALWAYS_INLINE vec block_halves(lines line, int64_t from, int at, int step) {
-    typedef int16_t words __attribute__((vector_size(64)));
-    const int second = (int)cr_imin(2 * step, 4 * step - 64);
-    __m512i y = _mm512_setzero_si512();
-    CR_UNROLL(4)
-    for (int r = 0; r < LINES; r++) {
-        words index = {0};
-        __mmask32 low = 0, high = 0;
-        CR_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int byte = j * step + at, behind = byte + 2 > 64;
-            index[4 * j + r] = (int16_t)((byte - behind * second) / 2);
-            *(behind ? &high : &low) |= 1u << (4 * j + r);
-        }
-        const uint8_t *p = line[r] + from;
-        y = _mm512_mask_permutexvar_epi16(y, low, (__m512i)index, _mm512_loadu_si512(p));
-        if (high) y = _mm512_mask_permutexvar_epi16(y, high, (__m512i)index, _mm512_loadu_si512(p + second));
-    }
-    return f16_widen((vhalf)_mm512_castsi512_si256(y));
-}
 #endif
+}
 
 /* of blocks of 32 */
 static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines line, int64_t from, int unit, int part) {
@@ -305,14 +298,9 @@ static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines 
         s->scale[unit][part][0] = (vec)((tiny & 0x00200000u << (e & 1)) | (~tiny & (e - 1) << 23));
         return;
     }
-#if CR_ISA == 4
-    s->scale[unit][part][0] = block_halves(line, from, 0, step);
-    if (cr_formats[format].low) s->low[unit][part][0] = block_halves(line, from, 2, step);
-#else
     const vuint w = block_words(line, from, step);
     s->scale[unit][part][0] = low_half(w);
     if (cr_formats[format].low) s->low[unit][part][0] = high_half(w);
-#endif
 }
 
 /* Of the tile of 256 numbers that begins `at` bytes into the rows. */
