@@ -167,6 +167,20 @@ TEST(awkward_numbers) {
         CHECK(i ? i > 2 || isinf(bad) : isnan(bad), "a scale %04x gives the weight %g", scales[i], (double)bad);
         cr_scope_end();
     }
+    for (int64_t columns = 32; columns < 256; columns += 32) {      /* behind a row lies the first scale of the next */
+        cr_scope_begin();
+        enum { ROWS = 9 };
+        uint8_t b[ROWS * 8 * 34];
+        const int64_t line = columns / 32 * 34;
+        for (int64_t i = 0; i < ROWS * line; i++) b[i] = (uint8_t)(i % 34 > 1 ? i % 13 + 1 : 0x18);
+        for (int64_t n = 1; n < ROWS; n += 2) memcpy(b + n * line, &scales[n / 2 % 2], 2);
+        const cr_tensor *w = cr_from(b, CR_LIST(ROWS, line), CR_U8, cr_cpu()), *x = numbers(1, columns, CR_F32, cr_cpu());
+        float y[ROWS];
+        OK(cr_read(cr_linear_packed(x, w, "q8_0", CR_NONE), CR_F32, y, sizeof y));
+        for (int n = 0; n < ROWS; n++)
+            CHECK(isfinite(y[n]) == (n % 2 == 0), "%lld columns: row %d is %g", (long long)columns, n, (double)y[n]);
+        cr_scope_end();
+    }
     static const float values[] = {NAN, INFINITY, -INFINITY, 1e-40f, 3e38f, 0};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         cr_scope_begin();

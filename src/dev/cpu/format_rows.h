@@ -303,11 +303,11 @@ static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines 
     if (cr_formats[format].low) s->low[unit][part][0] = high_half(w);
 }
 
-/* Of the tile of 256 numbers that begins `at` bytes into the rows. */
-static ALWAYS_INLINE void scales_of(cr_block_format format, scales *s, lines line, int64_t at) {
+/* Of the units, at most a tile of 256 numbers, that begin `at` bytes into the rows. */
+static ALWAYS_INLINE void scales_of(cr_block_format format, scales *s, lines line, int64_t at, int units) {
     quad h[4];
     CR_UNROLL(2)
-    for (int u = 0; u < 2; u++)
+    for (int u = 0; u < units; u++)
         CR_UNROLL(4)
         for (int p = 0; p < PARTS; p++) {
             const vuint byte = by_block(p, 0, 8);
