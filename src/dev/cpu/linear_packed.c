@@ -139,10 +139,10 @@ static void unpack_chunk(void *ctx, int64_t chunk, int worker) {
     if (!part) { atomic_store(&j->failed, true); return; }
     for (int64_t n = chunk * j->each; n < end; n += lanes) {
         const uint8_t *row[CR_PACKED_LANES];
-        const int64_t count = cr_imin(lanes, end - n) * K;
+        const int64_t N = cr_imin(lanes, end - n), count = N * K;
         char *to = (char *)(uintptr_t)at(j->y, n * K);
         put_rows(j, n, row);
-        j->kernels->unpack(j->format, part, row, K);
+        j->kernels->unpack(j->format, part, row, N, K);
         if (j->y->dtype == CR_F32) memcpy(to, part, (size_t)count * sizeof *part);
         else if (j->y->dtype != CR_F64) cr_block_store(CR_LANE_F32, part, j->y->dtype, to, 1, count);
         for (int64_t i = 0; j->y->dtype == CR_F64 && i < count; i++) ((double *)(void *)to)[i] = (double)part[i];

@@ -33,8 +33,8 @@ struct cr_packeds {
     void (*row)(int format, float *y, const uint8_t *w, int64_t line, int64_t N, int64_t K, const cr_packed_x *x);
     /* sum (M, 4, lanes) += the rows of w times M rows of x; row: addresses, one for each lane */
     void (*rows)(int format, float *sum, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M);
-    /* y (lanes, K) = the rows of w */
-    void (*unpack)(int format, float *y, const uint8_t *const *row, int64_t K);
+    /* y (N, K) = the first N of the rows of w */
+    void (*unpack)(int format, float *y, const uint8_t *const *row, int64_t N, int64_t K);
 };
 CR_ISA_TABLE(cr_packeds);
 extern const struct cr_packeds cr_packeds_bytes;    /* x86-64 only, where cr_cpu_bytes() */

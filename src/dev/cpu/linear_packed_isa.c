@@ -335,13 +335,13 @@ const struct cr_packeds cr_packeds_bytes = {V, prepare, row, rows, NULL};
 #else
 
 /* ---- to floats: two roundings, of the product and of the sum, as other readers have them */
-static void unpack(int format, float *y, const uint8_t *const *row, int64_t K) {
+static void unpack(int format, float *y, const uint8_t *const *row, int64_t N, int64_t K) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
     for (int64_t k = 0; k < K; k += TILE) {
         const int n = (int)cr_imin(TILE, K - k);
         tile_of[format](&t, row, k / f->block * f->bytes, n / 32);
-        for (int r = 0; r < V; r++)
+        for (int64_t r = 0; r < N; r++)
             for (int i = 0; i < n; i++) {
                 const int8_t code = (int8_t)((const uint8_t *)&t.q[i / 4])[4 * r + i % 4];
                 const float w = t.scale[i / f->group][r] * (float)code;
