@@ -303,9 +303,13 @@ class CausalLM(Decoder):
         type: str = "f16",
         metadata: Mapping[str, Any] | None = None,
         tokenizer: Tokenizer | None = None,
+        calibration: Sequence[int] | Tensor | None = None,
     ) -> None:
-        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0" or
-        "q4_0" (the token table and the head: q8_0); vectors and GPT-2's positions are f32.
+        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0",
+        "q4_0" (the token table and the head: q8_0), "q4_k_m", "q5_k_m" or "q6_k"; vectors and GPT-2's positions are
+        f32.
+        calibration: tokens (T) of a text like those that the model will see; their inputs of each matrix weigh the
+        errors of packed types.
         tokenizer: its entries, which llama.cpp needs to read text.
         metadata: more entries, in place of equal ones of the tokenizer.
         ValueError: a family that has no GGUF file here, or llama.cpp would read text as other tokens than this
@@ -316,7 +320,18 @@ class CausalLM(Decoder):
                 _core._tokenizer_gguf(tokenizer._source, tokenizer._folder or "", self.config.vocabulary)
             )
         lm = _core._lm_of(*self._plain("save_gguf"), self.like.device)
-        _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}))
+        tokens = self._calibration("save_gguf", calibration)
+        _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}), tokens)
+
+    def _calibration(self, op: str, text: Sequence[int] | Tensor | None) -> Tensor | None:
+        """The tokens of a text, u32."""
+        if text is None:
+            return None
+        ids = [*(text.tolist() if isinstance(text, Tensor) else text)]
+        wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
+        if wrong:
+            raise IndexError(f"[{op}] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
+        return _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
 
     def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
         """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
@@ -324,13 +339,7 @@ class CausalLM(Decoder):
         calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
         Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
         IndexError: a token outside of the vocabulary."""
-        tokens = None
-        if calibration is not None:
-            ids = [*(calibration.tolist() if isinstance(calibration, Tensor) else calibration)]
-            wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
-            if wrong:
-                raise IndexError(f"[quantize] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
-            tokens = _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
+        tokens = self._calibration("quantize", calibration)
         text, plain = self._plain("quantize")
         config, weights = _core._lm_quantize(text, plain, self.like.device, bits, group, tokens)
         for leaf in self._leaves:
