@@ -174,7 +174,8 @@ TEST(awkward_numbers) {
         const int64_t line = columns / 32 * 34;
         for (int64_t i = 0; i < ROWS * line; i++) b[i] = (uint8_t)(i % 34 > 1 ? i % 13 + 1 : 0x18);
         for (int64_t n = 1; n < ROWS; n += 2) memcpy(b + n * line, &scales[n / 2 % 2], 2);
-        const cr_tensor *w = cr_from(b, CR_LIST(ROWS, line), CR_U8, cr_cpu()), *x = numbers(1, columns, CR_F32, cr_cpu());
+        const cr_tensor *w = cr_from(b, CR_LIST(ROWS, line), CR_U8, cr_cpu()),
+                        *x = numbers(1, columns, CR_F32, cr_cpu());
         float y[ROWS];
         OK(cr_read(cr_linear_packed(x, w, "q8_0", CR_NONE), CR_F32, y, sizeof y));
         for (int n = 0; n < ROWS; n++)

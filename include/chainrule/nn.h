@@ -725,11 +725,11 @@ cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, con
                                "bf16", those of cr_save_gguf (gguf); NULL: as they are */
 cr_status   cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes);
                             /* safetensors files of at most so many bytes; 0: 5 GB */
-cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer,
-                            const uint32_t *tokens, int64_t n);
+cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,
+                            const char *tokenizer, const uint32_t *tokens, int64_t n);
                             /* with more entries, a JSON object such as cr_tokenizer_gguf's, or
-                               NULL.  tokens: n of a text whose inputs of each matrix weigh the errors
-                               of packed types; NULL: none.  type also "q4_k_m", "q5_k_m", "q6_k" */
+                               NULL.  tokens: n of a text whose inputs of each matrix weigh the
+                               errors of packed types; NULL: none */
 typedef struct cr_samples {  /* samples one after the other, without padding */
     const int64_t *tokens;  /* of all samples */
     const int64_t *targets; /* as many: the token after each; negative: it does not count */

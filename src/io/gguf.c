@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "../core/formats.h"
+#include "../core/pack.h"
 #include "../core/status.h"
 #include "json.h"
-#include "pack.h"
 #include "../core/utf8.h"
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, KINDS };

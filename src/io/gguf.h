@@ -32,8 +32,8 @@ char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m
 /* the entries whose keys begin so, a JSON object without arrays of millions; owned */
 char     *cr_gguf_section(const char *op, const char *path, const cr_mapping *m, const char *prefix);
 /* metadata: JSON object.  type, of matrices: "f32", "f16", "bf16", "q8_0", "q4_0" (the token table and the head are
- * q8_0), "q4_k_m", "q5_k_m", "q6_k"; other tensors, and those named position_embd, are f32.  importance: NULL, or by the
- * name of a matrix how much each column counts, f32 */
+ * q8_0), "q4_k_m", "q5_k_m", "q6_k"; other tensors, and those named position_embd, are f32.  importance: NULL, or by
+ * the name of a matrix how much each column counts, f32 */
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *tensors, const char *metadata,
                        const char *type, const cr_params *importance);
 

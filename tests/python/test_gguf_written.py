@@ -23,12 +23,15 @@ V = 300
 def made(width: int = 256, layers: int = 2, tied: bool = False, inner: int = 512) -> models.CausalLM:
     """Weights with long tails, as trained ones have."""
     cr.manual_seed(0)
-    model = models.Llama(V, 64, layers=layers, heads=4, kv_heads=2, width=width, inner=inner, tied=tied).eval()
+    model: models.CausalLM = models.Llama(
+        V, 64, layers=layers, heads=4, kv_heads=2, width=width, inner=inner, tied=tied
+    )
     rng = np.random.default_rng(1)
     with cr.no_grad():
         for p in model.parameters():
             if p.dim() == 2:
                 p.copy_(cr.tensor((0.05 * rng.standard_t(5, tuple(p.shape))).astype(np.float32)))
+    model.eval()
     return model
 
 
@@ -86,9 +89,14 @@ def rounded(x: np.ndarray[Any, Any], bits: int, offsets: bool, group: int) -> np
 
 
 def test_errors_are_less_than_those_of_plain_rounding(tmp_path: Path) -> None:
-    """Although scales have 6 or 8 bits there, and 16 here or more."""
-    plain = {"Q4_K": (4, True, 32), "Q5_K": (5, True, 32), "Q6_K": (6, False, 16), "Q5_0": (5, False, 32),
-             "Q5_1": (5, True, 32)}  # fmt: skip
+    """By so much, although scales have 6 or 8 bits there, and 16 here or more: with fewer trials it is not reached."""
+    plain: dict[str, tuple[float, int, bool, int]] = {
+        "Q4_K": (0.835, 4, True, 32),
+        "Q5_K": (0.868, 5, True, 32),
+        "Q6_K": (0.86, 6, False, 16),
+        "Q5_0": (0.83, 5, False, 32),
+        "Q5_1": (0.83, 5, True, 32),
+    }
     seen = set()
     for kind, width in (("q4_k_m", 256), ("q5_k_m", 256), ("q4_k_m", 288), ("q5_k_m", 288)):
         model = made(width, layers=8, inner=width)
@@ -99,8 +107,9 @@ def test_errors_are_less_than_those_of_plain_rounding(tmp_path: Path) -> None:
             t = found[f"blk.{layer}.ffn_down.weight"]
             if type_of(t) not in plain:
                 continue
-            error, other = np.mean((numbers(t) - w) ** 2), np.mean((rounded(w, *plain[type_of(t)]) - w) ** 2)
-            assert error < 0.99 * other, (type_of(t), layer, error / other)
+            most, bits, offsets, group = plain[type_of(t)]
+            error, other = np.mean((numbers(t) - w) ** 2), np.mean((rounded(w, bits, offsets, group) - w) ** 2)
+            assert error < most * other, (type_of(t), layer, error / other)
             seen.add(type_of(t))
     assert seen == {*plain}
 
@@ -178,8 +187,9 @@ def test_the_program_writes_the_same(tmp_path: Path) -> None:
     text.write_text("the quick brown fox jumps over the lazy dog " * 20)
     model.save_pretrained(tmp_path / "hf")
     tokenizer.save(tmp_path / "hf" / "tokenizer.json")
-    command = [PROGRAM, "quantize", "--model", tmp_path / "hf", "--type", "q4_k_m", "--calibrate", text, "--out"]
-    subprocess.run([*command, tmp_path / "p.gguf"], check=True, capture_output=True)
+    options = ["--model", str(tmp_path / "hf"), "--type", "q4_k_m", "--calibrate", str(text)]
+    out = ["--out", str(tmp_path / "p.gguf")]
+    subprocess.run([str(PROGRAM), "quantize", *options, *out], check=True, capture_output=True)
     model.save_gguf(tmp_path / "m.gguf", "q4_k_m", calibration=tokenizer.encode(text.read_text()))
     ours, theirs = read(tmp_path / "m.gguf"), read(tmp_path / "p.gguf")
     assert [*ours] == [*theirs]

@@ -1,9 +1,9 @@
 /* format_rows.h - codes and scales of packed rows (core/formats.h) for one row of x and one instruction set: four rows
  * of w side by side, whose bytes are read as they lie.
  *
- * A unit is 128 neighbours of a row: four blocks of 32.  A vector has as many lanes of 16 bytes as it holds, and lane j
- * of codes belongs to block j: `a` to its first 16 numbers, `b` to its last 16.  Wider vectors than 16 bytes take a unit
- * in fewer parts.  Lane 4 j + r of scales belongs to block j of row r. */
+ * A unit is 128 neighbours of a row: four blocks of 32.  Lane j of 16 bytes of a vector of codes belongs to block j:
+ * `a` to its first 16 numbers, `b` to its last 16.  Lane 4 j + r of scales belongs to block j of row r.  A vector of 64
+ * bytes holds a unit; shorter ones hold a part of it. */
 #ifndef CR_FORMAT_ROWS_H
 #define CR_FORMAT_ROWS_H
 
@@ -290,7 +290,8 @@ static ALWAYS_INLINE vuint block_words(lines line, int64_t at, int step) {
 }
 
 /* of blocks of 32 */
-static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines line, int64_t from, int unit, int part) {
+static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines line, int64_t from, int unit,
+                                       int part) {
     const int step = cr_formats[format].bytes;
     from += (4 * unit + part * BLOCKS) * step;
     if (format == CR_FORMAT_MXFP4) {                /* 2^(byte - 128): the values are doubled */

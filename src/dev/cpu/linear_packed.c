@@ -1,6 +1,6 @@
-/* linear_packed.c - layers with weights in a packed format (core/formats.h), on all threads: each byte of w is read once
- * for up to MOST_ROWS rows of x.  The sum of a row of w and one of x has one order, whatever the threads and the other
- * rows. */
+/* linear_packed.c - layers with weights in a packed format (core/formats.h), on all threads: each byte of w is read
+ * once for up to MOST_ROWS rows of x.  The sum of a row of w and one of x has one order, whatever the threads and the
+ * other rows. */
 #include <string.h>
 
 #include "../../core/ints.h"

@@ -2,11 +2,11 @@
  * (linear_packed_isa.c, linear_packed_bytes.c).
  *
  * x is read as 16-bit integers q that share a scale in each block of 32, so that a group of w is a sum of integer
- * products: (x's scale times w's scale) (sum of q code) + (w's offset) (x's scale times the sum of q).  A number of y is
- * four sums of floats: sum c is over the blocks b of 32 with b % 4 = c, and y = (0 + 2) + (1 + 3).
+ * products: (x's scale times w's scale) (sum of q code) + (w's offset) (x's scale times the sum of q).  A number of y
+ * is four sums of floats: sum c is over the blocks b of 32 with b % 4 = c, and y = (0 + 2) + (1 + 3).
  *
- * One row of x: four rows of w side by side, a block in each lane of 16 bytes, so that bytes are read as they lie.  More:
- * as many rows of w as a vector has lanes, a lane each, taken apart once for all rows of x.  The bits are the same. */
+ * One row of x: four rows of w side by side, a block in each lane of 16 bytes, so that bytes are read as they lie.
+ * More: as many rows of w as a vector has lanes, a lane each, taken apart once for all rows of x.  Equal bits. */
 #ifndef CR_LINEAR_PACKED_H
 #define CR_LINEAR_PACKED_H
 

@@ -1,5 +1,5 @@
-/* linear_packed_isa.c - y[m, n] = sum over k of x[m, k] w[n, k], w (N, K) in a packed format (linear_packed.h).  For one
- * row of x limited by the bytes of w, for many by integer products.
+/* linear_packed_isa.c - y[m, n] = sum over k of x[m, k] w[n, k], w (N, K) in a packed format (linear_packed.h).  For
+ * one row of x limited by the bytes of w, for many by integer products.
  *
  * linear_packed_bytes.c compiles this text too, with CR_BYTES: by AVX-512's vpdpbusd, sums of four products of bytes
  * without sign and with one.  There q is 256 high + low, both bytes with a sign, and codes are taken with a bias

@@ -11,9 +11,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../core/dtype.h"
-#include "../core/ints.h"
-#include "../core/pool.h"
+#include "dtype.h"
+#include "ints.h"
+#include "pool.h"
 
 enum { MOST = 32, TRIES = 9 };                      /* numbers of a group; roundings on each side of the plain one */
 
@@ -256,7 +256,8 @@ static void pack_row(void *ctx, int64_t row, int worker) {
     }
 }
 
-bool cr_format_pack(cr_block_format format, const float *x, int64_t rows, int64_t K, const float *importance, uint8_t *out) {
+bool cr_format_pack(cr_block_format format, const float *x, int64_t rows, int64_t K, const float *importance,
+                    uint8_t *out) {
     job j = {.format = format, .x = x, .importance = importance, .K = K, .out = out};
     cr_run_chunks(rows, pack_row, &j);
     return !atomic_load(&j.failed);
