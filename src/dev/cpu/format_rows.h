@@ -85,16 +85,20 @@ static ALWAYS_INLINE vuint halves_of(quad first, quad second, int part) {
 #endif
 }
 
-/* The words at p + 16 (0, 0, 2, 2) for blocks 0 to 3, or with `twice` those at p + 16 (0, 2, 0, 2). */
-static ALWAYS_INLINE vuint shared(const uint8_t *p, bool twice, int part) {
+/* Of four times 16 bytes at p: (0, 0, 2, 2) for blocks 0 to 3, or with `twice` (0, 2, 0, 2); `odd`: each the next. */
+static ALWAYS_INLINE vuint shared(const uint8_t *p, bool twice, bool odd, int part) {
 #if CR_ISA == 4
     (void)part;
     const __m512i w = (__m512i)_mm512_loadu_si512(p);
+    if (odd) return twice ? (vuint)_mm512_shuffle_i64x2(w, w, 0xdd) : (vuint)_mm512_shuffle_i64x2(w, w, 0xf5);
     return twice ? (vuint)_mm512_shuffle_i64x2(w, w, 0x88) : (vuint)_mm512_shuffle_i64x2(w, w, 0xa0);
-#elif CR_ISA == 3
+#else
+    p += 16 * odd;
+#if CR_ISA == 3
     return twice ? every(p, 32) : everywhere(quad_at(p + 32 * part));
 #else
     return quad_at(p + 32 * (twice ? part % 2 : part / 2));
+#endif
 #endif
 }
 
@@ -194,8 +198,8 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
     case CR_FORMAT_Q4_K: case CR_FORMAT_Q5_K: {
         const int64_t at = format == CR_FORMAT_Q4_K ? 16 : 48;
         const vuint by = by_two(part, false, 4);
-        a = shared(p + at + 64 * unit, false, part) >> by & four;
-        b = shared(p + at + 64 * unit + 16, false, part) >> by & four;
+        a = shared(p + at + 64 * unit, false, false, part) >> by & four;
+        b = shared(p + at + 64 * unit, false, true, part) >> by & four;
         if (format == CR_FORMAT_Q5_K) {
             const vuint bit = by_block(part, 4 * (uint32_t)unit, 1);
             a |= (everywhere(quad_at(p + 16)) >> bit & one) << 4;
@@ -205,8 +209,8 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
     }
     case CR_FORMAT_Q6_K: {
         const vuint by = by_two(part, true, 4), high = by_block(part, 0, 2);
-        a = shared(p + 64 * unit, true, part) >> by & four;
-        b = shared(p + 64 * unit + 16, true, part) >> by & four;
+        a = shared(p + 64 * unit, true, false, part) >> by & four;
+        b = shared(p + 64 * unit, true, true, part) >> by & four;
         a |= (everywhere(quad_at(p + 128 + 32 * unit)) >> high & two) << 4;
         b |= (everywhere(quad_at(p + 144 + 32 * unit)) >> high & two) << 4;
         return (codes){(vbyte)a, (vbyte)b};
@@ -270,7 +274,7 @@ static ALWAYS_INLINE vuint block_words(lines line, int64_t at, int step) {
             index[i / 4 * 16 + 4 * r + i % 4] = (uint8_t)(from < 64 ? from : 64 + from - apart);
         }
         const __m512i low = _mm512_loadu_si512(line[r] + at), high = _mm512_loadu_si512(line[r] + at + apart);
-        y |= (vuint)_mm512_maskz_permutex2var_epi8(0x000f000f000f000f << 4 * r, low, (__m512i)index, high);
+        y |= (vuint)_mm512_maskz_permutex2var_epi8((__mmask64)0x000f000f000f000f << 4 * r, low, (__m512i)index, high);
     }
     return y;
 #else

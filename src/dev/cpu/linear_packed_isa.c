@@ -253,22 +253,21 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, i
 #endif
     CR_UNROLL(8)
     for (int k = 0; k < group / 4; k++) {
-        const int from = 16 * (half + k / 4) + 4 * block + k % 4;           /* of both halves */
+        const int which = half + k / 4, from = 4 * block + k % 4;
 #ifdef CR_BYTES
         const __m512i w = (__m512i)q[k];
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            const int32_t (*of)[16] = x[r * step].q[0];
-            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(of[0][from]));
-            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(of[2][from]));
+            const cr_packed_x *at_x = x + r * step;
+            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(at_x->q[0][which][from]));
+            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(at_x->q[1][which][from]));
         }
 #else
         const vshort even = (vshort)((vushort)q[k] << 8) >> 8, odd = (vshort)q[k] >> 8;
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            const int32_t (*of)[16] = x[r * step].q[0];
-            a[r] += pairs(even, (vshort)v_words(of[0][from]));
-            a[r] += pairs(odd, (vshort)v_words(of[2][from]));
+            a[r] += pairs(even, (vshort)v_words(x[r * step].q[0][which][from]));
+            a[r] += pairs(odd, (vshort)v_words(x[r * step].q[1][which][from]));
         }
 #endif
     }
