@@ -226,7 +226,7 @@ int cli_quantize(int argc, char **argv) {
                        options,    sizeof options / sizeof *options,   NULL, NULL,
                        "quantize --model gpt2 --out gpt2-4bit\n"
                        "quantize --model run --bits 8 --out run-8bit\n"
-                       "quantize --model run --type q4_k_m --calibrate text.txt --out run.gguf\n"};
+                       "quantize --model run --type q4_k_m --calibrate text --out m.gguf\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");

@@ -20,6 +20,9 @@ enum { MOST = 32, TRIES = 9 };                      /* numbers of a group; round
 typedef struct group { const float *x, *h; int n; } group;
 typedef struct fit { float d, low; } fit;
 
+/* 0 for steps that f16 rounds to 0 */
+static inline float inverse_of(float d) { return fabsf(d) > 1e-30f ? 1 / d : 0; }
+
 /* x / d to the nearest whole number from `least` to `most` */
 static inline float code(float x, float inverse, float least, float most) {
     const float q = x * inverse, in = q < least ? least : q > most ? most : q;
@@ -27,7 +30,7 @@ static inline float code(float x, float inverse, float least, float most) {
 }
 
 static float error_of(const group *g, fit f, float least, float most) {
-    const float inverse = f.d != 0 ? 1 / f.d : 0;
+    const float inverse = inverse_of(f.d);
     float sum = 0;
     for (int i = 0; i < g->n; i++) {
         const float e = g->x[i] - f.low - f.d * code(g->x[i] - f.low, inverse, least, most);
@@ -41,7 +44,7 @@ static fit fit_scale(const group *g, float least, float most) {
     float largest = 0, best = INFINITY;
     for (int i = 0; i < g->n; i++) if (fabsf(g->x[i]) > fabsf(largest)) largest = g->x[i];
     fit found = {0};
-    for (int t = -TRIES; t <= TRIES && largest != 0; t++) {
+    for (int t = -TRIES; t <= TRIES && fabsf(largest) > 1e-30f; t++) {
         const float inverse = (least + 0.1f * (float)t) / largest;
         float xq = 0, qq = 0;
         for (int i = 0; i < g->n; i++) {
@@ -66,7 +69,7 @@ static fit fit_offset(const group *g, float most) {
         hx += g->h[i] * g->x[i];
     }
     fit found = {0, least};
-    for (int t = -TRIES; t <= TRIES && largest > least; t++) {
+    for (int t = -TRIES; t <= TRIES && largest - least > 1e-30f; t++) {
         const float inverse = (most + 0.1f * (float)t) / (largest - least);
         float hq = 0, qq = 0, xq = 0;
         for (int i = 0; i < g->n; i++) {
@@ -97,7 +100,7 @@ static float half_at(const uint8_t *p) { return cr_f16_to_f32((uint16_t)(p[0] | 
 static void pack_q8_0(const group *g, uint8_t *out) {
     float most = 0;
     for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(g->x[i]));
-    const float d = most / 127, inverse = d != 0 ? 1 / d : 0;
+    const float d = most / 127, inverse = inverse_of(d);
     put_half(out, d);
     for (int i = 0; i < 32; i++) out[2 + i] = (uint8_t)(int8_t)roundf(g->x[i] * inverse);
 }
@@ -117,7 +120,7 @@ static void pack_symmetric(const group *g, bool fifth, bool searched, uint8_t *o
     const float least = fifth ? -16 : -8, most = -least - 1;
     float largest = 0;
     for (int i = 0; i < 32; i++) if (fabsf(g->x[i]) > fabsf(largest)) largest = g->x[i];
-    const float d = searched ? fit_scale(g, least, most).d : largest / least, inverse = d != 0 ? 1 / d : 0;
+    const float d = searched ? fit_scale(g, least, most).d : largest / least, inverse = inverse_of(d);
     int q[32];
     put_half(out, d);
     for (int i = 0; i < 32; i++) q[i] = (int)fmaxf(0, fminf(roundf(g->x[i] * inverse), most) - least);
@@ -130,7 +133,7 @@ static void pack_q5_1(const group *g, uint8_t *out) {
     put_half(out, f.d);
     put_half(out + 2, f.low);
     const float d = half_at(out), low = half_at(out + 2);
-    for (int i = 0; i < 32; i++) q[i] = (int)code(g->x[i] - low, d != 0 ? 1 / d : 0, 0, 31);
+    for (int i = 0; i < 32; i++) q[i] = (int)code(g->x[i] - low, inverse_of(d), 0, 31);
     put_codes(q, true, out + 8);
 }
 
@@ -138,7 +141,7 @@ static void pack_q5_1(const group *g, uint8_t *out) {
 
 /* The whole scale and offset of a group, near those of its fit, that make its error least. */
 static void choose(const group *g, fit f, float d, float m, float most, int *scale, int *offset) {
-    const int s = (int)code(f.d, d != 0 ? 1 / d : 0, 0, 63), o = (int)code(-f.low, m != 0 ? 1 / m : 0, 0, 63);
+    const int s = (int)code(f.d, inverse_of(d), 0, 63), o = (int)code(-f.low, inverse_of(m), 0, 63);
     float best = INFINITY;
     for (int i = s - 1; i <= s + 1; i++)
         for (int k = o - 1; k <= o + 1; k++) {
@@ -172,7 +175,7 @@ static void pack_offsets(const float *x, const float *h, bool fifth, uint8_t *ou
             six[g - 4] |= (uint8_t)(s >> 4 << 6);
             six[g] |= (uint8_t)(o >> 4 << 6);
         }
-        const float scale = d * (float)s, low = -(m * (float)o), inverse = scale != 0 ? 1 / scale : 0;
+        const float scale = d * (float)s, low = -(m * (float)o), inverse = inverse_of(scale);
         for (int i = 0; i < 32; i++) {
             const int q = (int)code(x[32 * g + i] - low, inverse, 0, most);
             uint8_t *at = &codes[g / 2 * 32 + i];
@@ -191,7 +194,7 @@ static void pack_q6_k(const float *x, const float *h, uint8_t *out) {
     }
     memset(out, 0, 208);
     put_half(out + 208, largest / -128);
-    const float d = half_at(out + 208), inverse = d != 0 ? 1 / d : 0;
+    const float d = half_at(out + 208), inverse = inverse_of(d);
     for (int g = 0; g < 16; g++) {
         const group all = {x + 16 * g, h + 16 * g, 16};
         const int near = (int)code(scale[g], inverse, -128, 127);
@@ -203,8 +206,8 @@ static void pack_q6_k(const float *x, const float *h, uint8_t *out) {
         }
         out[192 + g] = (uint8_t)(int8_t)s;
         for (int i = 0; i < 16; i++) {
-            const int at = 16 * g + i, half = at / 128, in = at % 128, step = d * (float)s != 0;
-            const int q = (int)code(all.x[i], step ? 1 / (d * (float)s) : 0, -32, 31) + 32;
+            const int at = 16 * g + i, half = at / 128, in = at % 128;
+            const int q = (int)code(all.x[i], inverse_of(d * (float)s), -32, 31) + 32;
             out[64 * half + in % 64] |= (uint8_t)((q & 15) << in / 64 * 4);
             out[128 + 32 * half + in % 32] |= (uint8_t)((q >> 4) << in / 32 * 2);
         }
