@@ -236,9 +236,9 @@ static void pack_block(const job *j, const float *x, const float *h, uint8_t *ou
     }
 }
 
-/* Are all numbers of a block finite, and small enough for scales of f16? */
+/* Are all numbers of a block within f16, which scales and offsets are? */
 static bool fits(const float *x, int n) {
-    for (int i = 0; i < n; i++) if (!(fabsf(x[i]) < 65504 * 7.0f)) return false;
+    for (int i = 0; i < n; i++) if (!(fabsf(x[i]) <= 65504)) return false;
     return true;
 }
 

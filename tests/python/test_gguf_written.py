@@ -159,7 +159,7 @@ def test_constant_and_zero_groups(tmp_path: Path) -> None:
         assert np.isfinite(got).all()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -65600.0])
 def test_numbers_that_no_block_holds(value: float, tmp_path: Path) -> None:
     model, path = made(), tmp_path / "m.gguf"
     path.write_bytes(b"before")
