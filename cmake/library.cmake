@@ -136,7 +136,7 @@ if(isa_sources)
     endforeach()
     if(4 IN_LIST levels)                            # steps beyond v4, for one file each
         set(beyond_files matmul_bf16 quantized_bytes linear_packed_bytes)
-        set(beyond_flags -mavx512bf16 -mavx512vnni -mavx512vnni)
+        set(beyond_flags -mavx512bf16 -mavx512vnni "SHELL:-mavx512vnni -mavx512vbmi")
         foreach(file flag IN ZIP_LISTS beyond_files beyond_flags)
             chainrule_objects(chainrule_${file} ${PROJECT_SOURCE_DIR}/src/dev/cpu/${file}.c)
             target_compile_definitions(chainrule_${file} PRIVATE CR_ISA=4)

@@ -493,7 +493,7 @@ TEST(gguf_written) {
     OK(cr_params_add(p, "token_embd.weight", w));
     OK(cr_params_add(p, "blk.0.weight", w));
     static const char entries[] = "{\"a\": 4294967295, \"b\": 4294967296, \"c\": [1, 1.5], \"d\": [1.5, 1]}";
-    OK(cr_gguf_save("test", path, p, entries, "q4_0"));
+    OK(cr_gguf_save("test", path, p, entries, "q4_0", NULL));
     CHECK(kind_in(path, 'a') == GGUF_U32 && kind_in(path, 'b') == GGUF_I64, "kinds %u and %u", kind_in(path, 'a'),
           kind_in(path, 'b'));
     CHECK(kind_in(path, 'c') == GGUF_F32_ENTRY && kind_in(path, 'd') == GGUF_F32_ENTRY, "arrays of %u and %u",

@@ -188,7 +188,7 @@ TEST(refused) {
     FAILS(CR_BAD_VALUE, "format must be", cr_lm_save(m, dir, "onnx", NULL));
     FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, dir, "safetensors", "q8_0"));
     FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, folder_path("x.gguf"), "gguf", "q5_0"));
-    OK(cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{\"tokenizer.x\": [1, 2], \"other\": 3}"));
+    OK(cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{\"tokenizer.x\": [1, 2], \"other\": 3}", NULL, 0));
     char *entries = cr_gguf_entries(folder_path("x.gguf"), "tokenizer.");
     CHECK(entries && !strcmp(entries, "{\"tokenizer.x\": [1, 2]}"), "entries %s", entries ? entries : cr_error());
     cr_free(entries);
@@ -196,7 +196,7 @@ TEST(refused) {
     file_put(folder_path("plain"), "plain", 5);
     FAILS(CR_IO, "is not a GGUF file", cr_gguf_entries(folder_path("plain"), ""));
     FAILS(CR_BAD_VALUE, "the prefix", cr_gguf_entries(folder_path("x.gguf"), NULL));
-    FAILS(CR_IO, "tokenizer", cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{"));
+    FAILS(CR_IO, "tokenizer", cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{", NULL, 0));
     cr_scope_end();
     cr_lm_free(m);
     (void)cr_os_remove_folder(dir);

@@ -6,6 +6,9 @@
 
 #include "use_isa.h"
 #include "core/formats.h"
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 
 /* N rows of K numbers; the scales, which are f16, are small numbers of any sign. */
 static cr_tensor *packed_rows(int format, int64_t N, int64_t K, const cr_device *dev) {
@@ -147,6 +150,37 @@ TEST(rows_and_threads) {
     cr_set_num_threads(before);
 }
 
+/* No byte behind the last row is read: a file that is mapped may end with its page. */
+#ifndef _WIN32
+TEST(ends_with_a_page) {
+    enum { PAGE = 1 << 16, N = 6 };
+    uint8_t *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(pages != MAP_FAILED && !mprotect(pages + PAGE, PAGE, PROT_NONE), "mmap");
+    for (int isa = -1; isa <= 4; isa++) {           /* -1: the best */
+        if (!test_use_isa(isa)) continue;
+        for (int format = CR_FORMAT_PACKED; format < CR_FORMATS; format++)
+            for (int64_t K = 32; K <= 1024; K += 32) {
+                if (!divides(format, K)) continue;
+                cr_scope_begin();
+                const cr_tensor *w = packed_rows(format, N, K, cr_cpu());
+                const int64_t bytes = cr_numel(w);
+                uint8_t *at = pages + PAGE - bytes;
+                OK(cr_read(w, CR_U8, at, (size_t)bytes));
+                const cr_tensor *last = cr_borrow(at, CR_LIST(N, bytes / N), CR_U8, NULL, NULL);
+                for (int64_t M = 1; M <= 5; M += 4) {
+                    const cr_tensor *x = numbers(M, K, CR_F32, cr_cpu());
+                    const char *name = cr_formats[format].name;
+                    CHECK(equal(cr_linear_packed(x, last, name, CR_NONE), cr_linear_packed(x, w, name, CR_NONE)),
+                          "%s: %lld columns", name, (long long)K);
+                }
+                cr_scope_end();
+            }
+    }
+    test_use_isa(-1);
+    munmap(pages, 2 * PAGE);
+}
+#endif
+
 /* NaN and infinite scales and inputs give what the product of floats gives: numbers that are none. */
 TEST(awkward_numbers) {
     enum { K = 256, N = 3 };
@@ -165,6 +199,21 @@ TEST(awkward_numbers) {
         CHECK(isfinite(got[0]) && isfinite(got[2]), "other rows: %g, %g", (double)got[0], (double)got[2]);
         CHECK(isfinite(got[1]) == (i > 2), "a scale %04x gives %g", scales[i], (double)got[1]);
         CHECK(i ? i > 2 || isinf(bad) : isnan(bad), "a scale %04x gives the weight %g", scales[i], (double)bad);
+        cr_scope_end();
+    }
+    for (int64_t columns = 32; columns < 256; columns += 32) {      /* behind a row lies the first scale of the next */
+        cr_scope_begin();
+        enum { ROWS = 9 };
+        uint8_t b[ROWS * 8 * 34];
+        const int64_t line = columns / 32 * 34;
+        for (int64_t i = 0; i < ROWS * line; i++) b[i] = (uint8_t)(i % 34 > 1 ? i % 13 + 1 : 0x18);
+        for (int64_t n = 1; n < ROWS; n += 2) memcpy(b + n * line, &scales[n / 2 % 2], 2);
+        const cr_tensor *w = cr_from(b, CR_LIST(ROWS, line), CR_U8, cr_cpu()),
+                        *x = numbers(1, columns, CR_F32, cr_cpu());
+        float y[ROWS];
+        OK(cr_read(cr_linear_packed(x, w, "q8_0", CR_NONE), CR_F32, y, sizeof y));
+        for (int n = 0; n < ROWS; n++)
+            CHECK(isfinite(y[n]) == (n % 2 == 0), "%lld columns: row %d is %g", (long long)columns, n, (double)y[n]);
         cr_scope_end();
     }
     static const float values[] = {NAN, INFINITY, -INFINITY, 1e-40f, 3e38f, 0};

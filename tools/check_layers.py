@@ -34,7 +34,7 @@ HEADER_COLUMNS = 100  # of the headers under include/
 CARD_LINES = 400  # of include/chainrule.h
 
 # The headers of core for the rooms above the public header.
-GROUND = ("core/formats.h", "core/os.h", "core/out.h", "core/status.h", "core/table.h", "core/tree.h", "core/utf8.h")
+GROUND = tuple(f"core/{name}.h" for name in ("formats", "os", "out", "pack", "status", "table", "tree", "utf8"))
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": (),

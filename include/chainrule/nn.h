@@ -516,7 +516,8 @@ char       *cr_gguf_entries(const char *path, const char *prefix);
 cr_status   cr_save_gguf(const char *path, const cr_params *tensors, const char *config,
                          const char *tokenizer, const char *type);
                             /* the other way; tokenizer: JSON object of more entries, or NULL;
-                               type of matrices: "f32", "f16", "bf16", "q8_0" or "q4_0" */
+                               type of matrices: "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k_m",
+                               "q5_k_m" or "q6_k" */
 void        cr_free(void *memory);  /* free plain memory that the library returned */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
                             /* by name; one error lists all missing, extra and mis-shaped tensors */
@@ -760,13 +761,14 @@ cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *to
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
                             /* format: "safetensors", a Hugging Face folder; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
-                               "bf16", "q8_0", "q4_0" (gguf); NULL: as they are */
+                               "bf16", those of cr_save_gguf (gguf); NULL: as they are */
 cr_status   cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes);
                             /* safetensors files of at most so many bytes; 0: 5 GB */
 cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,
-                            const char *tokenizer);
+                            const char *tokenizer, const uint32_t *tokens, int64_t n);
                             /* with more entries, a JSON object such as cr_tokenizer_gguf's, or
-                               NULL */
+                               NULL.  tokens: n of a text whose inputs of each matrix weigh the
+                               errors of packed types; NULL: none */
 typedef struct cr_samples {  /* samples one after the other, without padding */
     const int64_t *tokens;  /* of all samples */
     const int64_t *targets; /* as many: the token after each; negative: it does not count */

@@ -489,15 +489,21 @@ PyObject *api__lm_of(const arg *a) {
     return m ? capsule_of(m) : NULL;
 }
 
+/* The tokens of a text; NULL: none is given. */
+static cr_status tokens_of(const arg *a, uint32_t **ids) {
+    const int64_t n = a->given ? cr_numel(a->t) : 0;
+    if (!a->given) return CR_OK;
+    *ids = PyMem_Malloc((size_t)(n + 1) * sizeof **ids);
+    return *ids ? cr_read(a->t, CR_U32, *ids, (size_t)n * sizeof **ids) : CR_NO_MEMORY;
+}
+
 /* (config, weights, device, bits, group, tokens): tokens uint32 on the host, or None */
 PyObject *api__lm_quantize(const arg *a) {
     cr_lm *m = lm_over(&a[0], &a[1], &a[2]);
+    uint32_t *ids = NULL;
     if (!m) return NULL;
-    const int64_t n = a[5].given ? cr_numel(a[5].t) : 0;
-    uint32_t *ids = a[5].given ? PyMem_Malloc((size_t)(n + 1) * sizeof *ids) : NULL;
-    cr_status status = a[5].given && !ids ? CR_NO_MEMORY : CR_OK;
-    if (ids) status = cr_read(a[5].t, CR_U32, ids, (size_t)n * sizeof *ids);
-    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_quantize(m, (int)a[3].i, a[4].i, ids, n));
+    cr_status status = tokens_of(&a[5], &ids);
+    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_quantize(m, (int)a[3].i, a[4].i, ids, ids ? cr_numel(a[5].t) : 0));
     PyMem_Free(ids);
     if (status == CR_OK) return weights_of(m);
     cr_lm_free(m);
@@ -558,12 +564,15 @@ PyObject *api__lm_save(const arg *a) {
     return done(status);
 }
 
-/* (lm, path, type, entries) */
+/* (lm, path, type, entries, tokens) */
 PyObject *api__lm_save_gguf(const arg *a) {
     const cr_lm *m = lm_of(&a[0]);
-    cr_status status;
+    uint32_t *ids = NULL;
     if (!m) return NULL;
-    WITHOUT_GIL(status = cr_lm_save_gguf(m, a[1].s, a[2].s, a[3].s));
+    cr_status status = tokens_of(&a[4], &ids);
+    const int64_t n = ids ? cr_numel(a[4].t) : 0;
+    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_save_gguf(m, a[1].s, a[2].s, a[3].s, ids, n));
+    PyMem_Free(ids);
     return done(status);
 }
 

@@ -176,7 +176,7 @@ static int convert(const char *path, const char *adapter, const char *to, const 
     cr_status status = CR_OK;
     char *entries = gguf ? tokenizer_entries(m, model) : NULL;
     if (checkpoint && !join_path(to, "checkpoint", weights)) status = CR_IO;
-    else if (gguf) status = cr_lm_save_gguf(m, to, type, entries);
+    else if (gguf) status = cr_lm_save_gguf(m, to, type, entries, NULL, 0);
     else status = cr_lm_save(m, checkpoint ? weights : to, format, type);
     if (status == CR_OK)
         fprintf(stderr, "%s: %lld tokens, context %lld, %lld parameters\n", to, (long long)cr_lm_vocabulary(m),
@@ -205,24 +205,28 @@ static uint32_t *calibration(const char *model, const file_list *files, int64_t 
 }
 
 int cli_quantize(int argc, char **argv) {
-    const char *from = NULL, *out = NULL, *text = NULL;
+    const char *from = NULL, *out = NULL, *text = NULL, *type = NULL;
     int64_t bits = 4, group = 64, threads = 0, n = 0;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
-        {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, in Hugging Face's layout"},
+        {.name = "out", .text = &out, .what = "PATH",
+         .help = "the folder to write, in Hugging Face's layout, or with --type the file"},
         {.name = "bits", .integer = &bits, .help = "bits per weight, 8 or 4; the head has 8", .min = 4, .max = 8},
         {.name = "group", .integer = &group, .help = "adjacent weights that share a scale: 32, 64, 96 or "
                                                      "128", .min = 32,
          .max = 128},
         {.name = "calibrate", .text = &text, .what = "FILE",
-         .help = "text typical of the model's use: its first 16,384 tokens guide the rounding to 4 bits"},
+         .help = "text typical of the model's use: its first 16,384 tokens guide the rounding"},
+        {.name = "type", .text = &type, .words = "q4_k_m|q5_k_m|q6_k|q8_0|q4_0",
+         .help = "write a GGUF file of this type, which llama.cpp reads, to --out; --bits and --group are not for it"},
         option_threads(&threads),
     };
-    const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
+    const command c = {"quantize", "--model PATH --out PATH [options]", "Writes a model with weights of 8 to 4 bits.",
                        options,    sizeof options / sizeof *options,   NULL, NULL,
                        "quantize --model gpt2 --out gpt2-4bit\n"
-                       "quantize --model run --bits 8 --out run-8bit\n"};
+                       "quantize --model run --bits 8 --out run-8bit\n"
+                       "quantize --model run --type q4_k_m --calibrate text --out m.gguf\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
@@ -230,18 +234,23 @@ int cli_quantize(int argc, char **argv) {
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     char weights[4096], home[4096];
     model_kind kind;
-    if (!model_find(from, weights, home, &kind) || !may_write(out, false)) return CLI_FAILED;
+    if (!model_find(from, weights, home, &kind) || (!type && !may_write(out, false))) return CLI_FAILED;
     const file_list files = {.path = &text, .n = 1};
     uint32_t *ids = text ? calibration(home, &files, &n) : NULL;
     cr_lm *m = text && !ids ? NULL : cr_lm_load(weights, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;
-    cr_status status = cr_lm_quantize(m, (int)bits, group, ids, n);
-    if (status == CR_OK) status = cr_lm_save(m, out, "safetensors", NULL);
-    if (status == CR_OK) fprintf(stderr, "%s: %lld bits, groups of %lld\n", out, (long long)bits, (long long)group);
+    char *entries = type ? tokenizer_entries(m, home) : NULL;
+    cr_status status = type ? cr_lm_unpack(m) : cr_lm_quantize(m, (int)bits, group, ids, n);
+    if (status == CR_OK && type) status = cr_lm_save_gguf(m, out, type, entries, ids, n);
+    else if (status == CR_OK) status = cr_lm_save(m, out, "safetensors", NULL);
+    if (status == CR_OK && type) fprintf(stderr, "%s: %s\n", out, type);
+    else if (status == CR_OK)
+        fprintf(stderr, "%s: %lld bits, groups of %lld\n", out, (long long)bits, (long long)group);
     cr_lm_free(m);
     cr_free(ids);
+    cr_free(entries);
     if (status != CR_OK) return cli_fail_library();
-    return copy_companions(home, out) ? CLI_OK : CLI_FAILED;
+    return type || copy_companions(home, out) ? CLI_OK : CLI_FAILED;
 }
 
 int cli_import(int argc, char **argv) {
@@ -277,9 +286,9 @@ int cli_export(int argc, char **argv) {
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
          .help = "a Hugging Face folder, or one file; if absent, gguf where --out ends in .gguf"},
-        {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
-         .help = "dtype of the weights; if absent, unchanged, but f16 in a GGUF file, which can also hold q8_0 and "
-                 "q4_0"},
+        {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0|q4_k_m|q5_k_m|q6_k",
+         .help = "dtype of the weights; if absent, unchanged, but f16 in a GGUF file, which can also hold the "
+                 "types with q"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
                        options,  sizeof options / sizeof *options,    NULL, NULL,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../core/formats.h"
+#include "../core/pack.h"
 #include "../core/status.h"
 #include "json.h"
 #include "../core/utf8.h"
@@ -465,13 +466,54 @@ static cr_status put_entry(const char *op, const char *path, cr_out *o, const cr
     return CR_OK;
 }
 
-static bool four_bits(const cr_format_traits *type) { return type == &cr_formats[CR_FORMAT_Q4_0]; }
+/* ---- types of tensors: the mixes of llama.cpp (github.com/ggml-org/llama.cpp, llama-quant.cpp) ---- */
+typedef struct mix {
+    const char *name;
+    cr_block_format rest, table, head, more;        /* of matrices; the token table; the head, or a tied table; values
+                                                     * and down projections of some layers */
+} mix;
+static const mix mixes[] = {
+    {"f32", CR_FORMAT_F32, CR_FORMAT_F32, CR_FORMAT_F32, CR_FORMAT_F32},
+    {"f16", CR_FORMAT_F16, CR_FORMAT_F16, CR_FORMAT_F16, CR_FORMAT_F16},
+    {"bf16", CR_FORMAT_BF16, CR_FORMAT_BF16, CR_FORMAT_BF16, CR_FORMAT_BF16},
+    {"q8_0", CR_FORMAT_Q8_0, CR_FORMAT_Q8_0, CR_FORMAT_Q8_0, CR_FORMAT_Q8_0},
+    {"q4_0", CR_FORMAT_Q4_0, CR_FORMAT_Q8_0, CR_FORMAT_Q8_0, CR_FORMAT_Q4_0},
+    {"q4_k_m", CR_FORMAT_Q4_K, CR_FORMAT_Q4_K, CR_FORMAT_Q6_K, CR_FORMAT_Q6_K},
+    {"q5_k_m", CR_FORMAT_Q5_K, CR_FORMAT_Q5_K, CR_FORMAT_Q6_K, CR_FORMAT_Q6_K},
+    {"q6_k", CR_FORMAT_Q6_K, CR_FORMAT_Q6_K, CR_FORMAT_Q6_K, CR_FORMAT_Q6_K},
+};
+enum { MIXES = sizeof mixes / sizeof *mixes };
 
-static const cr_format_traits *type_for(const char *name, const cr_tensor *t, const cr_format_traits *wanted) {
+typedef struct wanted {
+    const mix *mix;
+    int64_t layers;
+    bool tied;                                      /* no head of its own */
+    const cr_params *importance;                    /* of columns, by the name of their tensor; or NULL */
+} wanted;
+
+/* The first and the last eighth of the layers, and every third between them. */
+static bool needs_more(int64_t layer, int64_t layers) {
+    const int64_t eighth = layers / 8;
+    return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
+}
+
+/* Where K does not fill blocks of 256. */
+static cr_block_format smaller(cr_block_format format) {
+    return format == CR_FORMAT_Q4_K ? CR_FORMAT_Q5_0 : format == CR_FORMAT_Q5_K ? CR_FORMAT_Q5_1 : CR_FORMAT_Q8_0;
+}
+
+static const cr_format_traits *type_for(const char *name, const cr_tensor *t, const wanted *w) {
     if (cr_ndim(t) != 2 || !strncmp(name, "position_embd", 13)) return &cr_formats[CR_FORMAT_F32];
-    const bool table = !strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight");
-    if (four_bits(wanted) && table) wanted = &cr_formats[CR_FORMAT_Q8_0];
-    return cr_shape(t)[1] % wanted->block ? &cr_formats[CR_FORMAT_F16] : wanted;
+    const mix *m = w->mix;
+    const bool table = !strncmp(name, "token_embd", 10), head = !strcmp(name, "output.weight");
+    const char *part = !strncmp(name, "blk.", 4) ? strchr(name + 4, '.') : NULL;        /* "blk.N.part.weight" */
+    const bool more = part && (!strcmp(part, ".attn_v.weight") || !strcmp(part, ".ffn_down.weight"));
+    cr_block_format format = head || (table && w->tied) ? m->head : table ? m->table : m->rest;
+    if (more && needs_more(atoll(name + 4), w->layers)) format = m->more;
+    if (part && !strcmp(part, ".attn_qkv.weight") && m->rest != m->more)      /* one step above the rest */
+        format = m->rest == CR_FORMAT_Q4_K ? CR_FORMAT_Q5_K : m->more;
+    if (cr_shape(t)[1] % cr_formats[format].block && cr_formats[format].block == 256) format = smaller(format);
+    return &cr_formats[cr_shape(t)[1] % cr_formats[format].block ? CR_FORMAT_F16 : format];
 }
 
 static size_t padded(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
@@ -479,53 +521,27 @@ static size_t bytes_as(const cr_tensor *t, const cr_format_traits *type) {
     return (size_t)(cr_numel(t) / type->block) * (size_t)type->bytes;
 }
 
-/* 32 numbers with the scale d: q = round(x / d) */
-static void put_codes(const cr_format_traits *type, const float *x, float d, unsigned char *out) {
-    const float by = d != 0 ? 1 / d : 0;
-    for (int i = 0; i < 32; i++) {
-        const int q = (int)roundf(x[i] * by);
-        if (!four_bits(type)) out[i] = (unsigned char)(int8_t)q;
-        else if (i < 16) out[i] = (unsigned char)(q < 7 ? q + 8 : 15);
-        else out[i - 16] |= (unsigned char)((q < 7 ? q + 8 : 15) << 4);
+static const float *importance_of(const char *name, const cr_tensor *t, const cr_params *importance) {
+    for (int64_t i = 0; importance && i < cr_params_count(importance); i++) {
+        const cr_tensor *found = cr_params_at(importance, i);
+        if (!strcmp(cr_params_name(importance, i), name) && cr_numel(found) == cr_shape(t)[1]) return cr_data(found);
     }
+    return NULL;
 }
 
-/* n numbers as blocks of 32.  q8_0: d = max |x| / 127; q4_0: d = x / -8, where |x| is largest */
-static cr_status pack(const cr_format_traits *type, const float *x, int64_t n, unsigned char *out) {
-    const int64_t blocks = n / 32;
-    float *d = malloc((size_t)blocks * sizeof *d);
-    uint16_t *halves = malloc((size_t)blocks * sizeof *halves);
-    cr_status status = CR_OK;
-    if (!d || !halves) status = cr_fail(CR_NO_MEMORY, "save_gguf", "no memory for %lld scales", (long long)blocks);
-    for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
-        float most = 0;
-        for (int i = 0; i < 32; i++) if (fabsf(x[32 * b + i]) > fabsf(most)) most = x[32 * b + i];
-        d[b] = four_bits(type) ? most / -8 : fabsf(most) / 127;
-        put_codes(type, x + 32 * b, d[b], out + b * (int64_t)type->bytes + 2);
-    }
-    cr_scope_begin();
-    if (status == CR_OK)
-        status = cr_read(cr_from(d, CR_LIST(blocks), CR_F32, cr_cpu()), CR_F16, halves,
-                         (size_t)blocks * sizeof *halves);
-    cr_scope_end();
-    for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
-        unsigned char *at = out + b * (int64_t)type->bytes;
-        at[0] = (unsigned char)halves[b];
-        at[1] = (unsigned char)(halves[b] >> 8);
-    }
-    free(d);
-    free(halves);
-    return status;
-}
-
-static cr_status write_tensor(cr_file *f, const cr_tensor *t, const cr_format_traits *type) {
+static cr_status write_tensor(cr_file *f, const char *name, const cr_tensor *t, const wanted *w) {
     static const unsigned char zeros[ALIGN];
+    const cr_format_traits *type = type_for(name, t, w);
     const size_t bytes = bytes_as(t, type), plain = (size_t)cr_numel(t) * cr_dtype_size(dtype_of(type));
     void *whole = malloc(plain ? plain : 1);
     unsigned char *packed = is_packed(type) ? malloc(bytes ? bytes : 1) : whole;
     cr_status status = whole && packed ? CR_OK : cr_fail(CR_NO_MEMORY, f->op, "no memory for %zu bytes", plain);
     if (status == CR_OK && bytes) status = cr_read(t, dtype_of(type), whole, plain);
-    if (status == CR_OK && bytes && is_packed(type)) status = pack(type, whole, cr_numel(t), packed);
+    if (status == CR_OK && bytes && is_packed(type) &&
+        !cr_format_pack((cr_block_format)(type - cr_formats), whole, cr_shape(t)[0], cr_shape(t)[1], 
+                 importance_of(name, t, w->importance), packed))
+        status = cr_fail(CR_BAD_VALUE, f->op, "'%s' has numbers that are not finite or too large for %s", name,
+                         type->name);
     if (status == CR_OK && bytes) status = cr_file_write(f, packed, bytes);
     if (status == CR_OK && padded(bytes) > bytes) status = cr_file_write(f, zeros, padded(bytes) - bytes);
     if (packed != whole) free(packed);
@@ -534,7 +550,7 @@ static cr_status write_tensor(cr_file *f, const cr_tensor *t, const cr_format_tr
 }
 
 static cr_status put_header(const char *op, const char *path, const cr_params *p, const cr_json *entries,
-                            const cr_format_traits *type, cr_out *o) {
+                            const wanted *w, cr_out *o) {
     size_t at = 0;
     cr_out_put(o, "GGUF", 4);
     put_number(o, 3, 4);
@@ -545,7 +561,7 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         const cr_tensor *t = cr_params_at(p, i);
         const char *name = cr_params_name(p, i);
-        const cr_format_traits *as = type_for(name, t, type);
+        const cr_format_traits *as = type_for(name, t, w);
         if (cr_ndim(t) > 4)
             return cr_fail(CR_BAD_VALUE, op, "'%s' has %d axes, the most of GGUF are 4", name, cr_ndim(t));
         put_string(o, name, strlen(name));
@@ -559,23 +575,46 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
     return cr_out_check(o, op, path);
 }
 
-cr_status cr_gguf_save(const char *op, const char *path, const cr_params *p, const char *metadata, const char *name) {
-    const cr_format_traits *type = NULL;
-    for (int i = 0; i <= CR_FORMAT_Q4_0; i++) if (!strcmp(cr_formats[i].name, name)) type = &cr_formats[i];
-    if (!type) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16, bf16, q8_0 or q4_0, not '%.20s'", name);
+static const mix *mix_named(const char *op, const char *name) {
+    char known[80] = "";
+    for (int i = 0; i < MIXES; i++) {
+        if (!strcmp(mixes[i].name, name)) return &mixes[i];
+        const size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", !i ? "" : i + 1 < MIXES ? ", " : " or ", mixes[i].name);
+    }
+    cr_fail(CR_BAD_VALUE, op, "type must be %s, not '%.20s'", known, name);
+    return NULL;
+}
+
+/* Layers and whether there is a head, by the names of tensors. */
+static wanted wanted_of(const mix *m, const cr_params *p, const cr_params *importance) {
+    wanted w = {.mix = m, .tied = true, .importance = importance};
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const char *name = cr_params_name(p, i);
+        if (!strcmp(name, "output.weight")) w.tied = false;
+        if (!strncmp(name, "blk.", 4) && atoll(name + 4) >= w.layers) w.layers = atoll(name + 4) + 1;
+    }
+    return w;
+}
+
+cr_status cr_gguf_save(const char *op, const char *path, const cr_params *p, const char *metadata, const char *type,
+                       const cr_params *importance) {
+    const mix *m = mix_named(op, type);
+    if (!m) return cr_error_status();
+    const wanted w = wanted_of(m, p, importance);
     cr_json *entries = cr_json_parse(op, "metadata", metadata, strlen(metadata));
     if (!entries) return cr_error_status();
     cr_out header = {0};
     cr_file f = {0};
     cr_status status = CR_OK;
-    if (entries->kind == CR_JSON_OBJECT) status = put_header(op, path, p, entries, type, &header);
+    if (entries->kind == CR_JSON_OBJECT) status = put_header(op, path, p, entries, &w, &header);
     else status = cr_fail(CR_BAD_VALUE, op, "the metadata must be a JSON object");
     cr_json_free(entries);
     if (status == CR_OK) status = cr_file_create(&f, op, path);
     const bool created = status == CR_OK;
     if (status == CR_OK) status = cr_file_write(&f, header.text, header.bytes);
     for (int64_t i = 0; i < cr_params_count(p) && status == CR_OK; i++)
-        status = write_tensor(&f, cr_params_at(p, i), type_for(cr_params_name(p, i), cr_params_at(p, i), type));
+        status = write_tensor(&f, cr_params_name(p, i), cr_params_at(p, i), &w);
     if (status == CR_OK) status = cr_file_commit(&f);
     else if (created) cr_file_abandon(&f);
     cr_out_free(&header);

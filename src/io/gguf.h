@@ -31,9 +31,10 @@ cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const c
 char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key);
 /* the entries whose keys begin so, a JSON object without arrays of millions; owned */
 char     *cr_gguf_section(const char *op, const char *path, const cr_mapping *m, const char *prefix);
-/* metadata: JSON object.  type: "f32", "f16", "bf16", "q8_0" or "q4_0", of matrices; with q4_0 the token table and
- * the head are q8_0; other tensors, and those named position_embd, are f32 */
+/* metadata: JSON object.  type, of matrices: "f32", "f16", "bf16", "q8_0", "q4_0" (the token table and the head are
+ * q8_0), "q4_k_m", "q5_k_m", "q6_k"; other tensors, and those named position_embd, are f32.  importance: NULL, or by
+ * the name of a matrix how much each column counts, f32 */
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *tensors, const char *metadata,
-                       const char *type);
+                       const char *type, const cr_params *importance);
 
 #endif

@@ -66,12 +66,14 @@ cr_tensor *cr_affine_floats(const cr_affine *p, cr_dtype dt) {
     return unpaired(p, cr_unpack(p->packed, p->format, dt), 0);
 }
 
-/* moments += x^T x, over all rows of x */
+/* moments += x^T x, or its diagonal, over all rows of x */
 static bool add_moments(const cr_affine *p, const cr_tensor *x) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *rows = cr_reshape(cr_to(cr_detach(x), CR_F32, cr_device_of(x)), CR_LIST(-1, cr_size(x, -1)));
-    const bool added = cr_add_(p->moments, cr_matmul(cr_transpose(rows, 0, 1), rows)) != NULL;
+    const cr_tensor *more = cr_ndim(p->moments) == 1 ? cr_sum(cr_mul(rows, rows), CR_LIST(0), false)
+                                                     : cr_matmul(cr_transpose(rows, 0, 1), rows);
+    const bool added = cr_add_(p->moments, more) != NULL;
     cr_scope_end();
     cr_set_grad_enabled(recording);
     return added;

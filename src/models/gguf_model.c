@@ -528,12 +528,17 @@ static cr_status put_entries(const char *op, const cr_family *family, const cr_f
 
 cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *config, const char *tokenizer,
                        const char *type) {
+    return cr_gguf_write(path, tensors, config, tokenizer, type, NULL);
+}
+
+cr_status cr_gguf_write(const char *path, const cr_params *tensors, const char *config, const char *tokenizer,
+                        const char *type, const cr_params *importance) {
     static const char op[] = "save_gguf";
     if (!path) return cr_fail_null(op, "the path");
     if (!tensors) return cr_fail_null(op, "the tensors");
     if (!config) return cr_fail_null(op, "the configuration");
     cr_json *root = cr_json_parse(op, "config.json", config, strlen(config)), *more = NULL;
-    cr_params *into = root ? cr_params_new() : NULL;
+    cr_params *into = root ? cr_params_new() : NULL, *columns = into ? cr_params_new() : NULL;
     if (into && tokenizer && !(more = cr_json_parse(op, "tokenizer", tokenizer, strlen(tokenizer)))) {
         cr_params_free(into);
         into = NULL;
@@ -564,15 +569,18 @@ cr_status cr_save_gguf(const char *path, const cr_params *tensors, const char *c
         cr_tensor *t = cr_params_at(tensors, i);
         if (family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K))
             t = reorder(t, role == CR_ROLE_Q ? f.heads : f.kv_heads, false);
-        e.status = t ? cr_params_add(into, name, t) : cr_error_status();
+        e.status = t && columns ? cr_params_add(into, name, t) : cr_error_status();
+        cr_tensor *counts = importance ? cr_params_if(importance, cr_params_name(tensors, i)) : NULL;
+        if (counts && e.status == CR_OK) e.status = cr_params_add(columns, name, counts);
         cr_scope_end();
     }
     cr_set_grad_enabled(recording);
     if (e.status == CR_OK) e.status = cr_out_check(&o, op, path);
-    if (e.status == CR_OK) e.status = cr_gguf_save(op, path, into, o.text, type ? type : "f16");
+    if (e.status == CR_OK) e.status = cr_gguf_save(op, path, into, o.text, type ? type : "f16", columns);
     cr_out_free(&o);
     cr_json_free(more);
     cr_json_free(root);
     cr_params_free(into);
+    cr_params_free(columns);
     return e.status;
 }

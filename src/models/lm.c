@@ -588,8 +588,19 @@ static cr_status save_checkpoint(const cr_lm *m, const char *path, const char *c
     return status;
 }
 
+typedef struct text { const uint32_t *tokens; int64_t n; } text;
+static cr_status save_gguf(const cr_lm *m, const char *path, const cr_params *p, const char *config, const char *type,
+                           const char *tokenizer, text calibration) {
+    cr_params *importance = calibration.tokens ? cr_lm_importance(m, calibration.tokens, calibration.n) : NULL;
+    const cr_status status = calibration.tokens && !importance
+                                 ? cr_error_status()
+                                 : cr_gguf_write(path, p, config, tokenizer, type, importance);
+    cr_params_free(importance);
+    return status;
+}
+
 static cr_status save(const cr_lm *m, const char *path, const char *format, const char *type, const char *tokenizer,
-                      int64_t shard_bytes) {
+                      text calibration, int64_t shard_bytes) {
     static const char op[] = "lm_save";
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
@@ -612,7 +623,7 @@ static cr_status save(const cr_lm *m, const char *path, const char *format, cons
     cr_params *p = config ? weights_for(m, dt, folder, gguf) : NULL;
     cr_status status = p ? CR_OK : cr_error_status();
     if (status == CR_OK && folder) status = cr_save_folder(path, p, config, shard_bytes);
-    else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, tokenizer, t);
+    else if (status == CR_OK && gguf) status = save_gguf(m, path, p, config, t, tokenizer, calibration);
     else if (status == CR_OK) status = save_checkpoint(m, path, config, p);
     cr_set_grad_enabled(recording);
     cr_params_free(p);
@@ -621,13 +632,14 @@ static cr_status save(const cr_lm *m, const char *path, const char *format, cons
 }
 
 cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
-    return save(m, path, format, type, NULL, 0);
+    return save(m, path, format, type, NULL, (text){0}, 0);
 }
 
-cr_status cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer) {
-    return save(m, path, "gguf", type, tokenizer, 0);
+cr_status cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer,
+                          const uint32_t *tokens, int64_t n) {
+    return save(m, path, "gguf", type, tokenizer, (text){tokens, n}, 0);
 }
 
 cr_status cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes) {
-    return save(m, path, "safetensors", NULL, NULL, shard_bytes);
+    return save(m, path, "safetensors", NULL, NULL, (text){0}, shard_bytes);
 }

@@ -17,7 +17,8 @@ typedef struct cr_affine {
     const char *format;                             /* in this format (cr_linear_packed) */
     int64_t paired;                                 /* not 0: each so many rows are a head, whose rows (i, i + half)
                                                      * are neighbours in the file */
-    cr_tensor *moments;                             /* while calibrating: (C, C), every apply adds x^T x; NULL: not */
+    cr_tensor *moments;                             /* while calibrating: (C, C), every apply adds x^T x, or (C), its
+                                                     * diagonal; NULL: not */
     cr_tensor *lora_a, *lora_b;                     /* (r, C) and (OC, r); NULL: no adapter */
     double scale;                                   /* of the adapter */
     const cr_lora_mode *lora_mode;                  /* of the model */
@@ -255,6 +256,12 @@ cr_status cr_pooling_read(const char *op, const char *dir, const cr_json *config
 cr_status cr_pooling_take(cr_lm *m, cr_entries *e);
 cr_status cr_lm_check_decoder(const char *op, const cr_lm *m);
 /* gguf_model.c: cr_load_gguf; packed: weights in blocks stay as they lie, as cr_bind_affine reads them */
+/* How much each column of the matrices counts, by their names: mean squares of their inputs in a text.  The head, whose
+ * input is not of a layer, has none. */
+cr_params *cr_lm_importance(const cr_lm *m, const uint32_t *tokens, int64_t n);
+/* cr_save_gguf with an importance, or NULL */
+cr_status cr_gguf_write(const char *path, const cr_params *tensors, const char *config, const char *tokenizer,
+                        const char *type, const cr_params *importance);
 cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, char **config);
 /* of Hugging Face's names */
 const char *cr_lm_prefix(const cr_lm *m);

@@ -40,6 +40,15 @@ static cr_status collect(void *ctx, const char *name, cr_affine *p) {
     return CR_OK;
 }
 
+static cr_status check_text(const char *op, const job *j) {
+    for (int64_t i = 0; i < j->n_tokens; i++)
+        if (j->tokens[i] >= j->m->d.vocabulary)
+            return cr_fail(CR_BAD_INDEX, op, "token %lld of the text is %u: the vocabulary has %lld", (long long)i,
+                           j->tokens[i], (long long)j->m->d.vocabulary);
+    if (j->tokens && j->n_tokens < 1) return cr_fail(CR_BAD_VALUE, op, "the text to calibrate with is empty");
+    return CR_OK;
+}
+
 static cr_status check(const job *j) {
     static const char op[] = "lm_quantize";
     if (j->bits != 8 && j->bits != 4) return cr_fail(CR_BAD_VALUE, op, "bits must be 8 or 4, not %d", j->bits);
@@ -50,12 +59,7 @@ static cr_status check(const job *j) {
         if (cr_size(j->list[i].p->weight, 1) % j->group)
             return cr_fail(CR_BAD_VALUE, op, "groups of %lld do not divide the %lld inputs of '%s'",
                            (long long)j->group, (long long)cr_size(j->list[i].p->weight, 1), j->list[i].name);
-    for (int64_t i = 0; i < j->n_tokens; i++)
-        if (j->tokens[i] >= j->m->d.vocabulary)
-            return cr_fail(CR_BAD_INDEX, op, "token %lld of the text is %u: the vocabulary has %lld", (long long)i,
-                           j->tokens[i], (long long)j->m->d.vocabulary);
-    if (j->tokens && j->n_tokens < 1) return cr_fail(CR_BAD_VALUE, op, "the text to calibrate with is empty");
-    return CR_OK;
+    return check_text(op, j);
 }
 
 /* Runs the text through the model, a context at a time: every matrix with moments collects them. */
@@ -162,6 +166,41 @@ static cr_status quantize_model(job *j) {
     *fresh = before;
     cr_lm_free(fresh);
     return CR_OK;
+}
+
+/* ---- importance */
+static cr_status add_importance(job *j) {
+    cr_status status = check_text("save_gguf", j);
+    cr_scope_begin();
+    for (int64_t i = 0; i < j->n && status == CR_OK; i++) {
+        cr_affine *p = j->list[i].p;
+        p->moments = j->list[i].head ? NULL : cr_zeros(CR_LIST(cr_affine_inputs(p)), CR_F32, cr_cpu());
+        if (!p->moments && !j->list[i].head) status = cr_error_status();
+    }
+    if (status == CR_OK) status = read_text(j);
+    for (int64_t i = 0; i < j->n; i++) {
+        cr_tensor *moments = j->list[i].p->moments;
+        j->list[i].p->moments = NULL;
+        if (status != CR_OK || !moments) continue;
+        moments = cr_mul_scalar(moments, 1.0 / (double)j->n_tokens);
+        status = moments ? cr_params_add(j->into, j->list[i].name, moments) : cr_error_status();
+    }
+    cr_scope_end();
+    return status;
+}
+
+cr_params *cr_lm_importance(const cr_lm *m, const uint32_t *tokens, int64_t n) {
+    job j = {.m = (cr_lm *)(uintptr_t)m, .tokens = tokens, .n_tokens = n};      /* changes are undone */
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = collect(&j, "", cr_transformer_head(m->net));
+    if (status == CR_OK) status = cr_transformer_each(m->net, collect, &j);
+    j.into = status == CR_OK ? cr_params_new() : NULL;
+    status = j.into ? add_importance(&j) : cr_error_status();
+    cr_set_grad_enabled(recording);
+    free(j.list);
+    if (status == CR_OK) return j.into;
+    cr_params_free(j.into);
+    return NULL;
 }
 
 cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n) {

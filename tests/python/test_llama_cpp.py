@@ -299,11 +299,11 @@ def asked(path: Path, questions: list[dict[str, Any]]) -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral", "qwen2", "qwen3"])
 def test_llama_cpp_agrees(kind: str, tmp_path: Path) -> None:
-    """Tokens of every text, greedy text, and log-probabilities within f16's cache, for f16, Q8_0 and Q4_0."""
+    """Tokens of every text, greedy text, and log-probabilities within f16's cache, for f16, Q8_0, Q4_0 and Q4_K_M."""
     pytest.importorskip("xllamacpp")
     path, trained = tmp_path / "m.gguf", Tokenizer.train_bpe(TEXT, 512, split={"qwen2": QWEN2}.get(kind))
     ids = trained.encode("chainrule is a library")
-    for type_ in ("f16", "q8_0", "q4_0"):
+    for type_ in ("f16", "q8_0", "q4_0", "q4_k_m"):
         made(kind).save_gguf(path, type_, tokenizer=trained)
         questions: list[dict[str, Any]] = [{"text": text, "special": False} for text in TEXTS]
         *tokens, (text, probabilities) = asked(path, [*questions, {"ids": ids, "n": 12}])

@@ -110,9 +110,13 @@ class CausalLM(Engined, Decoder):
         type: str = "f16",
         metadata: Mapping[str, Any] | None = None,
         tokenizer: Tokenizer | None = None,
+        calibration: Sequence[int] | Tensor | None = None,
     ) -> None:
-        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0" or
-        "q4_0" (the token table and the head: q8_0); vectors and GPT-2's positions are f32.
+        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0",
+        "q4_0" (the token table and the head: q8_0), "q4_k_m", "q5_k_m" or "q6_k"; vectors and GPT-2's positions are
+        f32.
+        calibration: tokens (T) of a text like those that the model will see; their inputs of each matrix weigh the
+        errors of packed types.
         tokenizer: its entries, which llama.cpp needs to read text.
         metadata: more entries, in place of equal ones of the tokenizer.
         ValueError: a family that has no GGUF file here, or llama.cpp would read text as other tokens than this
@@ -123,7 +127,8 @@ class CausalLM(Engined, Decoder):
                 _core._tokenizer_gguf(tokenizer._source, tokenizer._folder or "", self.config.vocabulary)
             )
         lm = _core._lm_of(*self._plain("save_gguf"), self.like.device)
-        _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}))
+        tokens = self._calibration("save_gguf", calibration)
+        _core._lm_save_gguf(lm, os.fspath(path), type, json.dumps({**entries, **(metadata or {})}), tokens)
 
 
 def _flat(layer: Any) -> list[Tensor]:

@@ -254,19 +254,23 @@ class Engined(nn.Module):
         lm = _core._lm_of(*self._plain("save_pretrained"), self.like.device)
         _core._lm_save(lm, os.fspath(folder), bytes_of(max_shard_size))
 
+    def _calibration(self, op: str, text: Sequence[int] | Tensor | None) -> Tensor | None:
+        """The tokens of a text, u32."""
+        if text is None:
+            return None
+        ids = [*(text.tolist() if isinstance(text, Tensor) else text)]
+        wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
+        if wrong:
+            raise IndexError(f"[{op}] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
+        return _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
+
     def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
         """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
         that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
         calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
         Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
         IndexError: a token outside of the vocabulary."""
-        tokens = None
-        if calibration is not None:
-            ids = [*(calibration.tolist() if isinstance(calibration, Tensor) else calibration)]
-            wrong = [token for token in ids if not 0 <= token < self.config.vocabulary]
-            if wrong:
-                raise IndexError(f"[quantize] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
-            tokens = _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
+        tokens = self._calibration("quantize", calibration)
         text, plain = self._plain("quantize")
         config, weights = _core._lm_quantize(text, plain, self.like.device, bits, group, tokens)
         for leaf in self._leaves:

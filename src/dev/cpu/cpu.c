@@ -114,7 +114,7 @@ int cr_cpu_isa(void) {
 /* Beyond v4, unless a level was chosen. */
 static bool may_use_more(void) { return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test); }
 bool cr_cpu_bf16(void)  { return may_use_more() && features.pairs & bit_AVX512BF16; }
-bool cr_cpu_bytes(void) { return may_use_more() && features.more & bit_AVX512VNNI; }
+bool cr_cpu_bytes(void) { return may_use_more() && all_in(features.more, bit_AVX512VNNI | bit_AVX512VBMI); }
 #else
 bool cr_cpu_bf16(void)  { return false; }
 bool cr_cpu_bytes(void) { return false; }

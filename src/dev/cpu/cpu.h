@@ -12,7 +12,7 @@ const struct cr_isa_kernels *cr_cpu_vec_for(int isa);  /* of one instruction set
                                                         * here */
 bool cr_cpu_bf16(void);                             /* AVX-512 BF16 is used; never with CHAINRULE_ISA or
                                                      * cr_cpu_use_isa */
-bool cr_cpu_bytes(void);                            /* likewise AVX-512 VNNI: products of bytes */
+bool cr_cpu_bytes(void);                            /* likewise AVX-512 VNNI and VBMI: products of bytes */
 bool cr_cpu_use_isa(int isa);                       /* for tests: sets the instruction set, -1: the default; false:
                                                      * not supported */
 const char *cr_cpu_engine_info(void);               /* onednn.c: "oneDNN 3.2", "oneDNN not found: own products"... */

@@ -6,18 +6,10 @@
 #ifndef CR_FORMAT_TILES_H
 #define CR_FORMAT_TILES_H
 
-#include "../../core/formats.h"
-#include "pairs.h"
+#include "format_rows.h"
 
 enum { TILE = 256 };                                /* codes of a row */
 
-/* With CR_BYTES codes have no sign: so much is added to them. */
-static const uint8_t bias_of[CR_FORMATS] = {
-    [CR_FORMAT_Q8_0] = 128, [CR_FORMAT_IQ4_NL] = 128, [CR_FORMAT_MXFP4] = 128, [CR_FORMAT_IQ4_XS] = 128,
-    [CR_FORMAT_Q4_0] = 8,   [CR_FORMAT_Q5_0] = 16,    [CR_FORMAT_Q3_K] = 4,    [CR_FORMAT_Q6_K] = 32,
-};
-
-typedef uint8_t vbyte __attribute__((vector_size(V_BYTES)));
 typedef struct tile {
     vbyte q[TILE / 4];                              /* lane r of q[i]: codes 4 i .. 4 i + 3 of row r */
     vec scale[TILE / 16], low[TILE / 16];           /* of each group; low: where the format has offsets */
@@ -95,9 +87,6 @@ static inline vhalf halves(rows_at row, int64_t at) {
 
 /* f16 numbers */
 static inline vec scale_at(rows_at row, int64_t at) { return f16_widen(halves(row, at)); }
-static inline vec low_half(vuint x) { return f16_widen(u_to_halves(x & 0xffff)); }
-static inline vec high_half(vuint x) { return f16_widen(u_to_halves(x >> 16)); }
-static inline vec number(vuint x) { return to_float((vint)x); }            /* below 2^31 */
 static inline vuint byte_of(vuint x, int i) { return x >> (8 * i) & 255; }
 
 /* table[q], q < 16 in each byte */

@@ -1,6 +1,6 @@
-/* linear_packed.c - layers with weights in a packed format (core/formats.h), on all threads: as many rows of w as a
- * vector has lanes at a time, each byte read once for up to MOST_ROWS rows of x.  The sum of a row of w and one of x
- * has one order, whatever the threads and the other rows. */
+/* linear_packed.c - layers with weights in a packed format (core/formats.h), on all threads: each byte of w is read
+ * once for up to MOST_ROWS rows of x.  The sum of a row of w and one of x has one order, whatever the threads and the
+ * other rows. */
 #include <string.h>
 
 #include "../../core/ints.h"
@@ -11,6 +11,7 @@
 
 enum {
     MOST_ROWS = 256,                                /* of x for which a tile of w is kept */
+    MOST_STORED = 64,                               /* numbers of y at a time */
     LEAST_CHUNK = 16 << 10, MOST_CHUNK = 64 << 10   /* bytes of w */
 };
 
@@ -18,8 +19,8 @@ typedef struct job {
     const struct cr_packeds *kernels;
     int format;
     const cr_array *y, *w, *bias, *from;            /* from: x as it is given */
-    cr_packed_x *x;                                 /* (M, K / 32) */
-    int64_t M, N, K, each;                          /* each: rows of w of a chunk */
+    cr_packed_x *x;                                 /* (M, units) */
+    int64_t M, N, K, units, each;                   /* each: rows of w of a chunk */
     atomic_bool failed;
 } job;
 
@@ -27,6 +28,7 @@ static job job_of(int format, const cr_array *y, const cr_array *w, int64_t K, c
     const int64_t N = w->shape[0], line = w->shape[1], lanes = kernels->lanes;
     const int64_t chunk = cr_imin(MOST_CHUNK, cr_imax(LEAST_CHUNK, N * line / 4));
     return (job){.kernels = kernels, .format = format, .y = y, .w = w, .N = N, .K = K,
+                 .units = cr_pieces(K, CR_PACKED_TILE) * (CR_PACKED_TILE / CR_PACKED_UNIT),
                  .each = cr_imax(1, chunk / line / lanes) * lanes};
 }
 
@@ -50,20 +52,32 @@ static void prepare_chunk(void *ctx, int64_t m, int worker) {
     float *line = plain ? NULL : cr_cpu_try_take(bytes);
     if (!plain && !line) { atomic_store(&j->failed, true); return; }
     if (!plain) cr_block_load(CR_LANE_F32, line, j->from->dtype, at(j->from, m * j->K), 1, j->K);
-    j->kernels->prepare(j->format, j->x + m * (j->K / 32),
+    j->kernels->prepare(j->format, j->x + m * j->units,
                         plain ? (const float *)(const void *)at(j->from, m * j->K) : line, j->K);
     cr_cpu_give(line, bytes);
 }
 
-/* lanes of y (M, N) from row m, column n on */
-static void store(const job *j, const float *sum, int64_t m, int64_t n) {
-    const int64_t count = cr_imin(j->kernels->lanes, j->N - n);
-    float bias[CR_PACKED_LANES] = {0}, y[CR_PACKED_LANES];
-    if (j->bias) cr_block_load(CR_LANE_F32, bias, j->bias->dtype, at(j->bias, n), 1, count);
-    for (int64_t i = 0; i < count; i++) y[i] = j->bias ? sum[i] + bias[i] : sum[i];
-    char *to = (char *)(uintptr_t)at(j->y, m * j->N + n);
-    if (j->y->dtype == CR_F32) memcpy(to, y, (size_t)count * sizeof *y);
-    else cr_block_store(CR_LANE_F32, y, j->y->dtype, to, 1, count);
+/* n numbers of y (M, N) from row m, column `first` on */
+static void store(const job *j, const float *sum, int64_t m, int64_t first, int64_t n) {
+    float bias[MOST_STORED], y[MOST_STORED];
+    if (j->bias) cr_block_load(CR_LANE_F32, bias, j->bias->dtype, at(j->bias, first), 1, n);
+    for (int64_t i = 0; i < n; i++) y[i] = j->bias ? sum[i] + bias[i] : sum[i];
+    char *to = (char *)(uintptr_t)at(j->y, m * j->N + first);
+    if (j->y->dtype == CR_F32) memcpy(to, y, (size_t)n * sizeof *y);
+    else cr_block_store(CR_LANE_F32, y, j->y->dtype, to, 1, n);
+}
+
+static void row_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    const uint8_t *w = cr_array_data(j->w);
+    const int64_t end = cr_imin(j->N, (chunk + 1) * j->each), line = j->w->strides[0];
+    for (int64_t first = chunk * j->each, n; first < end; first += n) {
+        float sum[MOST_STORED];
+        n = cr_imin(MOST_STORED, end - first);
+        j->kernels->row(j->format, sum, w + first * line, line, n, j->K, j->x);
+        store(j, sum, 0, first, n);
+    }
 }
 
 static void rows_chunk(void *ctx, int64_t chunk, int worker) {
@@ -71,7 +85,8 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     const int lanes = j->kernels->lanes;
     const int64_t end = cr_imin(j->N, (chunk + 1) * j->each), most = cr_imin(j->M, MOST_ROWS);
-    const size_t bytes = (size_t)(most * lanes) * sizeof(float);
+    const int64_t each = CR_PACKED_CHAINS * lanes;
+    const size_t bytes = (size_t)(most * each) * sizeof(float);
     float *sum = cr_cpu_try_take(bytes);
     if (!sum) { atomic_store(&j->failed, true); return; }
     for (int64_t n = chunk * j->each; n < end; n += lanes) {
@@ -79,9 +94,13 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
         put_rows(j, n, row);
         for (int64_t m = 0; m < j->M; m += most) {
             const int64_t M = cr_imin(most, j->M - m);
-            memset(sum, 0, (size_t)(M * lanes) * sizeof *sum);
-            j->kernels->rows(j->format, sum, row, j->K, j->x + m * (j->K / 32), M);
-            for (int64_t i = 0; i < M; i++) store(j, sum + i * lanes, m + i, n);
+            memset(sum, 0, (size_t)(M * each) * sizeof *sum);
+            j->kernels->rows(j->format, sum, row, j->K, j->x + m * j->units, M);
+            for (int64_t i = 0; i < M; i++) {
+                float *c = sum + i * each;
+                for (int r = 0; r < lanes; r++) c[r] = (c[r] + c[2 * lanes + r]) + (c[lanes + r] + c[3 * lanes + r]);
+                store(j, c, m + i, n, cr_imin(lanes, j->N - n));
+            }
         }
     }
     cr_cpu_give(sum, bytes);
@@ -97,13 +116,13 @@ static const struct cr_packeds *kernels(void) {
 cr_status cr_cpu_linear_packed(const cr_linear_packed_args *args) {
     const int64_t M = args->x.shape[0], K = args->x.shape[1];
     job j = job_of(args->format, &args->y, &args->w, K, kernels());
-    size_t bytes = (size_t)(M * (K / 32)) * sizeof *j.x;
+    size_t bytes = (size_t)(M * j.units) * sizeof *j.x;
     j.bias = cr_present(&args->bias), j.from = &args->x, j.M = M;
     j.x = cr_cpu_take_room(&bytes);
     if (!j.x) return CR_NO_MEMORY;
     if (M == 1) prepare_chunk(&j, 0, 0);
     else cr_run_chunks(M, prepare_chunk, &j);
-    if (!atomic_load(&j.failed)) cr_run_chunks(cr_pieces(j.N, j.each), rows_chunk, &j);
+    if (!atomic_load(&j.failed)) cr_run_chunks(cr_pieces(j.N, j.each), M == 1 ? row_chunk : rows_chunk, &j);
     cr_cpu_give(j.x, bytes);
     return j.failed ? cr_fail(CR_NO_MEMORY, "linear_packed", "no memory for rows of %lld numbers", (long long)K)
                     : CR_OK;
@@ -120,10 +139,10 @@ static void unpack_chunk(void *ctx, int64_t chunk, int worker) {
     if (!part) { atomic_store(&j->failed, true); return; }
     for (int64_t n = chunk * j->each; n < end; n += lanes) {
         const uint8_t *row[CR_PACKED_LANES];
-        const int64_t count = cr_imin(lanes, end - n) * K;
+        const int64_t N = cr_imin(lanes, end - n), count = N * K;
         char *to = (char *)(uintptr_t)at(j->y, n * K);
         put_rows(j, n, row);
-        j->kernels->unpack(j->format, part, row, K);
+        j->kernels->unpack(j->format, part, row, N, K);
         if (j->y->dtype == CR_F32) memcpy(to, part, (size_t)count * sizeof *part);
         else if (j->y->dtype != CR_F64) cr_block_store(CR_LANE_F32, part, j->y->dtype, to, 1, count);
         for (int64_t i = 0; j->y->dtype == CR_F64 && i < count; i++) ((double *)(void *)to)[i] = (double)part[i];

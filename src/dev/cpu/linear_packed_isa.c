@@ -1,5 +1,5 @@
-/* linear_packed_isa.c - y[m, n] = sum over k of x[m, k] w[n, k], w (N, K) in a packed format: V rows of w side by side
- * (linear_packed.h).  For one row of x limited by the bytes of w, for many by integer products.
+/* linear_packed_isa.c - y[m, n] = sum over k of x[m, k] w[n, k], w (N, K) in a packed format (linear_packed.h).  For
+ * one row of x limited by the bytes of w, for many by integer products.
  *
  * linear_packed_bytes.c compiles this text too, with CR_BYTES: by AVX-512's vpdpbusd, sums of four products of bytes
  * without sign and with one.  There q is 256 high + low, both bytes with a sign, and codes are taken with a bias
@@ -10,31 +10,40 @@
 
 enum {
     MOST_Q = 32512,                                 /* of q: 127 x 256, so that its two bytes have a sign each */
-    ROWS = 4                                        /* of x at a time, which share the loads of codes */
+    ROWS = 4,                                       /* of x at a time, which share the loads of codes */
+    FAR = 2048,                                     /* bytes from rows that follow to those that are fetched */
+    PAGES = 16384                                   /* bytes from those to a page that is fetched next */
 };
 
 static inline vint v_words(int32_t x) { return x + (vint){0}; }
 
 /* ---- x */
 
-/* Four neighbours as the two words that kernels read. */
-static inline void put_four(cr_packed_x *to, int i, const int32_t q[4]) {
-    uint32_t a = 0, b = 0;
+/* 16 neighbours as the words that kernels read. */
+static ALWAYS_INLINE void put_half(int32_t first[4], int32_t second[4], const int32_t q[16]) {
 #ifdef CR_BYTES
-    for (int k = 0; k < 4; k++) {
-        const int32_t high = (q[k] + 128) >> 8;
-        a |= (uint32_t)(high & 255) << 8 * k;
-        b |= (uint32_t)((q[k] - high * 256) & 255) << 8 * k;
-    }
+    const __m512i v = _mm512_loadu_si512(q), high = _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(128)), 8);
+    _mm_storeu_si128((__m128i_u *)(void *)first, _mm512_cvtepi32_epi8(high));
+    _mm_storeu_si128((__m128i_u *)(void *)second, _mm512_cvtepi32_epi8(v));     /* modulo 256: v - 256 high */
 #else                                               /* the even ones, the odd ones */
-    a = (uint32_t)(q[0] & 0xffff) | (uint32_t)q[2] << 16;
-    b = (uint32_t)(q[1] & 0xffff) | (uint32_t)q[3] << 16;
+    for (int i = 0; i < 4; i++) {
+        first[i] = (int32_t)((uint32_t)(q[4 * i] & 0xffff) | (uint32_t)q[4 * i + 2] << 16);
+        second[i] = (int32_t)((uint32_t)(q[4 * i + 1] & 0xffff) | (uint32_t)q[4 * i + 3] << 16);
+    }
 #endif
-    to->q[i] = (int32_t)a;
-    to->q[8 + i] = (int32_t)b;
 }
 
-static void prepare_block(cr_packed_x *to, const float *x, int group, int32_t bias) {
+static inline vint plus(vint a, vint b) { return a + b; }
+static ALWAYS_INLINE int32_t sum_of_16(const int32_t *q) {
+    vint sum = {0};
+    CR_UNROLL(4)
+    for (int k = 0; k < 16; k += V) sum += (vint)LOAD((const float *)(const void *)(q + k));
+    FOLD_LANES(vint, V, sum, plus);
+    return sum[0];
+}
+
+/* block b of a unit */
+static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int32_t bias) {
     uint32_t most = 0;                              /* as bits, which puts NaN above infinity */
     for (int k = 0; k < 32; k++) {
         uint32_t bits;
@@ -44,31 +53,195 @@ static void prepare_block(cr_packed_x *to, const float *x, int group, int32_t bi
     }
     float size;
     memcpy(&size, &most, sizeof size);
-    *to = (cr_packed_x){.scale = isfinite(size) ? size / MOST_Q : NAN};        /* where f32 would give infinities */
-    if (!isfinite(size)) to->sum[0] = to->sum[1] = NAN;
+    to->scale[b] = isfinite(size) ? size / MOST_Q : NAN;           /* where f32 would give infinities */
+    if (!isfinite(size)) to->sum[0][b] = to->sum[1][b] = NAN;
     if (!(size >= 0x1p-100f && isfinite(size))) return;            /* so small that products vanish */
     const float inverse = MOST_Q / size;
-    int32_t q[32], sum[2] = {0};
+    int32_t q[32], sum[2];
     for (int k = 0; k < 32; k++) q[k] = (int32_t)rintf(x[k] * inverse);
-    for (int k = 0; k < 16; k++) sum[0] += q[k], sum[1] += q[16 + k];
+    for (int half = 0; half < 2; half++) {
+        put_half(&to->q[0][half][4 * b], &to->q[1][half][4 * b], q + 16 * half);
+        sum[half] = sum_of_16(q + 16 * half);
+    }
     if (group == 32) sum[0] += sum[1];
-    for (int i = 0; i < 8; i++) put_four(to, i, q + 4 * i);
     for (int i = 0; i < 2; i++) {
-        to->sum[i] = to->scale * (float)sum[i];
-        to->zero[i] = -bias * sum[i];
+        to->sum[i][b] = to->scale[b] * (float)sum[i];
+        to->zero[i][b] = -bias * sum[i];
     }
 }
 
 static void prepare(int format, cr_packed_x *to, const float *x, int64_t K) {
+    memset(to, 0, (size_t)cr_pieces(K, CR_PACKED_TILE) * (CR_PACKED_TILE / CR_PACKED_UNIT) * sizeof *to);
     for (int64_t k = 0; k < K; k += 32)
-        prepare_block(to + k / 32, x + k, cr_formats[format].group, bias_of[format]);
+        prepare_block(to + k / UNIT, (int)(k % UNIT) / 32, x + k, cr_formats[format].group, bias_of[format]);
 }
 
-/* ---- products */
+/* ---- one row of x */
 
-/* a group of codes times R rows of x, whose blocks lie `step` apart; half: the second group of 16 of the block */
-static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, int at, int half, const cr_packed_x *x,
-                                    int64_t step, vec sum[ROWS]) {
+/* of the codes of a half of each block: a sum for each four of them */
+static ALWAYS_INLINE vint products(vbyte code, const cr_packed_x *x, int half, int part) {
+    const vint *first = (const vint *)(const void *)x->q[0][half] + part,
+               *second = (const vint *)(const void *)x->q[1][half] + part;
+#ifdef CR_BYTES
+    const __m512i high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code, (__m512i)*first);
+    return (vint)_mm512_dpbusd_epi32(_mm512_slli_epi32(high, 8), (__m512i)code, (__m512i)*second);
+#else
+    return pairs((vshort)((vushort)code & 255), (vshort)*first) + pairs((vshort)((vushort)code >> 8), (vshort)*second);
+#endif
+}
+
+/* of whole blocks */
+static ALWAYS_INLINE vint block_products(codes code, const cr_packed_x *x, int part) {
+#ifdef CR_BYTES
+    const __m512i *first = (const __m512i *)x->q[0], *second = (const __m512i *)x->q[1];
+    (void)part;
+    __m512i y = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code.a, first[0]);
+    y = _mm512_slli_epi32(_mm512_dpbusd_epi32(y, (__m512i)code.b, first[1]), 8);
+    y = _mm512_dpbusd_epi32(y, (__m512i)code.a, second[0]);
+    return (vint)_mm512_dpbusd_epi32(y, (__m512i)code.b, second[1]);
+#else
+    return products(code.a, x, 0, part) + products(code.b, x, 1, part);
+#endif
+}
+
+/* Lane 4 j + r: the sum of the four lanes of block j of a[r]. */
+static ALWAYS_INLINE vint sums_of_four(const vint a[LINES]) {
+#if CR_ISA == 4
+    const __m512i *v = (const __m512i *)a;
+    const __m512i p = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])),
+                  q = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return (vint)_mm512_add_epi32(_mm512_unpacklo_epi64(p, q), _mm512_unpackhi_epi64(p, q));
+#elif CR_ISA == 3
+    const __m256i *v = (const __m256i *)a;
+    return (vint)_mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+#elif CR_ISA == 2
+    const __m128i *v = (const __m128i *)a;
+    return (vint)_mm_hadd_epi32(_mm_hadd_epi32(v[0], v[1]), _mm_hadd_epi32(v[2], v[3]));
+#else
+    vint y;
+    for (int r = 0; r < LINES; r++) y[r] = a[r][0] + a[r][1] + a[r][2] + a[r][3];
+    return y;
+#endif
+}
+
+/* Lane 4 j + r: number j of a part's blocks. */
+static ALWAYS_INLINE vint of_blocks(const void *four, int part) {
+#if CR_ISA == 4
+    const __m512i index = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    (void)part;
+    return (vint)_mm512_permutexvar_epi32(index, _mm512_castsi128_si512((__m128i)quad_at(four)));
+#else
+    const int32_t *v = (const int32_t *)four + part * BLOCKS;
+    vint y;
+    CR_UNROLL(8)
+    for (int i = 0; i < V; i++) y[i] = v[i / 4];
+    return y;
+#endif
+}
+
+static ALWAYS_INLINE void add_part(cr_block_format format, vec *sum, lines line, int64_t at, int unit, int part,
+                                   const scales *s, const cr_packed_x *x) {
+    const int halves = 32 / cr_formats[format].group;
+    vint q[2][LINES];
+    CR_UNROLL(4)
+    for (int r = 0; r < LINES; r++) {
+        const codes code = codes_of(format, line[r] + at, unit, part);
+        if (halves == 1) q[0][r] = block_products(code, x, part);
+        else q[0][r] = products(code.a, x, 0, part), q[1][r] = products(code.b, x, 1, part);
+    }
+    CR_UNROLL(2)
+    for (int half = 0; half < halves; half++) {
+        vint all = sums_of_four(q[half]);
+        if (bias_of[format]) all += of_blocks(x->zero[half], part);
+        const vec scale = s->scale[unit][part][half] * (vec)of_blocks(x->scale, part);
+        *sum = v_fma(to_float(all), scale, *sum);
+        if (cr_formats[format].low)
+            *sum = v_fma(s->low[unit][part][half], (vec)of_blocks(x->sum[half], part), *sum);
+    }
+}
+
+/* The rows behind these are fetched in the order of memory, as fast as these.  Unrolled, the loop was slower.  Pages of
+ * a mapped file have 4 kB: their addresses are translated well before (a plain loop over a file: 18 -> 40 GB/s). */
+static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
+    __builtin_prefetch(next + PAGES);
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    return next + bytes;
+}
+
+/* `blocks` blocks of 32 from `at` bytes into the rows on, at most a tile.  Whole units are read; x is zero there. */
+static ALWAYS_INLINE void add_blocks(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
+                                     const cr_packed_x *x, int blocks) {
+    const int units = (blocks + 3) / 4;
+    scales s;
+    scales_of(format, &s, line, at, units);
+    if (blocks % 4)                                 /* those behind may be infinite */
+        for (int p = 0; p < PARTS; p++) {
+            const vuint in = (vuint)(by_block(p, 0, 1) < (uint32_t)blocks % 4);
+            s.scale[units - 1][p][0] = (vec)((vuint)s.scale[units - 1][p][0] & in);
+            if (cr_formats[format].low) s.low[units - 1][p][0] = (vec)((vuint)s.low[units - 1][p][0] & in);
+        }
+    CR_UNROLL(2)
+    for (int u = 0; u < units; u++)
+        CR_UNROLL(4)
+        for (int p = 0; p < PARTS; p++) add_part(format, &sum[p], line, at, u, p, &s, x + u);
+}
+
+/* behind: the end of w */
+static ALWAYS_INLINE void four_lines(cr_block_format format, float y[LINES], lines line, int64_t K,
+                                     const cr_packed_x *x, const uint8_t *next, const uint8_t *behind) {
+    const cr_format_traits *f = &cr_formats[format];
+    const int64_t bytes = TILE / f->block * f->bytes, tiles = K / TILE;
+    const int blocks = (int)(K % TILE) / 32;
+    vec sum[PARTS] = {{0}};
+    for (int64_t t = 0; t < tiles; t++) {
+        next = fetched(next, LINES * bytes);
+        add_blocks(format, sum, line, t * bytes, x + t * (TILE / UNIT), TILE / 32);
+    }
+    if (f->block == 32 && blocks) {
+        const int64_t at = tiles * bytes, whole = cr_pieces(blocks, 4) * 4 * f->bytes;
+        uint8_t last[LINES][TILE / 32 * 34];
+        const uint8_t *from[LINES];
+        fetched(next, LINES * blocks * f->bytes);
+        for (int r = 0; r < LINES; r++) {
+            from[r] = line[r] + at;
+            if (behind - from[r] >= whole) continue;
+            memset(last[r], 0, sizeof last[r]);
+            from[r] = memcpy(last[r], from[r], (size_t)(blocks * f->bytes));
+        }
+        add_blocks(format, sum, from, 0, x + tiles * (TILE / UNIT), blocks);
+    }
+    float chain[CR_PACKED_CHAINS][LINES];
+    memcpy(chain, sum, sizeof chain);
+    for (int r = 0; r < LINES; r++) y[r] = (chain[0][r] + chain[2][r]) + (chain[1][r] + chain[3][r]);
+}
+
+static ALWAYS_INLINE void all_lines(cr_block_format format, float *y, const uint8_t *w, int64_t line, int64_t N,
+                                    int64_t K, const cr_packed_x *x) {
+    const uint8_t *behind = w + (N - 1) * line + K / cr_formats[format].block * cr_formats[format].bytes;
+    for (int64_t n = 0; n < N; n += LINES) {
+        const uint8_t *row[LINES];
+        float some[LINES];
+        for (int r = 0; r < LINES; r++) row[r] = w + cr_imin(n + r, N - 1) * line;
+        four_lines(format, some, row, K, x, w + (n + LINES) * line + FAR, behind);
+        memcpy(y + n, some, (size_t)cr_imin(LINES, N - n) * sizeof *y);
+    }
+}
+
+static void row(int format, float *y, const uint8_t *w, int64_t line, int64_t N, int64_t K, const cr_packed_x *x) {
+#define CASE(format) case format: all_lines(format, y, w, line, N, K, x); return
+    switch (format) {
+    CASE(CR_FORMAT_Q8_0); CASE(CR_FORMAT_Q4_0); CASE(CR_FORMAT_Q4_1); CASE(CR_FORMAT_Q5_0); CASE(CR_FORMAT_Q5_1);
+    CASE(CR_FORMAT_IQ4_NL); CASE(CR_FORMAT_MXFP4); CASE(CR_FORMAT_Q2_K); CASE(CR_FORMAT_Q3_K); CASE(CR_FORMAT_Q4_K);
+    CASE(CR_FORMAT_Q5_K); CASE(CR_FORMAT_Q6_K); CASE(CR_FORMAT_IQ4_XS);
+    }
+#undef CASE
+}
+
+/* ---- many rows of x */
+
+/* a group of codes times R rows of x, `step` units apart; half: of the block, where groups have 16 */
+static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, int at, int block, int half,
+                                    const cr_packed_x *x, int64_t step, vec sum[ROWS]) {
     const vbyte *q = t->q + at * (group / 4);
     vint a[ROWS];
     CR_UNROLL(4)
@@ -76,24 +249,25 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, i
 #ifdef CR_BYTES
     vint b[ROWS];                                   /* of the low bytes */
     CR_UNROLL(4)
-    for (int r = 0; r < R; r++) b[r] = v_words(x[r * step].zero[half]);
+    for (int r = 0; r < R; r++) b[r] = v_words(x[r * step].zero[half][block]);
 #endif
     CR_UNROLL(8)
     for (int k = 0; k < group / 4; k++) {
-        const int from = 4 * half + k;
+        const int which = half + k / 4, from = 4 * block + k % 4;
 #ifdef CR_BYTES
         const __m512i w = (__m512i)q[k];
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(x[r * step].q[from]));
-            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(x[r * step].q[8 + from]));
+            const cr_packed_x *at_x = x + r * step;
+            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(at_x->q[0][which][from]));
+            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(at_x->q[1][which][from]));
         }
 #else
         const vshort even = (vshort)((vushort)q[k] << 8) >> 8, odd = (vshort)q[k] >> 8;
         CR_UNROLL(4)
         for (int r = 0; r < R; r++) {
-            a[r] += pairs(even, (vshort)v_words(x[r * step].q[from]));
-            a[r] += pairs(odd, (vshort)v_words(x[r * step].q[8 + from]));
+            a[r] += pairs(even, (vshort)v_words(x[r * step].q[0][which][from]));
+            a[r] += pairs(odd, (vshort)v_words(x[r * step].q[1][which][from]));
         }
 #endif
     }
@@ -102,71 +276,71 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, i
 #ifdef CR_BYTES
         a[r] = (a[r] << 8) + b[r];
 #endif
-        sum[r] = v_fma(to_float(a[r]), t->scale[at] * v_k(x[r * step].scale), sum[r]);
-        if (low) sum[r] = v_fma(t->low[at], v_k(x[r * step].sum[half]), sum[r]);
+        sum[r] = v_fma(to_float(a[r]), t->scale[at] * v_k(x[r * step].scale[block]), sum[r]);
+        if (low) sum[r] = v_fma(t->low[at], v_k(x[r * step].sum[half][block]), sum[r]);
     }
 }
 
+/* y (R, chains, V) */
 static ALWAYS_INLINE void add_rows(int R, int group, bool low, const tile *t, int blocks, const cr_packed_x *x,
                                    int64_t step, float *y) {
-    vec sum[ROWS];
     CR_UNROLL(4)
-    for (int r = 0; r < R; r++) sum[r] = LOAD(y + r * V);
-    for (int b = 0; b < blocks; b++) {
-        if (group == 32) {
-            add_group(R, 32, low, t, b, 0, x + b, step, sum);
-            continue;
+    for (int c = 0; c < CR_PACKED_CHAINS; c++) {
+        vec sum[ROWS];
+        CR_UNROLL(4)
+        for (int r = 0; r < R; r++) sum[r] = LOAD(y + (r * CR_PACKED_CHAINS + c) * V);
+        for (int b = c; b < blocks; b += CR_PACKED_CHAINS) {
+            const cr_packed_x *from = x + b / 4;
+            if (group == 32) {
+                add_group(R, 32, low, t, b, c, 0, from, step, sum);
+                continue;
+            }
+            add_group(R, 16, low, t, 2 * b, c, 0, from, step, sum);
+            add_group(R, 16, low, t, 2 * b + 1, c, 1, from, step, sum);
         }
-        add_group(R, 16, low, t, 2 * b, 0, x + b, step, sum);
-        add_group(R, 16, low, t, 2 * b + 1, 1, x + b, step, sum);
+        CR_UNROLL(4)
+        for (int r = 0; r < R; r++) STORE(y + (r * CR_PACKED_CHAINS + c) * V, sum[r]);
     }
-    CR_UNROLL(4)
-    for (int r = 0; r < R; r++) STORE(y + r * V, sum[r]);
 }
 
 static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int blocks, const cr_packed_x *x, int64_t step,
                                    int64_t M, float *y) {
+    enum { EACH = CR_PACKED_CHAINS * V };
     int64_t m = 0;
-    for (; m + ROWS <= M; m += ROWS) add_rows(ROWS, group, low, t, blocks, x + m * step, step, y + m * V);
-    for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * V);
-}
-
-/* The rows behind these are fetched in the order of memory, as fast as these.  Unrolled, the loop was slower. */
-static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
-    return next + bytes;
+    for (; m + ROWS <= M; m += ROWS) add_rows(ROWS, group, low, t, blocks, x + m * step, step, y + m * EACH);
+    for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * EACH);
 }
 
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
     const uint8_t *next = row[V - 1] + K / f->block * f->bytes;
-    const int64_t bytes = TILE / f->block * f->bytes;
+    const int64_t bytes = TILE / f->block * f->bytes, step = cr_pieces(K, TILE) * (TILE / UNIT);
     for (int64_t k = 0; k < K; k += TILE) {
         const int blocks = (int)cr_imin(TILE, K - k) / 32;
-        const cr_packed_x *from = x + k / 32;
+        const cr_packed_x *from = x + k / UNIT;
         const int64_t at = k / f->block * f->bytes;
         next = fetched(next, V * bytes);
         tile_of[format](&t, row, at, blocks);
-        if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, K / 32, M, y);
-        else if (f->group == 16) add_tile(16, false, &t, blocks, from, K / 32, M, y);
-        else if (f->low) add_tile(32, true, &t, blocks, from, K / 32, M, y);
-        else add_tile(32, false, &t, blocks, from, K / 32, M, y);
+        if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, step, M, y);
+        else if (f->group == 16) add_tile(16, false, &t, blocks, from, step, M, y);
+        else if (f->low) add_tile(32, true, &t, blocks, from, step, M, y);
+        else add_tile(32, false, &t, blocks, from, step, M, y);
     }
 }
 
 #ifdef CR_BYTES
-const struct cr_packeds cr_packeds_bytes = {V, prepare, rows, NULL};
+const struct cr_packeds cr_packeds_bytes = {V, prepare, row, rows, NULL};
 #else
 
 /* ---- to floats: two roundings, of the product and of the sum, as other readers have them */
-static void unpack(int format, float *y, const uint8_t *const *row, int64_t K) {
+static void unpack(int format, float *y, const uint8_t *const *row, int64_t N, int64_t K) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
     for (int64_t k = 0; k < K; k += TILE) {
         const int n = (int)cr_imin(TILE, K - k);
         tile_of[format](&t, row, k / f->block * f->bytes, n / 32);
-        for (int r = 0; r < V; r++)
+        for (int64_t r = 0; r < N; r++)
             for (int i = 0; i < n; i++) {
                 const int8_t code = (int8_t)((const uint8_t *)&t.q[i / 4])[4 * r + i % 4];
                 const float w = t.scale[i / f->group][r] * (float)code;
@@ -175,5 +349,5 @@ static void unpack(int format, float *y, const uint8_t *const *row, int64_t K) {
     }
 }
 
-const struct cr_packeds CR_ISA_NAME(cr_packeds) = {V, prepare, rows, unpack};
+const struct cr_packeds CR_ISA_NAME(cr_packeds) = {V, prepare, row, rows, unpack};
 #endif
