@@ -413,7 +413,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
         "-g1",
         "-fsanitize=address",
 #else
-        "-Og",
+        "-O0",
         "-fsanitize=alignment",
 #endif
     };
