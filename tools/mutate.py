@@ -314,7 +314,7 @@ def passes(program: Path, number: int, ops: str) -> bool:
 def run_tests(program: Path, number: int, tests: list[str], more: dict[str, str]) -> bool:
     """Do these tests of the program pass with this mutant?"""
     environment = {**os.environ, "CHAINRULE_MUTANT": str(number), **more}
-    environment.pop("CHAINRULE_TEST_SHARE", None)  # a mutant lives or dies in one sample of the tables, not by the commit
+    environment.pop("CHAINRULE_TEST_SHARE", None)  # one sample of the tables, whatever the commit
     try:
         done = subprocess.run([str(program), *tests], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
