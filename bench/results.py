@@ -113,7 +113,7 @@ def compared(rows: list[Row], whole: bool, what: str = "") -> list[str]:
         else:
             both, unit = [summary(side) if side else ["", "", ""] for side in (wide, low)], some[0].unit
             name = f"{key[0]} ({len(wide)})"
-            if not any(map(any, both)):
+            if len(wide) < 2 or not any(map(any, both)):
                 continue
         lines.append([name.replace("|", "/"), unit, *both[0], *(both[1] if narrow else [])])
     return table(head, lines)
@@ -176,7 +176,7 @@ INTRODUCTION = """\
 # Benchmarks
 
 `bench/results.py` writes this page from [bench/results.json](../bench/results.json), which has every figure, also
-those of the groups: a line such as "convolutions, forward (5)" is the geometric mean of so many, with the worst.
+those without a peer and of groups: "convolutions, forward (5)" is the geometric mean of so many, with the worst.
 `python bench/run.py --only PART --write` measures one part again, `make bench` all; `--help` describes them.
 chainrule and the peers alternate in one run.
 
@@ -193,7 +193,8 @@ def page(records: dict[str, Record]) -> str:
         parts = {name: records[name] for name in names if name in records}
         lines += ["", f"## {title}", ""]
         lines += [*textwrap.wrap(words, 100), ""] if words else []
-        lines += compared([row for record in parts.values() for row in record["rows"]], False)
+        rows = [row for record in parts.values() for row in record["rows"]]
+        lines += compared([row for row in rows if row.group or row.peers or row.share], False)
         lines += ["", f"![{title}]({picture})"] if picture else []
         lines += ["", *textwrap.wrap(measured(parts, everywhere), 100)]
     return "\n".join(lines) + "\n"

@@ -108,7 +108,11 @@ def moons_and_epoch(bench: Bench) -> list[Row]:
     step, samples = "two-moons step, nn and optim", epoch["chainrule"][0]["samples"]
     us = {name: least(got, "ns")[step] / 1e3 for name, got in calls.items()}
     seconds = by_name({name: least(got, "seconds") for name, got in epoch.items()})
-    loader = [beside(f"DataLoader, {samples:,} samples of a {what}", "s", values) for what, values in seconds.items()]
+    group = "DataLoader, a million samples"
+    loader = [
+        beside(f"DataLoader, {samples:,} samples of a {what}", "s", values, group=group)
+        for what, values in seconds.items()
+    ]
     return [beside(step, "us", us), *loader]
 
 
@@ -122,17 +126,19 @@ def maths(bench: Bench) -> list[Row]:
     rows = bench.turns("maths.py")["rows"]
     kinds = (("", "chainrule"), (", compiled", "chainrule compiled"))
     return [
-        beside(r["name"] + more, "ms", r["ms"], ours, group=maths_group(r["name"]))
+        beside(r["name"] + more, "ms", r["ms"], ours, group=maths_group(r["name"], more))
         for r in rows
         for more, ours in kinds
         if ours in r["ms"]
     ]
 
 
-def maths_group(name: str) -> str:
-    """On the page one line for each kind of matrices."""
+def maths_group(name: str, more: str) -> str:
+    """On the page one line for each kind of matrices, and one for transforms op by op."""
     size = "a matrix of 512 rows" if " 512, f" in name else "4096 matrices of 8 rows" if " 4096 " in name else ""
-    return f"{size}, {name.partition(', ')[2]}" if size else ""
+    if size:
+        return f"{size}, {name.partition(', ')[2]}"
+    return "" if more else "the same transforms, op by op"
 
 
 def everyday(bench: Bench) -> list[Row]:
@@ -205,7 +211,8 @@ def replays(bench: Bench) -> list[Row]:
                     best[name] = min(best.get(name, ms), ms)
             share = GPT2_FLOPS / (1e6 * best["step"]) / peak if case == "gpt2" else None
             name, by_op = titled(CASES[case]), {"op by op": best["eager"]}
-            rows.append(Row(f"{name}, replay", "ms", best["step"], by_op, isa, share))
+            group = "" if case == "gpt2" else "replays of steps"
+            rows.append(Row(f"{name}, replay", "ms", best["step"], by_op, isa, share, group=group))
             rows.append(Row(f"{name}, recording", "ms", best["recording"], by_op, isa, group="recordings of steps"))
     cost = bench.program("plan", "--json")
     for what, ns in cost["plan_ns"].items():
@@ -229,5 +236,6 @@ def compile(bench: Bench) -> list[Row]:
         for k, when in enumerate(("from the start", "after the first five steps")):
             peaks = {library: both[k] / 1e6 for library, both in got["memory"].items()}
             if peaks:
-                rows.append(beside(f"GPT-2 124M compiled, memory {when}", "MB", peaks, "chainrule compiled", isa=isa))
+                name, group = f"GPT-2 124M compiled, memory {when}", "GPT-2 124M compiled, memory"
+                rows.append(beside(name, "MB", peaks, "chainrule compiled", isa=isa, group=group))
     return rows
