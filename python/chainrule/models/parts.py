@@ -338,4 +338,5 @@ def assemble(
     for group in groups:
         if isinstance(group.made, nn.ModuleList):
             group.length = len(group.made._kinds)
+    del holder_of  # a function that calls itself is in a cycle, with all that it refers to
     return groups, leaves, raw
