@@ -314,13 +314,14 @@ def assemble(
         layers.setdefault(path, {})[last] = tensor
 
     def holder_of(path: str, child: str) -> nn.Module:
-        if path not in made:
-            above, _, attribute = path.rpartition(".")
-            holder = holder_of(above, attribute)
-            number = parts.get(path, (-1, GROUP))[0]
-            made[path] = nn.ModuleList() if child.isdigit() else Part(engine, number)
-            holder.add_module(attribute, made[path])
-            groups.append(Group(holder, attribute, path, number, made[path]))
+        names = path.split(".") if path else []
+        for i, attribute in enumerate(names):
+            above, at = ".".join(names[:i]), ".".join(names[: i + 1])
+            if at not in made:
+                number, below = parts.get(at, (-1, GROUP))[0], (names + [child])[i + 1]
+                made[at] = nn.ModuleList() if below.isdigit() else Part(engine, number)
+                made[above].add_module(attribute, made[at])
+                groups.append(Group(made[above], attribute, at, number, made[at]))
         return made[path]
 
     for path, tensors in layers.items():
@@ -338,5 +339,4 @@ def assemble(
     for group in groups:
         if isinstance(group.made, nn.ModuleList):
             group.length = len(group.made._kinds)
-    del holder_of  # a function that calls itself is in a cycle, with all that it refers to
     return groups, leaves, raw
