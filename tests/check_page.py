@@ -30,10 +30,11 @@ ROLES = {"button", "textbox", "slider", "spinbutton", "combobox", "link", "check
 def native(*words: str, folder: Path) -> str:
     environment = {"CHAINRULE_ISA": "v2", "CHAINRULE_ONEDNN": "off", "CHAINRULE_DEVICE": "cpu", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [str(NATIVE), *words], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [str(NATIVE), *words], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    assert done.returncode == 0, done.stdout[-800:]
-    return done.stdout
+    said = done.stdout.decode(errors="replace")  # a model may write half a character
+    assert done.returncode == 0, said[-800:]
+    return said
 
 
 def hash_of(checkpoint: Path) -> str:
