@@ -44,7 +44,7 @@ bool cr_affine_is_plain(const cr_affine *p) { return p->weight && !p->moments &&
 
 /* ---- packed rows.  Where heads are paired, axis `axis` has the rows (head, i, half) in the place of
  * (head, half, i). */
-static cr_tensor *unpaired(const cr_affine *p, cr_tensor *y, int axis) {
+static cr_tensor *unpair_columns(const cr_affine *p, cr_tensor *y, int axis) {
     int64_t shape[CR_MAX_DIMS], split[CR_MAX_DIMS];
     const int n = y && p->paired ? cr_ndim(y) : 0;
     if (!n) return y;
@@ -58,12 +58,12 @@ static cr_tensor *unpaired(const cr_affine *p, cr_tensor *y, int axis) {
 
 static cr_tensor *apply_packed(const cr_affine *p, const cr_tensor *x, const cr_tensor *bias) {
     if (!p->paired) return cr_linear_packed(x, p->packed, p->format, bias);
-    cr_tensor *y = unpaired(p, cr_linear_packed(x, p->packed, p->format, CR_NONE), cr_ndim(x) - 1);
+    cr_tensor *y = unpair_columns(p, cr_linear_packed(x, p->packed, p->format, CR_NONE), cr_ndim(x) - 1);
     return y && bias != CR_NONE ? cr_add(y, bias) : y;
 }
 
 cr_tensor *cr_affine_floats(const cr_affine *p, cr_dtype dt) {
-    return unpaired(p, cr_unpack(p->packed, p->format, dt), 0);
+    return unpair_columns(p, cr_unpack(p->packed, p->format, dt), 0);
 }
 
 /* moments += x^T x, or its diagonal, over all rows of x */
@@ -81,7 +81,7 @@ static bool add_moments(const cr_affine *p, const cr_tensor *x) {
 
 static const cr_tensor *bias_of(const cr_affine *p) { return p->bias ? p->bias : CR_NONE; }
 
-static cr_tensor *base(const cr_affine *p, const cr_tensor *x) {
+static cr_tensor *base_product(const cr_affine *p, const cr_tensor *x) {
     if (p->packed) return apply_packed(p, x, bias_of(p));
     return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias_of(p)) : cr_linear(x, p->weight, bias_of(p));
 }
@@ -100,7 +100,7 @@ cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_te
 
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x) {
     if (!x || (p->moments && !add_moments(p, x))) return NULL;
-    cr_tensor *y = base(p, x), *low = p->lora_a ? low_rank(p, x) : NULL;
+    cr_tensor *y = base_product(p, x), *low = p->lora_a ? low_rank(p, x) : NULL;
     if (!p->lora_a) return y;
     return y && low ? cr_add(y, in_dtype_of(low, y)) : NULL;
 }

@@ -55,7 +55,7 @@ static cr_status rank_beam(search *s, int64_t i, const cr_tensor *logits) {
 }
 
 /* Beam b with one more token is complete. */
-static void complete(search *s, const beam *b, uint32_t id, double sum) {
+static void complete_beam(search *s, const beam *b, uint32_t id, double sum) {
     const double score = sum / pow((double)(b->n + 1), s->j->o->length_penalty);
     if (s->complete == s->W && score <= s->done[s->W - 1].score) return;
     int64_t at = s->complete < s->W ? s->complete++ : s->W - 1;
@@ -95,13 +95,13 @@ static cr_status move_caches(search *s, const int64_t *from, int64_t n) {
 }
 
 /* The ranks become ends and the beams of the next step. */
-static cr_status choose(search *s, bool last) {
+static cr_status choose_beams(search *s, bool last) {
     int64_t from[1024], n = 0;
     for (int64_t r = 0; r < s->ranked; r++) {
         const next *x = &s->rank[r];
         const beam *b = &s->now[x->from];
         if (last || cr_job_stops(s->j, x->id)) {
-            if (r < s->W) complete(s, b, x->id, x->score);
+            if (r < s->W) complete_beam(s, b, x->id, x->score);
         } else if (n < s->W) {
             beam_copy(s, &s->then[n], b, x->score);
             s->then[n].ids[s->t->n + s->then[n].n++] = x->id;
@@ -116,14 +116,14 @@ static cr_status choose(search *s, bool last) {
 }
 
 /* Can none of the beams that go on become better than those that are complete? */
-static bool settled(const search *s) {
+static bool is_settled(const search *s) {
     if (!s->alive) return true;
     if (s->complete < s->W) return false;
     const double best = s->now[0].score / pow((double)s->now[0].n, s->j->o->length_penalty);
     return s->j->o->early_stopping || best <= s->done[s->W - 1].score;
 }
 
-static cr_status step(search *s, bool last) {
+static cr_status step_beams(search *s, bool last) {
     uint32_t ids[1024];
     cr_scope_begin();
     const bool first = !s->now[0].n;
@@ -143,7 +143,7 @@ static cr_status step(search *s, bool last) {
     for (int64_t i = 0; i < s->W && first && !last && status == CR_OK; i++)
         status = cr_cache_assign(s->cache[i], t->cache);
     cr_scope_end();
-    return status == CR_OK ? choose(s, last) : status;
+    return status == CR_OK ? choose_beams(s, last) : status;
 }
 
 static cr_status search_new(search *s) {
@@ -186,8 +186,8 @@ cr_status cr_beam_search(cr_job *j) {
     search s = {.j = j, .t = t, .W = W, .keep = W * (stops > 2 ? stops : 2), .room = n + tokens, .alive = 1};
     cr_status status = search_new(&s);
     for (int64_t made = 1; made <= tokens && status == CR_OK; made++) {
-        status = step(&s, made == tokens);
-        if (status == CR_OK && settled(&s)) break;
+        status = step_beams(&s, made == tokens);
+        if (status == CR_OK && is_settled(&s)) break;
     }
     if (status == CR_OK && !s.complete)
         status = cr_fail(CR_BAD_VALUE, j->op, "beam search has found no text: every token is forbidden");

@@ -33,14 +33,16 @@ void cr_cache_free(cr_cache *c) {
     cr_retire(c);
 }
 
-static cr_tensor *span(cr_tensor *store, int64_t start, int64_t stop) { return cr_slice(store, 2, start, stop, 1); }
+static cr_tensor *slice_store(cr_tensor *store, int64_t start, int64_t stop) {
+    return cr_slice(store, 2, start, stop, 1);
+}
 
 /* A larger store (1, KV, room, columns) with the first `past` positions of the old one, and zeros. */
-static cr_status grow(cr_cache *c, cr_tensor **store, int64_t room, int64_t columns, cr_dtype dt) {
+static cr_status grow_store(cr_cache *c, cr_tensor **store, int64_t room, int64_t columns, cr_dtype dt) {
     cr_scope_begin();
     cr_tensor *fresh = cr_zeros(CR_LIST(1, c->d.kv_heads, room, columns), dt, c->d.dev);
     bool ok = fresh != NULL;
-    if (ok && c->past) ok = cr_copy_(span(fresh, 0, c->past), span(*store, 0, c->past)) != NULL;
+    if (ok && c->past) ok = cr_copy_(slice_store(fresh, 0, c->past), slice_store(*store, 0, c->past)) != NULL;
     if (ok) {
         cr_drop(*store);
         *store = cr_retain(fresh);
@@ -66,10 +68,10 @@ cr_status cr_cache_reserve(cr_cache *c, int64_t positions) {
     cr_status status = CR_OK;
     for (int64_t l = 0; l < c->d.layers && status == CR_OK; l++) {
         cr_kv *kv = &c->layer[l];
-        status = grow(c, &kv->k, positions, c->d.head_dim, c->dtype);
-        if (status == CR_OK) status = grow(c, &kv->v, positions, c->d.head_dim, c->dtype);
-        if (status == CR_OK && c->dtype == CR_I8) status = grow(c, &kv->k_scale, positions, 1, CR_F32);
-        if (status == CR_OK && c->dtype == CR_I8) status = grow(c, &kv->v_scale, positions, 1, CR_F32);
+        status = grow_store(c, &kv->k, positions, c->d.head_dim, c->dtype);
+        if (status == CR_OK) status = grow_store(c, &kv->v, positions, c->d.head_dim, c->dtype);
+        if (status == CR_OK && c->dtype == CR_I8) status = grow_store(c, &kv->k_scale, positions, 1, CR_F32);
+        if (status == CR_OK && c->dtype == CR_I8) status = grow_store(c, &kv->v_scale, positions, 1, CR_F32);
     }
     cr_set_grad_enabled(recording);
     if (status == CR_OK) c->room = positions;
@@ -77,7 +79,7 @@ cr_status cr_cache_reserve(cr_cache *c, int64_t positions) {
 }
 
 static bool copy_store(cr_tensor *to, cr_tensor *from, int64_t n) {
-    return !to || cr_copy_(span(to, 0, n), span(from, 0, n)) != NULL;
+    return !to || cr_copy_(slice_store(to, 0, n), slice_store(from, 0, n)) != NULL;
 }
 
 cr_status cr_cache_assign(cr_cache *to, const cr_cache *from) {
@@ -113,24 +115,25 @@ cr_tensor *cr_cache_positions(const cr_caches *c, int64_t T, const cr_device *de
 }
 
 /* Writes fresh (1, KV, T, D) behind what the store holds -> all of it in the model's dtype. */
-static cr_tensor *append(const cr_cache *c, cr_tensor *store, cr_tensor *scale, const cr_tensor *fresh) {
+static cr_tensor *append_store(const cr_cache *c, cr_tensor *store, cr_tensor *scale, const cr_tensor *fresh) {
     const int64_t past = c->past, end = past + cr_size(fresh, 2);
     const cr_dtype dt = c->d.dtype;
     if (c->dtype == CR_I8) {
         cr_tensor *x = cr_to(fresh, CR_F32, c->d.dev), *largest = cr_max(cr_abs(x), CR_LIST(3), true);
         cr_tensor *step = cr_maximum(cr_mul(largest, cr_scalar(1.0 / 127)), cr_scalar(1e-30));
-        if (!cr_copy_(span(scale, past, end), step)) return NULL;
-        if (!cr_copy_(span(store, past, end), cr_round(cr_div(x, step)))) return NULL;
-        return cr_to(cr_mul(cr_to(span(store, 0, end), CR_F32, c->d.dev), span(scale, 0, end)), dt, c->d.dev);
+        if (!cr_copy_(slice_store(scale, past, end), step)) return NULL;
+        if (!cr_copy_(slice_store(store, past, end), cr_round(cr_div(x, step)))) return NULL;
+        return cr_to(cr_mul(cr_to(slice_store(store, 0, end), CR_F32, c->d.dev), slice_store(scale, 0, end)), dt,
+                     c->d.dev);
     }
-    if (!cr_copy_(span(store, past, end), fresh)) return NULL;
-    return c->dtype == dt ? span(store, 0, end) : cr_to(span(store, 0, end), dt, c->d.dev);
+    if (!cr_copy_(slice_store(store, past, end), fresh)) return NULL;
+    return c->dtype == dt ? slice_store(store, 0, end) : cr_to(slice_store(store, 0, end), dt, c->d.dev);
 }
 
-static cr_tensor *attend(const cr_cache *c, int64_t layer, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                         const cr_attend_options *o) {
+static cr_tensor *attend_cached(const cr_cache *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
+                                const cr_tensor *v, const cr_attend_options *o) {
     const cr_kv *kv = &c->layer[layer];
-    return cr_attend(q, append(c, kv->k, kv->k_scale, k), append(c, kv->v, kv->v_scale, v), o);
+    return cr_attend(q, append_store(c, kv->k, kv->k_scale, k), append_store(c, kv->v, kv->v_scale, v), o);
 }
 
 /* The same at the position c->at. */
@@ -150,12 +153,12 @@ cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tenso
                                const cr_tensor *v, const cr_attend_options *o) {
     if (!c || !q || !k || !v) return cr_attend(q, k, v, o);
     if (c->at) return attend_at(c, layer, q, k, v, o);
-    if (c->n == 1) return attend(c->row[0], layer, q, k, v, o);
+    if (c->n == 1) return attend_cached(c->row[0], layer, q, k, v, o);
     const cr_tensor **rows = malloc((size_t)c->n * sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)c->n), NULL;
     for (int64_t i = 0; i < c->n; i++)
-        rows[i] = attend(c->row[i], layer, cr_slice(q, 0, i, i + 1, 1), cr_slice(k, 0, i, i + 1, 1),
-                         cr_slice(v, 0, i, i + 1, 1), o);
+        rows[i] = attend_cached(c->row[i], layer, cr_slice(q, 0, i, i + 1, 1), cr_slice(k, 0, i, i + 1, 1),
+                                cr_slice(v, 0, i, i + 1, 1), o);
     cr_tensor *y = cr_cat((int)c->n, rows, 0);
     free(rows);
     return y;
@@ -168,8 +171,8 @@ cr_tensor *cr_cached_segments(const cr_caches *c, const cr_segments *s, int64_t 
     if (!part) return cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld texts", (long long)s->n), NULL;
     for (int64_t i = 0, at = 0; i < s->n; at += s->length[i++]) {
         const int64_t end = at + s->length[i];
-        part[i] = attend(c->row[i], layer, cr_slice(q, 2, at, end, 1), cr_slice(k, 2, at, end, 1),
-                         cr_slice(v, 2, at, end, 1), o);
+        part[i] = attend_cached(c->row[i], layer, cr_slice(q, 2, at, end, 1), cr_slice(k, 2, at, end, 1),
+                                cr_slice(v, 2, at, end, 1), o);
     }
     cr_tensor *y = s->n == 1 ? (cr_tensor *)(uintptr_t)part[0] : cr_cat((int)s->n, part, 2);
     free(part);
@@ -272,7 +275,7 @@ const uint32_t *cr_cache_tokens(const cr_cache *c, int64_t *n) {
 }
 
 /* FNV-1a of the configuration, and of each weight's name and first row. */
-static cr_status fingerprint(const cr_lm *m, char out[20]) {
+static cr_status fingerprint_of(const cr_lm *m, char out[20]) {
     uint64_t h = 0xcbf29ce484222325u;
     const char *config = cr_lm_config(m);
     for (size_t i = 0; config[i]; i++) h = (h ^ (uint8_t)config[i]) * 0x100000001b3u;
@@ -311,7 +314,7 @@ static cr_status add_stores(const cr_cache *c, cr_params *p) {
         for (int i = 0; i < stores_of(c->dtype) && status == CR_OK; i++) {
             char name[40];
             snprintf(name, sizeof name, "%lld.%s", (long long)l, stores[i].name);
-            status = cr_params_add(p, name, cr_contiguous(span(store_at(&c->layer[l], i), 0, c->past)));
+            status = cr_params_add(p, name, cr_contiguous(slice_store(store_at(&c->layer[l], i), 0, c->past)));
         }
     return status;
 }
@@ -323,7 +326,7 @@ cr_status cr_cache_save(const cr_cache *c, const cr_lm *m, const char *path) {
     if (c->d.model != cr_lm_decoder(m)->model) return cr_fail(CR_BAD_VALUE, op, "the cache belongs to another model");
     if (!c->past) return cr_fail(CR_BAD_VALUE, op, "the cache is empty");
     char print[20], metadata[160];
-    cr_status status = fingerprint(m, print);
+    cr_status status = fingerprint_of(m, print);
     const bool recording = cr_set_grad_enabled(false);
     cr_params *p = status == CR_OK ? cr_params_new() : NULL;
     cr_scope_begin();
@@ -343,7 +346,7 @@ static cr_status check_header(const char *op, const cr_lm *m, const char *path, 
     cr_status status = cr_error_status();
     if (status == CR_OK && (!cache || strcmp(cache, "1") || !model || !dtype))
         status = cr_fail(CR_BAD_VALUE, op, "'%s' is not a cache of a text", path);
-    if (status == CR_OK) status = fingerprint(m, print);
+    if (status == CR_OK) status = fingerprint_of(m, print);
     if (status == CR_OK && strcmp(print, model))
         status = cr_fail(CR_BAD_VALUE, op, "'%s' belongs to another model: its fingerprint is %.16s, this model's %s",
                          path,
@@ -378,7 +381,7 @@ static cr_status take_store(const char *op, const char *path, const cr_params *p
     snprintf(name, sizeof name, "%lld.%s", (long long)l, stores[i].name);
     const cr_tensor *from = cr_params_get(p, name);
     if (!from) return cr_error_status();
-    cr_tensor *to = span(store_at(&c->layer[l], i), 0, c->past);
+    cr_tensor *to = slice_store(store_at(&c->layer[l], i), 0, c->past);
     if (!to) return cr_error_status();
     if (cr_ndim(from) != 4 || memcmp(cr_shape(from), cr_shape(to), 4 * sizeof(int64_t)) ||
         cr_dtype_of(from) != cr_dtype_of(to))

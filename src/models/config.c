@@ -15,8 +15,8 @@ const cr_json *cr_entry_at(const cr_entries *e, const char *key) {
     return v && v->kind != CR_JSON_NULL ? v : NULL;
 }
 
-static void refuse(cr_entries *e, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void refuse(cr_entries *e, const char *key, const char *format, ...) {
+static void refuse_entry(cr_entries *e, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void refuse_entry(cr_entries *e, const char *key, const char *format, ...) {
     char wanted[480];
     if (e->status != CR_OK) return;
     va_list args;
@@ -36,7 +36,7 @@ int64_t cr_entry_size(cr_entries *e, const char *key, int64_t absent, int64_t le
     if (!v && absent >= 0) return absent;
     if (v && v->kind == CR_JSON_NUMBER && v->integral && v->integer >= least && v->integer <= INT32_MAX)
         return v->integer;
-    refuse(e, key, "a whole number from %lld to %d", (long long)least, INT32_MAX);
+    refuse_entry(e, key, "a whole number from %lld to %d", (long long)least, INT32_MAX);
     return least;
 }
 
@@ -44,13 +44,13 @@ double cr_entry_number(cr_entries *e, const char *key, double absent, double lea
     const cr_json *v = cr_entry_at(e, key);
     const double x = v ? v->number : absent;
     if ((!v || v->kind == CR_JSON_NUMBER) && x >= least && x <= most) return x;
-    refuse(e, key, "a number from %g to %g", least, most);
+    refuse_entry(e, key, "a number from %g to %g", least, most);
     return least;
 }
 
 bool cr_entry_flag(cr_entries *e, const char *key, bool absent) {
     const cr_json *v = cr_entry_at(e, key);
-    if (v && v->kind != CR_JSON_BOOL) refuse(e, key, "true or false");
+    if (v && v->kind != CR_JSON_BOOL) refuse_entry(e, key, "true or false");
     return v ? v->truth : absent;
 }
 
@@ -64,7 +64,7 @@ int cr_entry_word(cr_entries *e, const char *key, const char *words, int absent)
         if (!w[n]) break;
         w += n + 1;
     }
-    refuse(e, key, "one of %s", words);
+    refuse_entry(e, key, "one of %s", words);
     return 0;
 }
 
@@ -72,11 +72,11 @@ void cr_entry_only(cr_entries *e, const char *key, double value) {
     const cr_json *v = cr_entry_at(e, key);
     const double is = v && v->kind == CR_JSON_BOOL ? v->truth : v && v->kind == CR_JSON_NUMBER ? v->number : NAN;
     if (!v || is == value) return;
-    if (v->kind == CR_JSON_BOOL) refuse(e, key, value != 0 ? "true" : "false");
-    else refuse(e, key, "%g", value);
+    if (v->kind == CR_JSON_BOOL) refuse_entry(e, key, value != 0 ? "true" : "false");
+    else refuse_entry(e, key, "%g", value);
 }
 
-void cr_entry_refuse(cr_entries *e, const char *key, const char *wanted) { refuse(e, key, "%s", wanted); }
+void cr_entry_refuse(cr_entries *e, const char *key, const char *wanted) { refuse_entry(e, key, "%s", wanted); }
 
 /* ---- weights ---- */
 void cr_binder_problem(cr_binder *b, const char *format, ...) {
@@ -103,7 +103,7 @@ cr_tensor *cr_params_if(const cr_params *p, const char *name) {
     return t;
 }
 
-static cr_tensor *added(cr_binder *b, const char *name, cr_tensor *t) {
+static cr_tensor *add_tensor(cr_binder *b, const char *name, cr_tensor *t) {
     return t && !cr_params_add(b->into, name, t) ? cr_params_at(b->into, cr_params_count(b->into) - 1) : NULL;
 }
 
@@ -112,7 +112,7 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) 
     if (b->dev) {                                   /* a new model */
         cr_scope_begin();
         cr_tensor *fresh = b->status != CR_OK ? NULL : cr_empty(n, shape, b->dtype, b->dev);
-        fresh = added(b, name, fresh ? cr_requires_grad_(fresh, true) : NULL);
+        fresh = add_tensor(b, name, fresh ? cr_requires_grad_(fresh, true) : NULL);
         if (!fresh && b->status == CR_OK) b->status = cr_error_status();
         cr_scope_end();
         return fresh;
@@ -126,10 +126,10 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) 
         return NULL;
     }
     if (!cr_dtype_is_float(cr_dtype_of(found))) { cr_binder_problem(b, "'%s' is not of floats", name); return NULL; }
-    if (b->shared) return added(b, name, found);
+    if (b->shared) return add_tensor(b, name, found);
     cr_scope_begin();
     cr_tensor *t = cr_to(found, b->dtype, cr_device_of(found));
-    t = added(b, name, t ? cr_requires_grad_(cr_detach(t), true) : NULL);
+    t = add_tensor(b, name, t ? cr_requires_grad_(cr_detach(t), true) : NULL);
     cr_scope_end();
     return t;
 }
@@ -183,7 +183,7 @@ static bool bind_packed(cr_binder *b, const char *name, int64_t OC, int64_t C, c
                               shape_text(cr_ndim(t), cr_shape(t), have, sizeof have), (long long)OC, (long long)C);
             return false;
         }
-        p->packed = added(b, full, t);
+        p->packed = add_tensor(b, full, t);
         p->format = f->name;
         p->paired = i % 2 ? b->head_dim : 0;
         return true;
@@ -199,8 +199,8 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
     cr_tensor *codes = b->dev ? NULL : cr_params_if(b->from, full[0]);
     cr_tensor *scales = codes ? cr_params_if(b->from, full[1]) : NULL;
     if (codes && scales && are_quantized(codes, scales, OC, C)) {
-        p.codes = added(b, full[0], codes);
-        p.scales = added(b, full[1], scales);
+        p.codes = add_tensor(b, full[0], codes);
+        p.scales = add_tensor(b, full[1], scales);
     } else if (codes) {
         char have[80];
         cr_binder_problem(b, "'%s' of %s, %s, and '%s' do not make the weight (%lld, %lld) of the configuration",

@@ -119,9 +119,11 @@ cr_status cr_pooling_take(cr_lm *m, cr_entries *e) {
 }
 
 /* ---- pooling : (B, T, C), (B, T) or NULL -> (B, C) */
-static cr_tensor *weighted(const cr_tensor *x, const cr_tensor *weight) { return cr_mul(x, cr_unsqueeze(weight, 2)); }
+static cr_tensor *weigh_tokens(const cr_tensor *x, const cr_tensor *weight) {
+    return cr_mul(x, cr_unsqueeze(weight, 2));
+}
 
-static cr_tensor *pooled(int rule, const cr_tensor *x, const cr_tensor *mask) {
+static cr_tensor *pool_tokens(int rule, const cr_tensor *x, const cr_tensor *mask) {
     const cr_device *dev = cr_device_of(x);
     const cr_dtype dt = cr_dtype_of(x);
     const int64_t T = cr_size(x, 1);
@@ -136,25 +138,25 @@ static cr_tensor *pooled(int rule, const cr_tensor *x, const cr_tensor *mask) {
     }
     case MEAN: return cr_mean_seen(x, mask);
     case MEAN_SQRT:
-        return cr_div(cr_sum(weighted(x, seen), CR_LIST(1), false),
+        return cr_div(cr_sum(weigh_tokens(x, seen), CR_LIST(1), false),
                       cr_sqrt(cr_clamp(cr_sum(seen, CR_LIST(1), true), 1e-9, INFINITY)));
     case WEIGHTED:
-        return cr_div(cr_sum(weighted(x, at), CR_LIST(1), false),
+        return cr_div(cr_sum(weigh_tokens(x, at), CR_LIST(1), false),
                       cr_clamp(cr_sum(at, CR_LIST(1), true), 1e-9, INFINITY));
     default: break;
     }
     const cr_tensor *last = cr_to(cr_eq(at, cr_max(at, CR_LIST(1), true)), dt, dev);
-    return cr_sum(weighted(x, last), CR_LIST(1), false);
+    return cr_sum(weigh_tokens(x, last), CR_LIST(1), false);
 }
 
-static cr_tensor *sentence(const cr_lm *m, const cr_tensor *x, const cr_tensor *mask) {
+static cr_tensor *embed_sentence(const cr_lm *m, const cr_tensor *x, const cr_tensor *mask) {
     const cr_tensor *part[RULES];
     int n = 0;
     bool normalizes = false;
     for (const char *at = m->pooling; *at;) {
         const int rule = next_rule(&at);
         if (rule == NORMALIZE) normalizes = true;
-        else part[n++] = pooled(rule, x, mask);
+        else part[n++] = pool_tokens(rule, x, mask);
     }
     if (!n) part[n++] = cr_mean_seen(x, mask);
     cr_tensor *y = cr_cat(n, part, 1);
@@ -195,7 +197,7 @@ cr_tensor *cr_lm_output_of(const cr_lm *m, cr_lm_output what, const cr_tensor *x
         return NULL;
     }
     cr_scope_begin();
-    cr_tensor *y = what == CR_OUTPUT_SENTENCE ? sentence(m, x, mask)
+    cr_tensor *y = what == CR_OUTPUT_SENTENCE ? embed_sentence(m, x, mask)
                                               : cr_transformer_output(m->net, what, x, mask, parts);
     if (y) cr_keep(y);
     cr_scope_end();
@@ -230,7 +232,7 @@ cr_tensor *cr_lm_embed(const cr_lm *m, int64_t n, const int64_t *length, const u
     const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(1, total), CR_U32, m->d.dev), CR_I64, m->d.dev);
     cr_tensor *x = s && row ? m->d.packed(m->d.model, tokens, s) : NULL, *y = NULL;
     for (int64_t i = 0, at = 0; x && i < n; at += length[i++])
-        row[i] = sentence(m, cr_slice(x, 1, at, at + length[i], 1), NULL);
+        row[i] = embed_sentence(m, cr_slice(x, 1, at, at + length[i], 1), NULL);
     if (x) y = cr_cat((int)n, row, 0);
     if (y) cr_keep(y);
     cr_scope_end();

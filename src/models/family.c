@@ -412,7 +412,7 @@ const char *cr_family_name(const cr_family *f, cr_role r) {
 }
 
 /* The key of this name in a row's list "a|b". */
-static bool lists(const char *words, const char *name) {
+static bool has_word(const char *words, const char *name) {
     const size_t n = strlen(name);
     for (const char *w = words; w && *w;) {
         const size_t k = strcspn(w, "|");
@@ -422,7 +422,7 @@ static bool lists(const char *words, const char *name) {
     return false;
 }
 
-bool cr_family_reads(const cr_family *f, const char *key) { return lists(f->keys, key); }
+bool cr_family_reads(const cr_family *f, const char *key) { return has_word(f->keys, key); }
 
 /* Is one of the words "a|b" what a name ends with? */
 static bool ends_with_one(const char *name, const char *words) {
@@ -553,8 +553,8 @@ static bool flag_of(cr_entries *e, const char *key, bool absent) {
 }
 
 static void read_key(cr_entries *e, const entry *k, cr_features *f) {
-    const bool nullable = k->kind == SIZE_0 || lists("n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|"
-                                                     "swiglu_limit", k->name);
+    static const char words[] = "n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|swiglu_limit";
+    const bool nullable = k->kind == SIZE_0 || has_word(words, k->name);
     if (!nullable && is_null(e, k->name)) return;
     char *at = (char *)f + k->at;
     int64_t *size = (int64_t *)(void *)at;
@@ -775,7 +775,7 @@ static void read_layers(cr_entries *e, cr_features *f) {
 }
 
 /* ---- all of it ---- */
-static void check(cr_entries *e, const cr_family *family, const cr_features *f) {
+static void check_features(cr_entries *e, const cr_family *family, const cr_features *f) {
     const entry *sizes = sizes_of(family);
     if (e->status != CR_OK) return;
     if (f->heads % f->kv_heads)
@@ -804,15 +804,15 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     if (e->status != CR_OK) return;
     if (gpt) f->inner = 4 * f->width;
     const char *head_key = "head_dim", *kv_key = "num_key_value_heads";
-    const bool own_kv = !gpt && !f->qkv_by_head && (!f->encoder || lists(family->keys, kv_key));
-    const bool own_dim = !gpt && (!f->encoder || lists(family->keys, head_key));
+    const bool own_kv = !gpt && !f->qkv_by_head && (!f->encoder || has_word(family->keys, kv_key));
+    const bool own_dim = !gpt && (!f->encoder || has_word(family->keys, head_key));
     f->kv_heads = own_kv ? cr_entry_size(e, kv_key, f->heads, 1) : f->heads;
     const bool said = cr_json_get(e->json, head_key) != NULL;
     const int64_t D = f->head_dim && !said ? f->head_dim : f->width / f->heads;
     f->head_dim = own_dim ? cr_entry_size(e, head_key, D ? D : 1, 1) : f->width / f->heads;
     if (!family->gpt_keys && !f->layer_norm) read_key(e, &(entry){"rms_norm_eps", EPS, AT(eps)}, f);
     if (!gpt) f->tied = flag_of(e, "tie_word_embeddings", f->tied);
-    if (!gpt && !lists(family->keys, "hidden_activation") && !family->distil_keys)
+    if (!gpt && !has_word(family->keys, "hidden_activation") && !family->distil_keys)
         read_key(e, &(entry){"hidden_act", ACTIVATION, AT(activation)}, f);
     if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
 }
@@ -823,7 +823,7 @@ static void read_encoder(cr_entries *e, const cr_family *family, cr_features *f)
     const cr_json *a = cr_entry_at(e, "architectures");
     const cr_json *first = a && a->kind == CR_JSON_ARRAY ? a->first : NULL;
     f->class_each = first && first->kind == CR_JSON_STRING && strstr(first->text, each);
-    if (lists(family->keys, "classifier_pooling"))
+    if (has_word(family->keys, "classifier_pooling"))
         f->class_mean = cr_entry_word(e, "classifier_pooling", "cls|mean", 0) == 1;
     cr_entry_word(e, "position_embedding_type", "absolute", 0);
     check_only(e, "is_decoder=0|add_cross_attention=0|sinusoidal_pos_embds=0");
@@ -834,13 +834,13 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     *f = family->features;
     read_sizes(e, family, f);
     if (e->status != CR_OK) return e->status;
-    f->window_used = !lists(family->keys, "use_sliding_window");
+    f->window_used = !has_word(family->keys, "use_sliding_window");
     if (f->encoder) read_encoder(e, family, f);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (lists(family->keys, others[i].name)) read_key(e, &others[i], f);
-    if (lists(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
-    if (lists(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
-    if (lists(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
+        if (has_word(family->keys, others[i].name)) read_key(e, &others[i], f);
+    if (has_word(family->keys, "attention_bias") && !f->out_unbiased) f->out_bias = f->qkv_bias;
+    if (has_word(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
+    if (has_word(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
     if (f->encoder && !f->layer_norm) f->head_bias = f->mlp_bias;      /* EuroBERT's */
     check_only(e, family->only);
     for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
@@ -858,7 +858,7 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
         f->context -= f->pad + 1;
         if (f->context < 1) cr_entry_refuse(e, "max_position_embeddings", "more than pad_token_id + 1");
     }
-    check(e, family, f);
+    check_features(e, family, f);
     if (e->status != CR_OK) return cr_features_end(f), e->status;
     if (!f->expert_inner) f->expert_inner = f->inner;
     if (f->query_scalar > 0) f->attention_scale = 1 / sqrt(f->query_scalar);

@@ -43,7 +43,7 @@ cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id) {
     return CR_OK;
 }
 
-static int64_t lacking(const cr_text *t) { return t->n - t->start - t->cache->past; }
+static int64_t count_missing(const cr_text *t) { return t->n - t->start - t->cache->past; }
 
 /* The next logits of each text that goes on, (1, 1, V): those that lack one token run together. */
 static cr_status next_logits(cr_job *j, cr_tensor **logits, cr_cache **rows, uint32_t *ids) {
@@ -52,7 +52,7 @@ static cr_status next_logits(cr_job *j, cr_tensor **logits, cr_cache **rows, uin
     for (int64_t i = 0; i < j->texts; i++) {
         cr_text *t = &j->text[i];
         if (t->over) continue;
-        const int64_t T = lacking(t);
+        const int64_t T = count_missing(t);
         if (alive > 1 && T == 1) {
             ids[B] = t->ids[t->n - 1];
             rows[B++] = t->cache;
@@ -263,7 +263,7 @@ static bool keep_token(int64_t row, uint32_t id, void *ctx) {
     return false;
 }
 
-static cr_decoder called(const cr_text_model *m) {
+static cr_decoder decoder_of(const cr_text_model *m) {
     return (cr_decoder){.model = m->ctx, .vocabulary = m->vocabulary, .context = m->context, .layers = m->layers,
                         .kv_heads = m->kv_heads, .head_dim = m->head_dim, .dtype = m->dtype, .dev = m->dev,
                         .caller = m};
@@ -282,7 +282,7 @@ cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *
     s->o.stop = s->stop;
     s->model[0] = *m;
     s->model[1] = draft ? *draft : *m;
-    for (int i = 0; i < 2; i++) s->d[i] = called(&s->model[i]);
+    for (int i = 0; i < 2; i++) s->d[i] = decoder_of(&s->model[i]);
     s->job = (cr_job){.op = op, .d = &s->d[0], .draft = draft ? &s->d[1] : NULL, .o = &s->o, .on_token = keep_token,
                       .ctx = s};
     cr_scope_begin();

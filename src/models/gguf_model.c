@@ -61,14 +61,15 @@ static bool fits_one(const char *pattern, const char *name, size_t n, const char
     return name == end;
 }
 
-static bool fits(const char *patterns, const char *name, size_t n, const char **digits, int *count) {
+static bool match_pattern(const char *patterns, const char *name, size_t n, const char **digits, int *count) {
     for (const char *p = patterns; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
         if (fits_one(p, name, n, digits, count)) return true;
     return false;
 }
 
 /* The first of the patterns with digits at its "%", and the number of an expert at "#". */
-static void fill(const char *pattern, const char *digits, int count, int64_t expert, const char *end, cr_out *o) {
+static void fill_pattern(const char *pattern, const char *digits, int count, int64_t expert, const char *end,
+                         cr_out *o) {
     for (; *pattern && *pattern != '|'; pattern++) {
         if (*pattern == '%') cr_out_put(o, digits, (size_t)count);
         else if (*pattern == '#') cr_out_format(o, "%lld", (long long)expert);
@@ -79,16 +80,17 @@ static void fill(const char *pattern, const char *digits, int count, int64_t exp
 
 /* llama.cpp's name of a tensor as Hugging Face's, or back; the same if no role has it.  Returns the role, or
  * CR_ROLES. */
-static cr_role translate(const char *name, const cr_family *f, bool to_gguf, int64_t expert, char *out, size_t room) {
+static cr_role translate_name(const char *name, const cr_family *f, bool to_gguf, int64_t expert, char *out,
+                              size_t room) {
     const char *dot = strrchr(name, '.'), *digits = "";
     int count = 0;
     snprintf(out, room, "%s", name);
     for (cr_role r = CR_ROLE_EMBED; dot && r < CR_ROLES; r++) {
         const char *theirs = cr_family_name(f, r);
         const char *from = to_gguf ? theirs : names[r], *to = to_gguf ? names[r] : theirs;
-        if (!from || !to || !fits(from, name, (size_t)(dot - name), &digits, &count)) continue;
+        if (!from || !to || !match_pattern(from, name, (size_t)(dot - name), &digits, &count)) continue;
         cr_out o = {0};
-        fill(to, digits, count, expert, dot, &o);
+        fill_pattern(to, digits, count, expert, dot, &o);
         if (o.text && !o.failed) snprintf(out, room, "%s", o.text);
         cr_out_free(&o);
         return r;
@@ -97,7 +99,7 @@ static cr_role translate(const char *name, const cr_family *f, bool to_gguf, int
 }
 
 /* Rows of a head: halves one after the other <-> neighbours; weight (H D, C) or bias (H D). */
-static cr_tensor *reorder(cr_tensor *t, int64_t H, bool to_halves) {
+static cr_tensor *reorder_rows(cr_tensor *t, int64_t H, bool to_halves) {
     const int64_t rows = cr_size(t, 0), D = H ? rows / H : 0;
     if (!H || rows != H * D || D % 2) return t;     /* of a shape that is refused later */
     const int64_t C = cr_ndim(t) == 2 ? cr_size(t, 1) : 1;
@@ -139,7 +141,7 @@ static double number_of(const source *s, const char *key, double absent) {
 }
 
 /* The tensor of this name, without the part behind its last dot if that is "*": a weight of any format. */
-static cr_tensor *find(const cr_params *p, const char *name) {
+static cr_tensor *find_tensor(const cr_params *p, const char *name) {
     const char *star = strchr(name, '*');
     const size_t n = star ? (size_t)(star - name) : strlen(name) + 1;
     for (int64_t i = 0; i < cr_params_count(p); i++) {
@@ -254,15 +256,15 @@ static void put_flag(source *s, const char *key, bool on) {
 
 /* Biases by the tensors that there are. */
 static void put_biases(source *s, const cr_params *p) {
-    const bool out = find(p, "blk.0.attn_output.bias"), in = find(p, "blk.0.attn_q.bias") ||
-                                                              find(p, "blk.0.attn_qkv.bias");
+    const bool out = find_tensor(p, "blk.0.attn_output.bias"), in = find_tensor(p, "blk.0.attn_q.bias") ||
+                                                              find_tensor(p, "blk.0.attn_qkv.bias");
     const bool free_out = s->family->features.out_unbiased || !strcmp(s->family->kind, "seed_oss");
     put_flag(s, "attention_bias", free_out ? in : out);
     put_flag(s, "attention_out_bias", out);
     put_flag(s, "use_qkv_bias", in);
     put_flag(s, "qkv_bias", in);
     put_flag(s, "use_bias", in);
-    put_flag(s, "mlp_bias", find(p, "blk.0.ffn_up.bias"));
+    put_flag(s, "mlp_bias", find_tensor(p, "blk.0.ffn_up.bias"));
 }
 
 /* What the file does not say, but llama.cpp does by the architecture. */
@@ -283,7 +285,7 @@ static void put_implied(source *s) {
 }
 
 static void put_config(source *s, const cr_params *p) {
-    const cr_tensor *table = find(p, "token_embd.*"), *divisors = find(p, "rope_freqs.weight");
+    const cr_tensor *table = find_tensor(p, "token_embd.*"), *divisors = find_tensor(p, "rope_freqs.weight");
     const bool gpt = s->family->gpt_keys;
     cr_out_format(s->o, "{\"model_type\": \"%s\"", s->family->kind);
     if (!table || cr_ndim(table) != 2) {
@@ -291,7 +293,7 @@ static void put_config(source *s, const cr_params *p) {
         return;
     }
     cr_out_format(s->o, ", \"vocab_size\": %lld, \"tie_word_embeddings\": %s", (long long)cr_size(table, 0),
-                  find(p, "output.*") && !gpt ? "false" : "true");
+                  find_tensor(p, "output.*") && !gpt ? "false" : "true");
     put_special(s);
     if (gpt) { put_gpt_sizes(s); return; }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -330,7 +332,7 @@ static cr_tensor *as_model(const source *s, cr_role role, cr_tensor *t, char *na
     const cr_features *f = &s->family->features;
     const bool packed = cr_packed_format(name, NULL) >= 0;
     if (s->family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K)) {
-        if (!packed) return reorder(t, role == CR_ROLE_Q ? H : KV, true);
+        if (!packed) return reorder_rows(t, role == CR_ROLE_Q ? H : KV, true);
         const size_t n = strlen(name);
         snprintf(name + n, room - n, "_paired");
     }
@@ -347,12 +349,12 @@ static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_RO
 /* Adds one tensor, or of all experts each. */
 static cr_status add_renamed(const source *s, const char *from, cr_tensor *t, cr_params *into) {
     char name[256];
-    const cr_role role = translate(from, s->family, false, 0, name, sizeof name);
+    const cr_role role = translate_name(from, s->family, false, 0, name, sizeof name);
     const bool each = is_expert(role) && cr_ndim(t) >= 2;      /* biases too */
     cr_status status = CR_OK;
     for (int64_t e = 0; e < (each ? cr_size(t, 0) : 1) && status == CR_OK; e++) {
         cr_scope_begin();
-        if (each) translate(from, s->family, false, e, name, sizeof name);
+        if (each) translate_name(from, s->family, false, e, name, sizeof name);
         cr_tensor *one = each ? cr_select(t, 0, e) : as_model(s, role, t, name, sizeof name);
         status = one ? cr_params_add(into, name, one) : cr_error_status();
         cr_scope_end();
@@ -564,11 +566,11 @@ cr_status cr_gguf_write(const char *path, const cr_params *tensors, const char *
     const bool recording = cr_set_grad_enabled(false);
     for (int64_t i = 0; i < cr_params_count(tensors) && e.status == CR_OK; i++) {
         char name[256];
-        const cr_role role = translate(cr_params_name(tensors, i), family, true, 0, name, sizeof name);
+        const cr_role role = translate_name(cr_params_name(tensors, i), family, true, 0, name, sizeof name);
         cr_scope_begin();
         cr_tensor *t = cr_params_at(tensors, i);
         if (family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K))
-            t = reorder(t, role == CR_ROLE_Q ? f.heads : f.kv_heads, false);
+            t = reorder_rows(t, role == CR_ROLE_Q ? f.heads : f.kv_heads, false);
         e.status = t && columns ? cr_params_add(into, name, t) : cr_error_status();
         cr_tensor *counts = importance ? cr_params_if(importance, cr_params_name(tensors, i)) : NULL;
         if (counts && e.status == CR_OK) e.status = cr_params_add(columns, name, counts);

@@ -33,14 +33,14 @@ void cr_gpt_gradient_checkpointing(cr_gpt *m, bool on) {
     if (!cr_lacks("gpt_gradient_checkpointing", "the model", m)) cr_transformer_recompute(m->net, on);
 }
 
-static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, bool train) {
+static cr_tensor *hidden_states(const cr_gpt *m, const cr_tensor *tokens, bool train) {
     return cr_transformer_hidden(m->net, tokens, train ? m->generator : NULL);
 }
 
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
     if (check_tokens("gpt_logits", m, tokens)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_decoder_logits(&m->d, hidden(m, tokens, train)));
+    cr_tensor *y = cr_keep(cr_decoder_logits(&m->d, hidden_states(m, tokens, train)));
     cr_scope_end();
     return y;
 }
@@ -49,7 +49,7 @@ cr_tensor *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor
     if (check_tokens("gpt_loss", m, tokens)) return NULL;
     if (!targets) return cr_fail_null("gpt_loss", "targets"), NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_decoder_loss(&m->d, hidden(m, tokens, train), targets, NULL));
+    cr_tensor *y = cr_keep(cr_decoder_loss(&m->d, hidden_states(m, tokens, train), targets, NULL));
     cr_scope_end();
     return y;
 }

@@ -13,12 +13,12 @@
 
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
 
-static bool ends(const char *s, const char *with) {
+static bool ends_with(const char *s, const char *with) {
     const size_t n = strlen(s), k = strlen(with);
     return n >= k && !strcmp(s + n - k, with);
 }
 
-static cr_tensor *turned(cr_tensor *t) { return cr_transpose(t, 0, 1); }
+static cr_tensor *transpose_matrix(cr_tensor *t) { return cr_transpose(t, 0, 1); }
 
 /* Is it a name of a head, which has no prefix in files? */
 static bool is_bare(const cr_family *f, const char *name) {
@@ -57,7 +57,7 @@ static cr_params *plain_names(const cr_params *from, const cr_family *f) {
         }
         cr_scope_begin();
         cr_tensor *t = cr_params_at(from, i);
-        if (cr_family_turns(f, name, t)) t = turned(t);
+        if (cr_family_turns(f, name, t)) t = transpose_matrix(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
     }
@@ -67,7 +67,7 @@ static cr_params *plain_names(const cr_params *from, const cr_family *f) {
 }
 
 /* ---- loading ---- */
-static bool same(const cr_tensor *a, const cr_tensor *b) {
+static bool is_same(const cr_tensor *a, const cr_tensor *b) {
     const size_t bytes = (size_t)cr_ndim(a) * sizeof(int64_t);
     if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), bytes)) return false;
     cr_scope_begin();
@@ -86,12 +86,12 @@ static void check_rest(cr_binder *b, const cr_family *f) {
         if (cr_params_if(b->into, name)) continue;
         const cr_tensor *embedding = strcmp(name, head) ? NULL : cr_params_if(b->from, table);
         if (!embedding) { cr_binder_problem(b, "'%s' is not wanted", name); continue; }
-        if (!same(cr_params_at(b->from, i), embedding))
+        if (!is_same(cr_params_at(b->from, i), embedding))
             cr_binder_problem(b, "the configuration ties the head to the embedding, '%s' and '%s' differ", head, table);
     }
 }
 
-static bool is_quantized(const char *name) { return ends(name, ".codes") || ends(name, ".scales"); }
+static bool is_quantized(const char *name) { return ends_with(name, ".codes") || ends_with(name, ".scales"); }
 
 /* That of the first matrix, or where all are quantized, or some are packed, of the first vector. */
 static cr_dtype weights_dtype(const cr_params *p) {
@@ -104,7 +104,7 @@ static cr_dtype weights_dtype(const cr_params *p) {
     return CR_F32;
 }
 
-static cr_status finish(const cr_lm *m, const char *op, const char *path, cr_binder *b) {
+static cr_status finish_load(const cr_lm *m, const char *op, const char *path, cr_binder *b) {
     cr_status status = m->net ? CR_OK : cr_error_status();
     if (status == CR_OK) check_rest(b, m->family);
     if (status == CR_OK && b->listed && b->unlisted)
@@ -130,7 +130,7 @@ static cr_lm *lm_over(const char *op, const char *path, char *config, const cr_p
     if (e.status == CR_OK) m->family = cr_family_of(&e);
     if (e.status == CR_OK && !cr_features_read(m->family, &e, cr_family_depth(m->family, weights), &f)) {
         m->net = cr_transformer_over(op, m->family, &f, dev, &b);
-        e.status = finish(m, op, path, &b);
+        e.status = finish_load(m, op, path, &b);
     }
     cr_set_grad_enabled(recording);
     cr_out_free(&b.problems);
@@ -216,7 +216,7 @@ static cr_status check_checkpoint(const char *op, const char *dir) {
     return cr_fail(CR_IO, op, "'%s' holds no model: neither config.json nor the weights of a checkpoint", dir);
 }
 
-static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
+static cr_lm *load_model(const char *op, const char *path, const cr_device *dev) {
     const bool folder = cr_os_is_directory(path);
     if (folder && cr_folder_is(path)) return load_folder(op, path, dev);
     if (folder && check_checkpoint(op, path)) return NULL;
@@ -234,7 +234,7 @@ cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
     static const char op[] = "lm_load";
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
-    cr_lm *m = load(op, path, dev);
+    cr_lm *m = load_model(op, path, dev);
     if (!m || (m->path = malloc(strlen(path) + 1)) != NULL) return m ? strcpy(m->path, path), m : NULL;
     cr_lm_free(m);
     return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
@@ -532,7 +532,7 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
 
 /* What the tensor number i is saved as, and its name: quantized weights as they are, in a GGUF file as floats; packed
  * ones as floats. */
-static cr_tensor *saved(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char *name, size_t room) {
+static cr_tensor *tensor_to_save(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char *name, size_t room) {
     cr_tensor *t = cr_detach(cr_params_at(m->params, i));
     snprintf(name, room, "%s", cr_params_name(m->params, i));
     char *end = strrchr(name, '.');
@@ -557,11 +557,11 @@ static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool ggu
     cr_status status = p ? CR_OK : cr_error_status();
     for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
         char name[300], plain[256];
-        if (gguf && ends(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
+        if (gguf && ends_with(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         cr_scope_begin();
-        cr_tensor *t = saved(m, i, dt, gguf, plain, sizeof plain);
+        cr_tensor *t = tensor_to_save(m, i, dt, gguf, plain, sizeof plain);
         snprintf(name, sizeof name, "%s%s", folder && !is_bare(m->family, plain) ? cr_lm_prefix(m) : "", plain);
-        if (t && folder && cr_family_turns(m->family, plain, t)) t = turned(t);
+        if (t && folder && cr_family_turns(m->family, plain, t)) t = transpose_matrix(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
     }
@@ -599,8 +599,8 @@ static cr_status save_gguf(const cr_lm *m, const char *path, const cr_params *p,
     return status;
 }
 
-static cr_status save(const cr_lm *m, const char *path, const char *format, const char *type, const char *tokenizer,
-                      text calibration, int64_t shard_bytes) {
+static cr_status save_model(const cr_lm *m, const char *path, const char *format, const char *type,
+                            const char *tokenizer, text calibration, int64_t shard_bytes) {
     static const char op[] = "lm_save";
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
@@ -632,14 +632,14 @@ static cr_status save(const cr_lm *m, const char *path, const char *format, cons
 }
 
 cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
-    return save(m, path, format, type, NULL, (text){0}, 0);
+    return save_model(m, path, format, type, NULL, (text){0}, 0);
 }
 
 cr_status cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer,
                           const uint32_t *tokens, int64_t n) {
-    return save(m, path, "gguf", type, tokenizer, (text){tokens, n}, 0);
+    return save_model(m, path, "gguf", type, tokenizer, (text){tokens, n}, 0);
 }
 
 cr_status cr_lm_save_folder(const cr_lm *m, const char *path, int64_t shard_bytes) {
-    return save(m, path, "safetensors", NULL, NULL, (text){0}, shard_bytes);
+    return save_model(m, path, "safetensors", NULL, NULL, (text){0}, shard_bytes);
 }

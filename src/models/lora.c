@@ -16,7 +16,7 @@ static const char peft_prefix[] = "base_model.model.", config_name[] = "adapter_
 cr_lora_options cr_lora_defaults(void) { return (cr_lora_options){.rank = 8, .alpha = 16}; }
 
 /* ---- layers by name ---- */
-static cr_status each(cr_lm *m, cr_named_affine fn, void *ctx) {
+static cr_status each_affine(cr_lm *m, cr_named_affine fn, void *ctx) {
     return cr_transformer_each(m->net, fn, ctx);
 }
 
@@ -32,7 +32,7 @@ static const char *next_word(const char *words, size_t *bytes) {
     return words[*bytes] ? words + *bytes + 1 : NULL;
 }
 
-static bool wanted(const char *targets, const char *name) {
+static bool is_wanted(const char *targets, const char *name) {
     size_t n;
     for (const char *w = targets, *next; w; w = next) {
         next = next_word(w, &n);
@@ -50,7 +50,7 @@ static cr_status list_layer(void *ctx, const char *name, cr_affine *p) {
     const char *last = strrchr(name, '.') + 1;
     k->found |= k->word && is_end(name, k->word, k->bytes);
     cr_out_put(&k->names, "", 0);
-    if (k->names.text && wanted(k->names.text, last)) return CR_OK;
+    if (k->names.text && is_wanted(k->names.text, last)) return CR_OK;
     cr_out_format(&k->names, "%s%s", k->names.bytes ? "," : "", last);
     return CR_OK;
 }
@@ -58,7 +58,7 @@ static cr_status list_layer(void *ctx, const char *name, cr_affine *p) {
 /* "c_attn,c_proj,c_fc": all there are; owned (free). */
 static char *all_targets(cr_lm *m) {
     known k = {0};
-    (void)each(m, list_layer, &k);
+    (void)each_affine(m, list_layer, &k);
     if (!cr_out_check(&k.names, "lm_lora", "targets")) return k.names.text;
     cr_out_free(&k.names);
     return NULL;
@@ -70,7 +70,7 @@ static cr_status check_targets(cr_lm *m, const char *op, const char *targets) {
     for (const char *w = targets, *next; w && status == CR_OK; w = next) {
         next = next_word(w, &n);
         known k = {.word = w, .bytes = n};
-        (void)each(m, list_layer, &k);
+        (void)each_affine(m, list_layer, &k);
         if (!n || !k.found)
             status = cr_fail(CR_BAD_VALUE, op, "the model has no linear layers named '%.*s': there are %s",
                              n < 60 ? (int)n : 60, w, k.names.text ? k.names.text : "none");
@@ -110,8 +110,8 @@ static cr_status take_off(void *ctx, const char *name, cr_affine *p) {
     return CR_OK;
 }
 
-static void detach(cr_lm *m) {
-    (void)each(m, take_off, NULL);
+static void detach_adapter(cr_lm *m) {
+    (void)each_affine(m, take_off, NULL);
     cr_params_free(m->adapter);
     free(m->lora_targets);
     m->adapter = NULL;
@@ -141,7 +141,7 @@ static const cr_tensor *in_file(const attach *a, const char *name) {
 }
 
 /* A new matrix of the adapter, or the file's; NULL: an error, or a problem that the binder lists. */
-static cr_tensor *matrix(attach *a, const char *layer, const char *part, int64_t rows, int64_t columns) {
+static cr_tensor *new_matrix(attach *a, const char *layer, const char *part, int64_t rows, int64_t columns) {
     char name[140];
     snprintf(name, sizeof name, "%s.lora_%s.weight", layer, part);
     const cr_dtype dt = a->m->d.dtype == CR_F64 ? CR_F64 : CR_F32;
@@ -179,10 +179,10 @@ static bool has_layer(const attach *a, const char *name) {
 
 static cr_status attach_layer(void *ctx, const char *name, cr_affine *p) {
     attach *a = ctx;
-    if (a->from ? !has_layer(a, name) : !wanted(a->targets, name)) return CR_OK;
+    if (a->from ? !has_layer(a, name) : !is_wanted(a->targets, name)) return CR_OK;
     const int64_t r = a->m->lora.rank;
-    p->lora_a = matrix(a, name, "A", r, cr_affine_inputs(p));
-    p->lora_b = matrix(a, name, "B", cr_affine_outputs(p), r);
+    p->lora_a = new_matrix(a, name, "A", r, cr_affine_inputs(p));
+    p->lora_b = new_matrix(a, name, "B", cr_affine_outputs(p), r);
     p->scale = a->scale;
     p->lora_mode = &a->m->lora_mode;
     return (p->lora_a && p->lora_b) || a->problems.listed ? CR_OK : cr_error_status();
@@ -208,7 +208,7 @@ static cr_status put_on(attach *a, const cr_lora_options *o, char *json) {
     m->adapter = cr_params_new();
     a->scale = o->rank_stabilized ? o->alpha / sqrt((double)o->rank) : o->alpha / (double)o->rank;
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = m->adapter ? each(m, attach_layer, a) : cr_error_status();
+    cr_status status = m->adapter ? each_affine(m, attach_layer, a) : cr_error_status();
     cr_set_grad_enabled(recording);
     if (status == CR_OK) status = set_base(m, false);
     return status;
@@ -228,7 +228,7 @@ cr_status cr_lm_lora(cr_lm *m, const cr_lora_options *o, cr_generator *g) {
     attach a = {.m = m, .op = op, .targets = targets, .g = g ? g : cr_default_generator()};
     status = json ? put_on(&a, o, json) : cr_error_status();
     free(every);
-    if (status != CR_OK && json) { detach(m); (void)set_base(m, true); }
+    if (status != CR_OK && json) { detach_adapter(m); (void)set_base(m, true); }
     return status;
 }
 
@@ -257,11 +257,11 @@ cr_status cr_lm_merge(cr_lm *m) {
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = cr_lm_unpack(m);
-    if (status == CR_OK) status = each(m, check_floats, (void *)(uintptr_t)op);
-    if (status == CR_OK) status = each(m, merge_layer, NULL);
+    if (status == CR_OK) status = each_affine(m, check_floats, (void *)(uintptr_t)op);
+    if (status == CR_OK) status = each_affine(m, merge_layer, NULL);
     cr_set_grad_enabled(recording);
     if (status != CR_OK) return status;
-    detach(m);
+    detach_adapter(m);
     return set_base(m, true);
 }
 
@@ -305,7 +305,7 @@ static cr_json *read_config(const char *op, const char *path) {
 }
 
 /* All problems in one message. */
-static cr_status listed(attach *a, const char *path) {
+static cr_status attach_listed(attach *a, const char *path) {
     for (int64_t i = 0; i < cr_params_count(a->from) && a->used < cr_params_count(a->from); i++) {
         const char *name = cr_params_name(a->from, i);
         char full[300];
@@ -336,10 +336,10 @@ cr_status cr_lm_load_adapter(cr_lm *m, const char *dir, cr_generator *g) {
     cr_params *from = e.status == CR_OK ? cr_load(weights.s, m->d.dev) : NULL;
     attach a = {.m = m, .op = op, .from = from, .g = g ? g : cr_default_generator()};
     cr_status status = from ? put_on(&a, &o, targets) : cr_error_status();
-    if (status == CR_OK) status = listed(&a, dir);
+    if (status == CR_OK) status = attach_listed(&a, dir);
     if (status == CR_OK && !a.used)
         status = cr_fail(CR_BAD_VALUE, op, "'%s' holds no adapter of this model's layers", weights.s);
-    if (from && status != CR_OK) { detach(m); (void)set_base(m, true); }
+    if (from && status != CR_OK) { detach_adapter(m); (void)set_base(m, true); }
     else if (!from) free(targets);
     cr_out_free(&a.problems.problems);
     cr_params_free(from);

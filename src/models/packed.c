@@ -43,7 +43,7 @@ cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, co
 
 typedef struct heads { const cr_tensor *q, *k, *v; const cr_attend_options *o; } heads;
 
-static cr_tensor *attend(const void *ctx, int64_t start, int64_t length) {
+static cr_tensor *attend_packed(const void *ctx, int64_t start, int64_t length) {
     const heads *h = ctx;
     const int64_t stop = start + length;
     return cr_attend(cr_slice(h->q, 2, start, stop, 1), cr_slice(h->k, 2, start, stop, 1),
@@ -53,14 +53,14 @@ static cr_tensor *attend(const void *ctx, int64_t start, int64_t length) {
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                  const cr_attend_options *o) {
     if (s->n == 1) return cr_attend(q, k, v, o);
-    return q && k && v ? cr_segments_join(s, 2, attend, &(heads){q, k, v, o}) : NULL;
+    return q && k && v ? cr_segments_join(s, 2, attend_packed, &(heads){q, k, v, o}) : NULL;
 }
 
 /* ---- losses ---- */
 static const char op[] = "lm_losses";
 
 /* The number of tokens, and of targets that count; -1: an error. */
-static int64_t check(const cr_lm *m, const cr_samples *p, int64_t *counted) {
+static int64_t check_samples(const cr_lm *m, const cr_samples *p, int64_t *counted) {
     int64_t n = 0;
     *counted = 0;
     if (p->n < 1 || p->n > INT32_MAX)
@@ -99,7 +99,7 @@ cr_tensor *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train) {
     int64_t K;
     if (cr_lacks(op, "model", m) || cr_lm_check_decoder(op, m)) return NULL;
     if (!p || !p->tokens || !p->targets || !p->length) return cr_fail_null(op, "samples"), NULL;
-    const int64_t N = check(m, p, &K);
+    const int64_t N = check_samples(m, p, &K);
     if (N < 0) return NULL;
     int64_t *at = malloc((size_t)(2 * K) * sizeof *at);
     if (!at) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld targets", (long long)K), NULL;

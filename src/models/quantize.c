@@ -27,7 +27,7 @@ static const char *name_of(const cr_params *p, const cr_tensor *t) {
 }
 
 /* The first one is the head. */
-static cr_status collect(void *ctx, const char *name, cr_affine *p) {
+static cr_status collect_affine(void *ctx, const char *name, cr_affine *p) {
     job *j = ctx;
     (void)name;
     if (!p->weight) return CR_OK;                   /* quantized already */
@@ -49,7 +49,7 @@ static cr_status check_text(const char *op, const job *j) {
     return CR_OK;
 }
 
-static cr_status check(const job *j) {
+static cr_status check_job(const job *j) {
     static const char op[] = "lm_quantize";
     if (j->bits != 8 && j->bits != 4) return cr_fail(CR_BAD_VALUE, op, "bits must be 8 or 4, not %d", j->bits);
     if (j->group < 32 || j->group > 128 || j->group % 32)
@@ -155,7 +155,7 @@ static char *config_for(const job *j) {
 }
 
 static cr_status quantize_model(job *j) {
-    cr_status status = check(j);
+    cr_status status = check_job(j);
     for (int64_t first = 0, n; first < j->n && status == CR_OK; first += n) status = quantize_some(j, first, &n);
     if (status == CR_OK) status = add_rest(j);
     char *config = status == CR_OK ? config_for(j) : NULL;
@@ -192,8 +192,8 @@ static cr_status add_importance(job *j) {
 cr_params *cr_lm_importance(const cr_lm *m, const uint32_t *tokens, int64_t n) {
     job j = {.m = (cr_lm *)(uintptr_t)m, .tokens = tokens, .n_tokens = n};      /* changes are undone */
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = collect(&j, "", cr_transformer_head(m->net));
-    if (status == CR_OK) status = cr_transformer_each(m->net, collect, &j);
+    cr_status status = collect_affine(&j, "", cr_transformer_head(m->net));
+    if (status == CR_OK) status = cr_transformer_each(m->net, collect_affine, &j);
     j.into = status == CR_OK ? cr_params_new() : NULL;
     status = j.into ? add_importance(&j) : cr_error_status();
     cr_set_grad_enabled(recording);
@@ -208,7 +208,7 @@ cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *toke
     job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
     if (cr_lm_unpack(m)) return cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
-    if (collect(&j, "", cr_transformer_head(m->net)) == CR_OK) (void)cr_transformer_each(m->net, collect, &j);
+    if (collect_affine(&j, "", cr_transformer_head(m->net)) == CR_OK) (void)cr_transformer_each(m->net, collect_affine, &j);
     j.into = j.failed ? NULL : cr_params_new();
     const cr_status status = j.into ? quantize_model(&j) : cr_error_status();
     cr_set_grad_enabled(recording);

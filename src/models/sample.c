@@ -9,12 +9,12 @@
 
 #include "../core/status.h"
 
-static int likelier(const void *a, const void *b) {
+static int compare_choices(const void *a, const void *b) {
     const cr_choice *x = a, *y = b;
     return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
 }
 
-static cr_status uniform(cr_generator *g, double *u) {
+static cr_status draw_uniform(cr_generator *g, double *u) {
     cr_tensor *t = cr_rand(CR_ALL, CR_F64, cr_cpu(), g ? g : cr_default_generator());
     if (!t) return cr_error_status();
     *u = cr_item(t);
@@ -56,7 +56,7 @@ void cr_sampler_free(cr_sampler *m) {
 }
 
 /* Each token that occurs in ids: its logit is divided by the penalty if it is positive, else multiplied. */
-static void penalize(cr_sampler *m, const uint32_t *ids, int64_t n) {
+static void penalize_repeats(cr_sampler *m, const uint32_t *ids, int64_t n) {
     const double penalty = m->s->repetition_penalty;
     if (penalty == 0 || penalty == 1) return;
     for (int64_t i = 0; i < n; i++) {
@@ -95,7 +95,7 @@ cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t 
             return cr_error() ? cr_error_status() : cr_fail(CR_BAD_VALUE, m->op, "adjust failed");
         status = check_row(m, "adjust has made it so", !log_softmax);
     }
-    penalize(m, ids, n);
+    penalize_repeats(m, ids, n);
     return status;
 }
 
@@ -105,8 +105,8 @@ static void sort_top(cr_choice *c, int64_t n, int64_t m) {
         const cr_choice pivot = c[low + (high - low) / 2];
         int64_t i = low, j = high;
         while (i <= j) {
-            while (likelier(&c[i], &pivot) < 0) i++;
-            while (likelier(&c[j], &pivot) > 0) j--;
+            while (compare_choices(&c[i], &pivot) < 0) i++;
+            while (compare_choices(&c[j], &pivot) > 0) j--;
             if (i > j) break;
             const cr_choice swap = c[i];
             c[i++] = c[j];
@@ -116,11 +116,11 @@ static void sort_top(cr_choice *c, int64_t n, int64_t m) {
         else if (m - 1 >= i) low = i;
         else break;
     }
-    qsort(c, (size_t)(m < n ? m : n), sizeof *c, likelier);
+    qsort(c, (size_t)(m < n ? m : n), sizeof *c, compare_choices);
 }
 
 /* How many of the likeliest hold top_p of the weight `sum`; they come first. */
-static int64_t nucleus(cr_choice *c, int64_t n, double top_p, double *sum) {
+static int64_t nucleus_size(cr_choice *c, int64_t n, double top_p, double *sum) {
     int64_t sorted = 0, kept = 0;
     double held = 0;
     while (kept < n && (kept == 0 || held < top_p * *sum)) {
@@ -136,7 +136,7 @@ static int64_t nucleus(cr_choice *c, int64_t n, double top_p, double *sum) {
 }
 
 /* choice[0 .. n): the tokens that may be drawn, with weights whose sum is `sum`. */
-static void shorten(cr_sampler *m) {
+static void shorten_choices(cr_sampler *m) {
     const cr_sampling *s = m->s;
     const int64_t V = m->V;
     int64_t best = 0, n = V;
@@ -154,7 +154,7 @@ static void shorten(cr_sampler *m) {
     }
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += c[i].p;
-    if (s->top_p < 1) n = nucleus(c, n, s->top_p, &sum);
+    if (s->top_p < 1) n = nucleus_size(c, n, s->top_p, &sum);
     if (s->min_p > 0) {                             /* the likeliest has the weight 1 */
         int64_t kept = 0;
         sum = 0;
@@ -171,13 +171,13 @@ static void shorten(cr_sampler *m) {
 
 cr_status cr_sampler_read(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n) {
     const cr_status status = cr_sampler_row(m, logits, ids, n, false);
-    if (status == CR_OK) shorten(m);
+    if (status == CR_OK) shorten_choices(m);
     return status;
 }
 
 cr_status cr_sampler_draw(const cr_sampler *m, cr_generator *g, uint32_t *id) {
     double u = 0;
-    const cr_status status = m->s->temperature > 0 ? uniform(g, &u) : CR_OK;
+    const cr_status status = m->s->temperature > 0 ? draw_uniform(g, &u) : CR_OK;
     if (status != CR_OK) return status;
     u *= m->sum;
     int64_t i = 0;
@@ -187,7 +187,7 @@ cr_status cr_sampler_draw(const cr_sampler *m, cr_generator *g, uint32_t *id) {
 }
 
 /* p (V): what may be drawn, 0 elsewhere. */
-static void probabilities(const cr_sampler *m, double *p) {
+static void write_probabilities(const cr_sampler *m, double *p) {
     memset(p, 0, (size_t)m->V * sizeof *p);
     for (int64_t i = 0; i < m->n; i++) p[m->choice[i].id] = m->choice[i].p / m->sum;
 }
@@ -216,7 +216,7 @@ cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator 
 /* The index where the sum of max(p - q, 0) passes a uniform part of its whole. */
 static cr_status draw_rest(const double *p, const double *q, int64_t V, cr_generator *g, uint32_t *id) {
     double sum = 0, u;
-    const cr_status status = uniform(g, &u);
+    const cr_status status = draw_uniform(g, &u);
     int64_t last = 0;
     for (int64_t v = 0; v < V; v++) if (p[v] > q[v]) sum += p[v] - q[v];
     u *= sum;
@@ -241,13 +241,13 @@ cr_status cr_sampler_verify(cr_sampler *m, const cr_tensor *logits, const cr_ten
     while (status == CR_OK && *taken < K && !refused) {
         const int64_t k = *taken;
         status = cr_sampler_read(m, row_of(draft, k), ids, n + k);
-        if (status == CR_OK) probabilities(m, q);
+        if (status == CR_OK) write_probabilities(m, q);
         if (status == CR_OK) status = cr_sampler_read(m, row_of(logits, k), ids, n + k);
         if (status != CR_OK) break;
-        probabilities(m, p);
+        write_probabilities(m, p);
         const double wanted = p[ids[n + k]], had = q[ids[n + k]];
         double u = 0;
-        if (wanted > 0 && wanted < had) status = uniform(g, &u);
+        if (wanted > 0 && wanted < had) status = draw_uniform(g, &u);
         refused = wanted <= 0 || u * had >= wanted;
         if (!refused) ++*taken;
     }

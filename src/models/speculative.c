@@ -18,7 +18,7 @@ typedef struct cr_speculation {
 } speculation;
 
 /* Writes K proposals behind the text -> the draft's logits (K, V). */
-static cr_tensor *propose(speculation *s, int64_t K) {
+static cr_tensor *propose_tokens(speculation *s, int64_t K) {
     cr_text *t = s->t;
     cr_sampler *m = &s->j->sampler;
     for (int64_t k = 0; k < K; k++) {
@@ -39,7 +39,7 @@ static cr_status round_of(speculation *s, int64_t K) {
     s->start = t->start;
     if (status != CR_OK) return status;
     cr_scope_begin();
-    const cr_tensor *draft = propose(s, K);
+    const cr_tensor *draft = propose_tokens(s, K);
     const int64_t at = t->start + t->cache->past;
     int64_t taken = 0;
     uint32_t next = 0;

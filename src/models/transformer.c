@@ -50,9 +50,9 @@ static int64_t number_of(const cr_transformer *m, int64_t l, int64_t e, int kind
 
 static _Thread_local const pass *running;           /* the pass of the innermost call */
 
-static bool calls(const pass *a, int64_t part) { return a->parts.own && a->parts.own[part]; }
+static bool has_part(const pass *a, int64_t part) { return a->parts.own && a->parts.own[part]; }
 
-static cr_tensor *call(const pass *a, int64_t part, const cr_tensor *x) {
+static cr_tensor *call_part(const pass *a, int64_t part, const cr_tensor *x) {
     const pass *outer = running;
     if (!x) return NULL;
     running = a;
@@ -66,7 +66,7 @@ static cr_tensor *call(const pass *a, int64_t part, const cr_tensor *x) {
 /* ---- layers */
 static cr_tensor *affine(const pass *a, int64_t l, int64_t e, cr_role r, const cr_affine *p, const cr_tensor *x) {
     const int64_t part = number_of(a->m, l, e, (int)r);
-    return calls(a, part) ? call(a, part, x) : cr_affine_apply(p, x);
+    return has_part(a, part) ? call_part(a, part, x) : cr_affine_apply(p, x);
 }
 
 static cr_tensor *linear(const pass *a, int64_t l, cr_role r, const cr_tensor *x) {
@@ -83,7 +83,7 @@ static cr_tensor *norm(const pass *a, int64_t l, cr_role r, const cr_tensor *x) 
     const cr_affine *p = cr_role_of_block(r) ? &a->m->h[l].p[r] : &a->m->p[r];
     const int64_t part = number_of(a->m, l, -1, (int)r);
     if (!p->weight || !x) return (cr_tensor *)(uintptr_t)x;
-    return calls(a, part) ? call(a, part, x) : norm_by(a->m, p, x);
+    return has_part(a, part) ? call_part(a, part, x) : norm_by(a->m, p, x);
 }
 
 static cr_tensor *scaled(cr_tensor *x, double by) { return by != 0 && by != 1 ? cr_mul_scalar(x, by) : x; }
@@ -184,7 +184,7 @@ static cr_tensor *attend_to(const pass *a, int64_t l, const cr_tensor *x) {
 
 static cr_tensor *attention(const pass *a, int64_t l, const cr_tensor *x) {
     const int64_t part = number_of(a->m, l, -1, ATTENTION);
-    return calls(a, part) ? call(a, part, x) : attend_to(a, l, x);
+    return has_part(a, part) ? call_part(a, part, x) : attend_to(a, l, x);
 }
 
 /* ---- MLP and experts */
@@ -201,7 +201,7 @@ static cr_tensor *mlp(const pass *a, int64_t l, const cr_tensor *x) {
     } else if (cr_affine_exists(gate)) {
         cr_tensor *opened = linear(a, l, CR_ROLE_GATE, x);
         y = opened ? gated(act, opened, linear(a, l, CR_ROLE_UP, x)) : NULL;
-    } else if (act == CR_ACT_GELU_TANH && !calls(a, number_of(a->m, l, -1, CR_ROLE_UP))) y = cr_affine_gelu(up, x);
+    } else if (act == CR_ACT_GELU_TANH && !has_part(a, number_of(a->m, l, -1, CR_ROLE_UP))) y = cr_affine_gelu(up, x);
     else y = activated(act, linear(a, l, CR_ROLE_UP, x));
     return linear(a, l, CR_ROLE_DOWN, y);
 }
@@ -292,7 +292,7 @@ static cr_tensor *feed_forward(const pass *a, int64_t l, const cr_tensor *x) {
 
 static cr_tensor *branch(const pass *a, int64_t l, const cr_tensor *x) {
     const int64_t part = number_of(a->m, l, -1, MLP);
-    return !x ? NULL : calls(a, part) ? call(a, part, x) : feed_forward(a, l, x);
+    return !x ? NULL : has_part(a, part) ? call_part(a, part, x) : feed_forward(a, l, x);
 }
 
 /* Its own scope frees the temporaries when there is no graph. */
@@ -321,9 +321,9 @@ static cr_tensor *block_forward(const pass *a, int64_t l, const cr_tensor *x) {
 static cr_tensor *block_of(const void *pass_, int64_t l, const cr_tensor *x) {
     const pass *a = pass_;
     const int64_t part = number_of(a->m, l, -1, BLOCK);
-    if (!calls(a, part)) return block_forward(a, l, x);
+    if (!has_part(a, part)) return block_forward(a, l, x);
     cr_scope_begin();
-    cr_tensor *y = call(a, part, x);
+    cr_tensor *y = call_part(a, part, x);
     if (y) cr_keep(y);
     cr_scope_end();
     return y;
@@ -418,8 +418,8 @@ static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
     if (a->mask) a->seen = cr_reshape(cr_ne(a->mask, cr_scalar_int(0)), CR_LIST(cr_size(tokens, 0), 1, 1, T));
     if (a->mask && !a->seen) return NULL;
     if (f->position_scale > 0 && !(a->scale = rows_of(a, SCALES, T))) return NULL;
-    const bool called = calls(a, number_of(m, 0, -1, CR_ROLE_EMBED));
-    cr_tensor *x = called ? call(a, number_of(m, 0, -1, CR_ROLE_EMBED), tokens)
+    const bool called = has_part(a, number_of(m, 0, -1, CR_ROLE_EMBED));
+    cr_tensor *x = called ? call_part(a, number_of(m, 0, -1, CR_ROLE_EMBED), tokens)
                           : cr_affine_rows(&m->p[CR_ROLE_EMBED], tokens, m->dtype);
     if (!x) return NULL;
     const cr_tensor *kinds = m->p[CR_ROLE_KINDS].weight ? cr_linear_weight(m->p[CR_ROLE_KINDS].weight) : NULL;
@@ -762,8 +762,8 @@ void cr_transformer_free(cr_transformer *m) {
 /* ---- visits */
 static bool is_router(cr_role r) { return r == CR_ROLE_ROUTER || r == CR_ROLE_SHARED_ROUTER; }
 
-static cr_status visit(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn,
-                       void *ctx) {
+static cr_status visit_affine(cr_transformer *m, int64_t l, cr_role r, int64_t e, cr_affine *p, cr_named_affine fn,
+                              void *ctx) {
     char name[128];
     if (!cr_affine_exists(p) || (p->weight && cr_ndim(p->weight) != 2)) return CR_OK;
     return fn(ctx, name_of(cr_family_name(m->family, r), l, e, name, sizeof name), p);
@@ -775,9 +775,9 @@ static cr_status visit_blocks(cr_transformer *m, bool routers, cr_named_affine f
         for (cr_role r = CR_ROLE_QKV; cr_role_of_block(r) && status == CR_OK; r++) {
             const bool each = is_expert(r);
             if (is_router(r) && !routers) continue;
-            if (!each) status = visit(m, l, r, 0, &m->h[l].p[r], fn, ctx);
+            if (!each) status = visit_affine(m, l, r, 0, &m->h[l].p[r], fn, ctx);
             for (int64_t e = 0; each && m->h[l].expert && e < m->f.experts && status == CR_OK; e++)
-                status = visit(m, l, r, e, &m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE], fn, ctx);
+                status = visit_affine(m, l, r, e, &m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE], fn, ctx);
         }
     return status;
 }
@@ -787,15 +787,15 @@ cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) 
 }
 
 cr_status cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx) {
-    cr_status status = visit(m, 0, CR_ROLE_EMBED, 0, &m->p[CR_ROLE_EMBED], fn, ctx);
+    cr_status status = visit_affine(m, 0, CR_ROLE_EMBED, 0, &m->p[CR_ROLE_EMBED], fn, ctx);
     if (status == CR_OK) status = visit_blocks(m, true, fn, ctx);
-    return status == CR_OK ? visit(m, 0, CR_ROLE_HEAD, 0, &m->p[CR_ROLE_HEAD], fn, ctx) : status;
+    return status == CR_OK ? visit_affine(m, 0, CR_ROLE_HEAD, 0, &m->p[CR_ROLE_HEAD], fn, ctx) : status;
 }
 
 int64_t cr_transformer_parts(const cr_transformer *m) { return number_of(m, m->f.layers, -1, 0); }
 
 /* The name without its last `words` words. */
-static void cut(char *name, int words) {
+static void cut_words(char *name, int words) {
     for (char *dot; words-- && (dot = strrchr(name, '.'));) *dot = 0;
 }
 
@@ -808,8 +808,8 @@ static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn,
     cr_status status = CR_OK;
     for (int i = 0; i < (m->f.post_norm ? 1 : 3) && status == CR_OK; i++) {     /* their attention has the sum, too */
         name_of(cr_family_name(f, groups[i].of), l, 0, name, sizeof name);
-        cut(name, groups[i].words);
-        if (m->f.post_norm) cut(name, strstr(cr_family_name(f, CR_ROLE_O), "output.") ? 1 : 0);
+        cut_words(name, groups[i].words);
+        if (m->f.post_norm) cut_words(name, strstr(cr_family_name(f, CR_ROLE_O), "output.") ? 1 : 0);
         status = fn(ctx, name, number_of(m, l, -1, groups[i].kind), CR_PART_GROUP);
     }
     return status;
