@@ -553,8 +553,8 @@ static bool flag_of(cr_entries *e, const char *key, bool absent) {
 }
 
 static void read_key(cr_entries *e, const entry *k, cr_features *f) {
-    static const char words[] = "n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|swiglu_limit";
-    const bool nullable = k->kind == SIZE_0 || has_word(words, k->name);
+    static const char may_be_null[] = "n_inner|attn_logit_softcapping|final_logit_softcapping|clip_qkv|swiglu_limit";
+    const bool nullable = k->kind == SIZE_0 || has_word(may_be_null, k->name);
     if (!nullable && is_null(e, k->name)) return;
     char *at = (char *)f + k->at;
     int64_t *size = (int64_t *)(void *)at;

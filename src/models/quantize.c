@@ -208,7 +208,8 @@ cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *toke
     job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
     if (cr_lm_unpack(m)) return cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
-    if (collect_affine(&j, "", cr_transformer_head(m->net)) == CR_OK) (void)cr_transformer_each(m->net, collect_affine, &j);
+    if (collect_affine(&j, "", cr_transformer_head(m->net)) == CR_OK)
+        (void)cr_transformer_each(m->net, collect_affine, &j);
     j.into = j.failed ? NULL : cr_params_new();
     const cr_status status = j.into ? quantize_model(&j) : cr_error_status();
     cr_set_grad_enabled(recording);
