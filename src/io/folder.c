@@ -81,11 +81,22 @@ static cr_status load_parts(const char *op, const char *dir, const char *path, c
     return status;
 }
 
-static cr_params *load_index(const char *op, const char *dir, const char *path, const cr_device *dev) {
+cr_json *cr_json_file(const char *op, const char *path) {
     cr_mapping m;
     if (cr_file_map(op, path, false, &m)) return NULL;
     cr_json *root = cr_json_parse(op, path, m.data, m.bytes);
     cr_os_unmap(&m);
+    return root;
+}
+
+cr_status cr_json_find(const char *op, const char *path, cr_json **out) {
+    const bool there = cr_os_exists(path);
+    *out = there ? cr_json_file(op, path) : NULL;
+    return *out || !there ? CR_OK : cr_error_status();
+}
+
+static cr_params *load_index(const char *op, const char *dir, const char *path, const cr_device *dev) {
+    cr_json *root = cr_json_file(op, path);
     if (!root) return NULL;
     const cr_json *map = cr_json_get(root, "weight_map");
     cr_params *p = NULL;
@@ -112,11 +123,8 @@ cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev)
 
 cr_json *cr_folder_config(const char *op, const char *dir) {
     cr_path at;
-    cr_mapping m;
     if (cr_folder_complete(op, dir) || cr_join(op, dir, config_name, &at)) return NULL;
-    if (cr_file_map(op, at.s, false, &m)) return NULL;
-    cr_json *root = cr_json_parse(op, at.s, m.data, m.bytes);
-    cr_os_unmap(&m);
+    cr_json *root = cr_json_file(op, at.s);
     if (!root || root->kind == CR_JSON_OBJECT) return root;
     cr_json_free(root);
     return cr_fail(CR_BAD_VALUE, op, "'%s' is not a JSON object", at.s), NULL;

@@ -21,11 +21,8 @@ static const char pooling_key[] = "sentence_pooling", length_key[] = "sentence_l
 
 /* A file of JSON in a folder; NULL: there is none, or an error. */
 static cr_json *read_file(const char *op, const char *dir, const char *name, cr_path *at) {
-    cr_mapping map;
-    if (cr_join(op, dir, name, at) || !cr_os_exists(at->s) || cr_file_map(op, at->s, false, &map)) return NULL;
-    cr_json *root = cr_json_parse(op, at->s, map.data, map.bytes);
-    cr_os_unmap(&map);
-    return root;
+    cr_json *root = NULL;
+    return cr_join(op, dir, name, at) || cr_json_find(op, at->s, &root) ? NULL : root;
 }
 
 static void add_rule(cr_out *o, int rule) { cr_out_format(o, "%s%s", o->bytes ? "|" : "", rules[rule]); }

@@ -296,14 +296,6 @@ static cr_status read_options(cr_entries *e, cr_lora_options *o, char **targets)
     return e->status;
 }
 
-static cr_json *read_config(const char *op, const char *path) {
-    cr_mapping map;
-    if (cr_file_map(op, path, false, &map)) return NULL;
-    cr_json *root = cr_json_parse(op, path, map.data, map.bytes);
-    cr_os_unmap(&map);
-    return root;
-}
-
 /* All problems in one message. */
 static cr_status attach_listed(attach *a, const char *path) {
     for (int64_t i = 0; i < cr_params_count(a->from) && a->used < cr_params_count(a->from); i++) {
@@ -328,7 +320,7 @@ cr_status cr_lm_load_adapter(cr_lm *m, const char *dir, cr_generator *g) {
     if (!dir) return cr_fail_null(op, "the folder");
     if (m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has an adapter: cr_lm_merge puts it into the weights");
     if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights)) return cr_error_status();
-    cr_json *root = read_config(op, config.s);
+    cr_json *root = cr_json_file(op, config.s);
     cr_entries e = {op, config.s, root, root ? CR_OK : cr_error_status()};
     cr_lora_options o;
     char *targets = NULL;

@@ -85,16 +85,9 @@ static void add_ends(cr_chat *c, const cr_json *v) {
 /* The file DIR/name, an object; *out NULL: there is no such file. */
 static cr_status read_object(const char *dir, const char *name, cr_json **out) {
     cr_path at;
-    cr_mapping m;
     *out = NULL;
-    cr_status status = cr_join(op, dir, name, &at);
-    if (status != CR_OK || !cr_os_exists(at.s)) return status;
-    status = cr_file_map(op, at.s, false, &m);
-    if (status != CR_OK) return status;
-    *out = cr_json_parse(op, at.s, m.data, m.bytes);
-    cr_os_unmap(&m);
-    if (!*out) return cr_error_status();
-    return (*out)->kind == CR_JSON_OBJECT ? CR_OK : cr_fail(CR_IO, op, "'%s' is not a JSON object", at.s);
+    if (cr_join(op, dir, name, &at) || cr_json_find(op, at.s, out)) return cr_error_status();
+    return !*out || (*out)->kind == CR_JSON_OBJECT ? CR_OK : cr_fail(CR_IO, op, "'%s' is not a JSON object", at.s);
 }
 
 static cr_status set_template(cr_chat *c, const char *source, const char *text, size_t bytes) {

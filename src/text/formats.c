@@ -7,6 +7,7 @@
 #include "../core/os.h"
 #include "../core/status.h"
 #include "../core/utf8.h"
+#include "../io/folder.h"
 #include "pipeline.h"
 
 bool cr_path_beside(const char *path, const char *name, char out[4096]) {
@@ -94,14 +95,8 @@ void cr_format_around(cr_out *o, const cr_scored *const around[2]) {
 /* The parsed JSON of a file next to path, where there is one. */
 static cr_status json_beside(const char *op, const char *path, const char *name, cr_json **root) {
     char beside[4096];
-    cr_mapping m;
     *root = NULL;
-    if (!cr_path_beside(path, name, beside) || !cr_os_exists(beside)) return CR_OK;
-    cr_status status = cr_file_map(op, beside, false, &m);
-    if (status != CR_OK) return status;
-    *root = cr_json_parse(op, beside, m.data, m.bytes);
-    cr_os_unmap(&m);
-    return *root ? CR_OK : CR_IO;
+    return cr_path_beside(path, name, beside) ? cr_json_find(op, beside, root) : CR_OK;
 }
 
 /* The files that may lie beside a vocabulary, and what they say of it. */

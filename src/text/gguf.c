@@ -207,15 +207,9 @@ typedef struct files { cr_json *tokenizer, *model; } files;
 
 static cr_status read_beside(const char *folder, const char *name, cr_json **out) {
     cr_path at;
-    cr_mapping m;
     *out = NULL;
     if (!folder || cr_join(op, folder, name, &at)) return folder ? cr_error_status() : CR_OK;
-    if (!cr_os_exists(at.s)) return CR_OK;
-    cr_status status = cr_file_map(op, at.s, false, &m);
-    if (status != CR_OK) return status;
-    *out = cr_json_parse(op, at.s, m.data, m.bytes);
-    cr_os_unmap(&m);
-    return *out ? CR_OK : cr_error_status();
+    return cr_json_find(op, at.s, out);
 }
 
 /* The id of a special token: by its name in tokenizer_config.json, or its number in config.json; -1: none. */
