@@ -2,11 +2,10 @@
 simulated GPU, whose NVRTC keeps each text; then the library itself compiles the texts for a driver that
 launches nothing (null.c), into a folder that CHAINRULE_CACHE may name on a machine with a GPU.
 
-use: check_null.py [--resources] [CACHE]        CHAINRULE_BUILD: the build (build/release)
+use: check_null.py [CACHE]        CHAINRULE_BUILD: the build (build/release)
 
 The kernels of the .cu files are compiled for each architecture, the elementwise ones, of which there are many, for one
-each in turn; with CHAINRULE_TEST_FULL=1 all for all.  No kernel may be worse than resources.txt says (resources.py);
---resources writes that list.
+each in turn; with CHAINRULE_TEST_FULL=1 all for all.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import resources
 from environment import simulated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -90,35 +88,24 @@ def main() -> int:
         print(f"skipped kernels by the true NVRTC: {why}\nresult: 0 passed, 0 failed, 1 skipped")
         return 0
     start = time.monotonic()
-    to_write = "--resources" in sys.argv[1:]
-    given = [Path(word).absolute() for word in sys.argv[1:] if word != "--resources"]
     with tempfile.TemporaryDirectory(prefix="chainrule-") as name:
         folder = Path(name)
-        texts, cache = folder / "texts", given[0] if given else folder / "cache"
+        texts, cache = folder / "texts", Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else folder / "cache"
         texts.mkdir()
         wrong = run_tests(texts, folder / "simulated", environment)
         work = divide(texts)
         ended = compile_all(work, found[0], cache, folder)
         wrong += [said for status, said in ended if status]
         megabytes = sum(path.stat().st_size for path in cache.glob("*.cubin")) / 1e6
-        rows, kernels = resources.survey(cache)
         compiled = sum(int(n) for _, said in ended for n in re.findall(r"^compiled (\d+) of", said, re.MULTILINE))
     wanted = sum(len(paths) for paths in work.values())
-    if to_write:
-        resources.write(rows)
-    wrong += resources.worse(rows)
-    if compiled != wanted and not given:
+    if compiled != wanted and len(sys.argv) == 1:
         wrong.append(f"{compiled} of {wanted} texts were compiled")
     for line in wrong:
         print(line)
     print(
         f"report {compiled} texts by NVRTC for sm_{', sm_'.join(ARCHITECTURES)}: {megabytes:.1f} MB in the cache,"
         f" {time.monotonic() - start:.0f} s"
-    )
-    print(
-        f"report {kernels} kernels: {sum(frame > 0 for frame, _ in rows.values())} have variants with local memory"
-        f" (at most {max((frame for frame, _ in rows.values()), default=0)} bytes of a thread),"
-        f" {sum(least <= 25 for _, least in rows.values())} an occupancy of at most 25 %, for an architecture each"
     )
     passed = compiled if not wrong else 0
     print(f"result: {passed} passed, {len(wrong)} failed, 0 skipped")
