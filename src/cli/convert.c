@@ -206,20 +206,20 @@ static uint32_t *calibration(const char *model, const file_list *files, int64_t 
 
 int cli_quantize(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *text = NULL, *type = NULL;
-    int64_t bits = 4, group = 64, threads = 0, n = 0;
+    int64_t bits = 0, group = 0, threads = 0, n = 0;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
         {.name = "out", .text = &out, .what = "PATH",
          .help = "the folder to write, in Hugging Face's layout, or with --type the file"},
-        {.name = "bits", .integer = &bits, .help = "bits per weight, 8 or 4; the head has 8", .min = 4, .max = 8},
-        {.name = "group", .integer = &group, .help = "adjacent weights that share a scale: 32, 64, 96 or "
-                                                     "128", .min = 32,
-         .max = 128},
+        {.name = "bits", .integer = &bits, .min = 4, .max = 8,
+         .help = "bits per weight, 8 or 4 (default 4); the head has 8"},
+        {.name = "group", .integer = &group, .min = 32, .max = 128,
+         .help = "adjacent weights that share a scale: 32, 64, 96 or 128 (default 64)"},
         {.name = "calibrate", .text = &text, .what = "FILE",
          .help = "text typical of the model's use: its first 16,384 tokens guide the rounding"},
         {.name = "type", .text = &type, .words = "q4_k_m|q5_k_m|q6_k|q8_0|q4_0",
-         .help = "write a GGUF file of this type, which llama.cpp reads, to --out; --bits and --group are not for it"},
+         .help = "write a GGUF file of this type, which llama.cpp reads, to --out"},
         option_threads(&threads),
     };
     const command c = {"quantize", "--model PATH --out PATH [options]", "Writes a model with weights of 8 to 4 bits.",
@@ -230,6 +230,8 @@ int cli_quantize(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (type && (bits || group)) return usage_error(&c, "--type %s excludes --bits and --group", type);
+    bits = bits ? bits : 4, group = group ? group : 64;
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     char weights[4096], home[4096];

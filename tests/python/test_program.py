@@ -239,6 +239,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("generate --model run --temp -1", 2, "did you mean --temperature?"),
     ("quantize --model run", 2, "--model and --out are needed"),
     ("quantize --model run --out x --bits 5", 2, "--bits must be 8 or 4, not 5"),
+    ("quantize --model run --out x --type q6_k --group 32", 2, "--type q6_k excludes --bits and --group"),
     ("quantize --model run --out x --calibrate missing.txt", 1, "missing.txt"),
     ("import --out x", 2, "--model and --out are needed"),
     ("export --model run --out x --dtype q8_0", 2, "--dtype q8_0 needs --format gguf"),
