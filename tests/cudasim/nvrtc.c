@@ -421,7 +421,11 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     int words = 0;
     for (int i = 0; i < COUNT(flags); i++) command[words++] = flags[i];
 #if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
-    if (getenv("CUDASIM_COUNT")) command[words++] = "-DCUDASIM_TRAFFIC", command[words++] = "-fsanitize=thread";
+    if (getenv("CUDASIM_COUNT")) {                  /* each access is a call: optimized */
+        command[words++] = "-DCUDASIM_TRAFFIC";
+        command[words++] = "-fsanitize=thread";
+        command[words++] = "-Og";
+    }
 #endif
     const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8);
     if (status) return status;
