@@ -112,7 +112,7 @@ export class Bridge {
         if (status) this.fail();
     }
 
-    /** What the program has written to stderr, as an exception. */
+    /** Throws the text that the program has written to stderr. */
     failProgram() {
         if (this.c.cr_error()) this.fail();
         const lines = this.messages.splice(0);

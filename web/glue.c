@@ -91,7 +91,7 @@ WEB cr_status web_lm_lora(cr_lm *m, int rank, double alpha, double dropout, cons
     return cr_lm_lora(m, &(cr_lora_options){.rank = rank, .alpha = alpha, .dropout = dropout, .targets = targets}, g);
 }
 
-/* Of rows of tokens and targets one after the other. */
+/* Rows of tokens and targets lie one after the other. */
 WEB cr_tensor *web_lm_losses(const cr_lm *m, const int64_t *tokens, const int64_t *targets, int n,
                              const int64_t *length, bool train) {
     return cr_lm_losses(m, &(cr_samples){tokens, targets, n, length}, train);

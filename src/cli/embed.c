@@ -19,7 +19,7 @@ static uint32_t *ids_of(const embedding *e, const char *text, size_t bytes, int6
                                        &(cr_encoding){.all_special = true, .add_special = true}, n);
 }
 
-/* What stands behind an empty text and a letter. */
+/* Counts the ids that the tokenizer puts behind every text: those that end both an empty text and a letter. */
 static bool read_behind(embedding *e) {
     int64_t none = 0, one = 0;
     uint32_t *a = ids_of(e, "", 0, &none), *b = a ? ids_of(e, "a", 1, &one) : NULL;

@@ -29,10 +29,10 @@ static void add_rule(cr_out *o, int rule) { cr_out_format(o, "%s%s", o->bytes ? 
 
 /* The rules of a pooling's config.json. */
 static cr_status read_pooling(const char *op, const char *dir, const cr_json *module, cr_out *o) {
-    const cr_json *path = cr_json_get(module, "path");
+    const cr_json *path = cr_json_text(module, "path");
     cr_path at;
     char name[200];
-    if (!path || path->kind != CR_JSON_STRING || !*path->text || strpbrk(path->text, "/\\:.") || path->bytes > 100)
+    if (!path || !*path->text || strpbrk(path->text, "/\\:.") || path->bytes > 100)
         return cr_fail(CR_BAD_VALUE, op, "'%s/modules.json': the path of the pooling must be a plain name", dir);
     snprintf(name, sizeof name, "%s/config.json", path->text);
     cr_json *root = read_file(op, dir, name, &at);
@@ -55,8 +55,8 @@ static cr_status read_pooling(const char *op, const char *dir, const cr_json *mo
 static cr_status read_modules(const char *op, const char *dir, const cr_json *root, cr_out *o) {
     cr_status status = CR_OK;
     for (const cr_json *v = root->first; v && status == CR_OK; v = v->next) {
-        const cr_json *type = cr_json_get(v, "type");
-        const char *dot = type && type->kind == CR_JSON_STRING ? strrchr(type->text, '.') : NULL;
+        const cr_json *type = cr_json_text(v, "type");
+        const char *dot = type ? strrchr(type->text, '.') : NULL;
         const char *name = dot ? dot + 1 : "of an unknown type";
         if (!strcmp(name, "Pooling")) status = read_pooling(op, dir, v, o);
         else if (!strcmp(name, "Normalize")) add_rule(o, NORMALIZE);

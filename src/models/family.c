@@ -390,7 +390,7 @@ static void check_quantizer(cr_entries *e) {
     const cr_json *q = cr_entry_at(e, "quantization_config");
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
-    if (method && method->kind == CR_JSON_STRING && !strcmp(method->text, "chainrule")) return;
+    if (cr_json_is(method, "chainrule")) return;
     e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"quantization_config\": the weights are quantized by \"%.40s\", "
                         "whose format is not read", e->path,
                         method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
@@ -817,11 +817,11 @@ static void read_sizes(cr_entries *e, const cr_family *family, cr_features *f) {
     if (f->gelu_is_tanh && f->activation == CR_ACT_GELU) f->activation = CR_ACT_GELU_TANH;
 }
 
-/* What encoders have only. */
+/* Reads the entries that only encoders have. */
 static void read_encoder(cr_entries *e, const cr_family *family, cr_features *f) {
     static const char each[] = "ForTokenClassification";
     const cr_json *a = cr_entry_at(e, "architectures");
-    const cr_json *first = a && a->kind == CR_JSON_ARRAY ? a->first : NULL;
+    const cr_json *first = cr_json_elements(a);
     f->class_each = first && first->kind == CR_JSON_STRING && strstr(first->text, each);
     if (has_word(family->keys, "classifier_pooling"))
         f->class_mean = cr_entry_word(e, "classifier_pooling", "cls|mean", 0) == 1;

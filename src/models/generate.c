@@ -165,7 +165,7 @@ static cr_status job_run(cr_job *j) {
     return status;
 }
 
-/* Of n prompts; j: op, d, draft, o and on_token.  job_end frees it, after a failure too. */
+/* Makes the job of n prompts; j has op, d, draft, o and on_token.  job_end frees it, after a failure too. */
 static cr_status job_new(cr_job *j, int64_t n, const cr_prompt *p) {
     const char *op = j->op;
     cr_status status = check_options(op, j->d, j->draft, j->o);

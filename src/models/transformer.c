@@ -489,7 +489,7 @@ static cr_tensor *top(const pass *a, cr_role r, const cr_tensor *x) {
     return x ? affine(a, 0, -1, r, &a->m->p[r], x) : NULL;
 }
 
-/* What stands before a head: dense, activation, norm. */
+/* The layers before a head: dense, activation, norm. */
 static cr_tensor *before_head(const pass *a, const cr_tensor *x) {
     const cr_features *f = &a->m->f;
     cr_tensor *y = top(a, CR_ROLE_HEAD_DENSE, x);

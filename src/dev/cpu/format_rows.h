@@ -85,7 +85,8 @@ static ALWAYS_INLINE vuint halves_of(quad first, quad second, int part) {
 #endif
 }
 
-/* Of four times 16 bytes at p: (0, 0, 2, 2) for blocks 0 to 3, or with `twice` (0, 2, 0, 2); `odd`: each the next. */
+/* p has four parts of 16 bytes.  Blocks 0 to 3 get parts 0, 0, 2, 2, or with `twice` 0, 2, 0, 2; with `odd` the
+ * next ones. */
 static ALWAYS_INLINE vuint shared(const uint8_t *p, bool twice, bool odd, int part) {
 #if CR_ISA == 4
     (void)part;
@@ -308,7 +309,7 @@ static ALWAYS_INLINE void block_scales(cr_block_format format, scales *s, lines 
     if (cr_formats[format].low) s->low[unit][part][0] = high_half(w);
 }
 
-/* Of the units, at most a tile of 256 numbers, that begin `at` bytes into the rows. */
+/* Reads the scales of `units` units, one or two.  They begin `at` bytes into the rows; two are one tile of 256. */
 static ALWAYS_INLINE void scales_of(cr_block_format format, scales *s, lines line, int64_t at, int units) {
     quad h[4];
     CR_UNROLL(2)
