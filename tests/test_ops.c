@@ -122,13 +122,13 @@ static double row_scale(const cr_program *p, const elementwise_test *row) {
 }
 
 /* A GPU takes one in so many: of rows, whose threads share nothing (more, see row_taken); of structured cases; of those
- * in f32, each of which runs in one layout at least. */
+ * in f32.  CHAINRULE_TEST_SHARE and CHAINRULE_TEST_FULL run the others. */
 #if defined CUDASIM_SANITIZER
 enum { SPARSE = 4, SPARSE_CASES = 16, SPARSE_F32 = 2 };     /* each takes a second to compile */
 #elif defined CR_TEST_CUDA
-enum { SPARSE = 6, SPARSE_CASES = 96, SPARSE_F32 = 4 };
+enum { SPARSE = 9, SPARSE_CASES = 192, SPARSE_F32 = 8 };
 #else
-enum { SPARSE = 1, SPARSE_CASES = 16, SPARSE_F32 = 2 };
+enum { SPARSE = 2, SPARSE_CASES = 64, SPARSE_F32 = 8 };
 #endif
 static bool row_taken(const elementwise_test *row, cr_dtype dt, size_t s, int how, const cr_device *dev) {
     return test_offers(dev, dt) &&

@@ -322,6 +322,7 @@ TEST(products) {
     const bool software = g->dev.software;
     cr_generator *random = cr_generator_new(test_seed());
     for (int i = 0; i < 4 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        if (!test_sampled(i / 4 + i, 4)) continue;
         const int64_t *s = shapes[i / 4], M = s[0], N = s[1], K = s[2];
         const cr_dtype dt = i % 4 == 3 ? CR_I16 : i % 4 == 2 && K < 1 << 17 ? CR_BF16 : CR_F32;
         cr_scope_begin();
@@ -409,6 +410,7 @@ TEST(attention) {
                                 {1, 1, 67, 41, 251, false, false, 2, 0, 0},
                                 {1, 1, 5, 6, 261, true, false, 1, 0, 0}};      /* composed */
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
+        if (!test_sampled(i / 2 + i, 4)) continue;
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
         cr_generator *random = cr_generator_new(test_seed());
@@ -435,6 +437,7 @@ TEST(attention_of_some_queries) {
     static const int64_t sizes[] = {20, 64, 96, 200};       /* f32, f16, f32, f16 */
     const cr_attention_options causal = {.causal = true};
     for (int i = 0; i < 4; i++) {
+        if (!test_sampled(i / 2 + i, 2)) continue;
         const int64_t T = 75, D = sizes[i];
         const cr_dtype dt = i % 2 ? CR_F16 : CR_F32;
         cr_generator *random = cr_generator_new(test_seed());
@@ -473,6 +476,7 @@ TEST(attention_of_many_keys) {
     g->dev.software = true;
     cr_generator *random = cr_generator_new(test_seed());
     for (int i = 0; i < 4; i++) {
+        if (!test_sampled(i / 2 + i, 2)) continue;
         const int64_t D = sizes[i / 2];
         int64_t n = 1;
         cr_scope_begin();
@@ -756,6 +760,7 @@ TEST(convolutions) {
     const bool software = g->dev.software;
     cr_generator *random = cr_generator_new(test_seed());
     for (int i = 0; i < 3 * CONVOLUTIONS; i++) {
+        if (!test_sampled(i / 3 + i, 2)) continue;
         const convolution *c = &convolutions[i / 3];
         const cr_dtype dt = i % 3 == 2 ? CR_BF16 : CR_F32;
         char what[120];

@@ -181,7 +181,7 @@ __attribute__((unused)) static void check_wide_products(const cr_device *dev) {
             for (int turned = 0; turned < 4; turned++) {
                 const int n = i + l + turned;
 #ifdef CR_TEST_GPU
-                if (!test_sampled(20 * i + 4 * l + turned, 3)) continue;
+                if (!test_sampled(20 * i + 4 * l + turned, 7)) continue;
 #endif
                 const wide_product q = {.M = shapes[i][0], .N = shapes[i][1], .K = shapes[i][2],
                                         .batch = i < 3 && n % 5 == 0 ? 3 : 1, .turned = turned,

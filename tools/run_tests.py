@@ -315,7 +315,9 @@ def without_extension(name: str) -> Total | None:
 
 def plain_environment(**more: str) -> dict[str, str]:
     runtime = os.environ.get("XDG_RUNTIME_DIR", tempfile.gettempdir())  # without it Mesa's drivers complain on stderr
-    return {**os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), "XDG_RUNTIME_DIR": runtime, **more}
+    # Mesa's driver of software runs a text once or twice: it need not optimize it
+    usual = {"XDG_RUNTIME_DIR": runtime, "GALLIVM_PERF": "nopt"}
+    return {**usual, **os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), **more}
 
 
 SIMULATED = "^test_cuda_.*$"  # minutes of a simulated GPU: in `make test` and the stage cudasim

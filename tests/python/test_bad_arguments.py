@@ -26,10 +26,10 @@ def limit() -> None:
 
 
 WAYS: dict[str, tuple[list[str], dict[str, str], int]] = {
-    "plain": ([], {}, 60 if FULL else 6),
-    "development mode": (["-X", "dev", "-W", "error::BytesWarning"], {}, 15 if FULL else 2),
-    "debug allocator": ([], {"PYTHONMALLOC": "debug"}, 15 if FULL else 2),
-    "one thread, reference": ([], {"CHAINRULE_DEVICE": "ref", "CHAINRULE_NUM_THREADS": "1"}, 15 if FULL else 2),
+    "plain": ([], {}, 60 if FULL else 4),
+    "development mode": (["-X", "dev", "-W", "error::BytesWarning"], {}, 15 if FULL else 1),
+    "debug allocator": ([], {"PYTHONMALLOC": "debug"}, 15 if FULL else 1),
+    "one thread, reference": ([], {"CHAINRULE_DEVICE": "ref", "CHAINRULE_NUM_THREADS": "1"}, 15 if FULL else 1),
 }
 
 

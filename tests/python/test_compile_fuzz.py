@@ -13,7 +13,7 @@ from conftest import BUILD, FULL, REPORT
 
 @pytest.mark.parametrize("kind", ["", "--threads"])
 def test_random_worlds(kind: str) -> None:
-    programs = (20 if kind else 80) * (5 if FULL else 1)
+    programs = (12 if kind else 48) * (8 if FULL else 1)
     command = [sys.executable, str(Path(__file__).parent / "fuzz_compile.py"), "--seed", "1", *kind.split()]
     command += ["--programs", str(programs), "--seconds", "600", "--shorten", "20"]
     done = subprocess.run(command, capture_output=True, text=True, env={"CHAINRULE_BUILD": str(BUILD)})

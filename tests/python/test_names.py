@@ -25,7 +25,7 @@ torch: Any = pytest.importorskip(
 
 SEED = os.environ.get("CHAINRULE_TEST_SEED", "1")
 PART = {0: 40, 1: 120}.get(LEVEL, 10**6)  # calls of each name
-VARIATIONS = 40 if FULL else 6  # of each name
+VARIATIONS = 40 if FULL else 4  # of each name
 
 
 def public(owner: Any) -> list[str]:

@@ -234,7 +234,7 @@ def test_memory_of_a_model_of_sentencepiece(kind: int, tmp_path: Path) -> None:
     draw = random.Random(3)
     words = [*"\u2581etaoinshrdlucmfwypvbgkjqxz"]
     known = set(words)
-    while len(words) < 40_000:
+    while len(words) < 20_000:
         word = words[min(draw.randrange(len(words)), draw.randrange(len(words)))] + draw.choice(words)
         if len(word) < 12 and word not in known:
             known.add(word)

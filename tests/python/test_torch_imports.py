@@ -143,15 +143,12 @@ RAISES = {
 }
 
 
-def test_imports(tmp_path: Path) -> None:
+def test_imports(tmp_path: Path, theirs: dict[str, str]) -> None:
     """Every import succeeds; what packages do with the names at import is what PyTorch does; using one raises."""
     ours = run(script(tmp_path, IMPORTS + USES))
     assert ours.returncode == 0, ours.stderr
     if PYTORCH:
-        keep = "\n".join(line for line in IMPORTS.splitlines() if "torchvision" not in line)
-        path = tmp_path / "theirs.py"
-        path.write_text(keep + USES)
-        assert ours.stdout == pytorch_prints([path])[str(path)]
+        assert ours.stdout == theirs["imports"]
     lines = [f"try:\n    {use}\n    print('no error')\nexcept Exception as e:\n    print(e)" for use in RAISES]
     head = IMPORTS + "import torch\nx = torch.ones(2)\nclass Mode(TorchFunctionMode): pass\n"
     path = Path(script(tmp_path, head + "\n".join(lines)))
@@ -534,11 +531,24 @@ print(torch.autograd.grad(y.sum(), w)[0].tolist())
 """
 
 
+OTHER_PACKAGES = {"trees": TREES, "parts": PARTS, "meta": META, "hooks": HOOKS}
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Name of a script -> what PyTorch prints for it."""
+    imports = "\n".join(line for line in IMPORTS.splitlines() if "torchvision" not in line) + USES
+    folder = tmp_path_factory.mktemp("theirs")
+    texts = {folder / f"{name}.py": text for name, text in {**OTHER_PACKAGES, "imports": imports}.items()}
+    for path, text in texts.items():
+        path.write_text(text)
+    return {Path(path).stem: said for path, said in pytorch_prints([*texts]).items()}
+
+
 @pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
-@pytest.mark.parametrize("text", [TREES, PARTS, META, HOOKS], ids=["trees", "parts", "meta", "hooks"])
-def test_parts_that_packages_use(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("name", OTHER_PACKAGES)
+def test_parts_that_packages_use(name: str, tmp_path: Path, theirs: dict[str, str]) -> None:
     """The same lines as PyTorch's."""
-    path = script(tmp_path, text)
-    ours = run(path)
+    ours = run(script(tmp_path, OTHER_PACKAGES[name]))
     assert ours.returncode == 0, ours.stderr
-    assert ours.stdout == pytorch_prints([Path(path)])[path]
+    assert ours.stdout == theirs[name]
