@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 WORK = ROOT / "build" / "mutate"
 TIMEOUT = 300.0  # seconds for one mutant; one that hangs has been noticed
-QUICK = 20  # mutants of --quick
+QUICK = 10  # mutants of --quick
 ISA = 2 if platform.machine() in ("x86_64", "AMD64") else 0  # the vector kernels of one instruction set stand for all
 
 VIEWS = (

@@ -1,7 +1,7 @@
 """Checks with NVIDIA's tools, where they are installed: nvcc and NVRTC compile the kernels; cuda.h,
 nvrtc.h and cublasLt.h are compared with the declarations of the library and the simulator.
 
-    check_cuda.py                  kernels by nvcc, for two architectures (with
+    check_cuda.py                  kernels by nvcc, for one architecture (with
     CHAINRULE_TEST_FULL=1 for all); headers check_cuda.py --nvrtc FOLDER   every text in the folder
     (CUDASIM_KEEP of the simulated NVRTC) by the real one check_cuda.py --loops FILE     the machine
     instructions of each loop of a file's kernels, for the last architecture, by kind (PyPI's
@@ -29,7 +29,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent.parent
 KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
-ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
+ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["90a"]
 PACKAGES = [
     Path(place) / "nvidia/cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
 ]  # nvidia-cuda-nvrtc (Makefile)
