@@ -318,26 +318,11 @@ cr_tensor *cr_solve_triangular(const cr_tensor *a, const cr_tensor *b, bool uppe
 
 /* ---- solve: x = a^-1 b by LU:  db = a^-T g,  da = -db x^T */
 static cr_status solve_forward(const cr_call *c, cr_tensor *x, cr_tensor *const aux[]) {
-    const cr_tensor *a = c->in[0], *b = c->in[1];
+    const cr_tensor *a = c->in[0];
     if (!a->numel) return CR_OK;
-    cr_meta of_pivots = cr_meta_of(a);
-    of_pivots.ndim--;
-    of_pivots.dtype = CR_I32;
-    cr_tensor *pivots = cr_new_like(&of_pivots, c->dev), *half = cr_fused(b);
-    cr_status status = pivots && half ? CR_OK : cr_error_status();
-    cr_substitute_args args = {.x = half ? batch_of(half, 2) : x->array, .a = batch_of(aux[0], 2), .b = batch_of(b, 2),
-                               .order = batch_of(aux[1], 1), .unit = true};
-    if (status == CR_OK)
-        status = c->dev->kernels->factor(&(cr_factor_args){.y = args.a, .order = args.order,
-                                                           .pivots = batch_of(pivots, 1), .x = batch_of(a, 2),
-                                                           .kind = CR_FACTOR_LU});
-    if (status == CR_OK && x->numel) status = c->dev->kernels->substitute(&args);
-    if (status == CR_OK && x->numel)
-        status = c->dev->kernels->substitute(&(cr_substitute_args){.x = batch_of(x, 2), .a = args.a, .b = args.x,
-                                                                   .upper = true});
-    cr_release(pivots);
-    cr_release(half);
-    return status;
+    return c->dev->kernels->solve(&(cr_solve_args){.x = batch_of(x, 2), .lu = batch_of(aux[0], 2),
+                                                   .order = batch_of(aux[1], 1), .a = batch_of(a, 2),
+                                                   .b = batch_of(c->in[1], 2)});
 }
 
 static void solve_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
