@@ -5,12 +5,17 @@
 
 /* Where on[l] is set: (x, y) = (c x - s y, s x + c y) */
 static void NAME(rotate_rows)(T *restrict x, T *restrict y, const T *c, const T *s, const int *on, int64_t n) {
-    for (int64_t i = 0; i < n; i++, x += CR_FACTOR_LANES, y += CR_FACTOR_LANES)
-        FOR_LANES {
-            const T u = x[l], v = y[l], p = c[l] * u - s[l] * v, q = s[l] * u + c[l] * v;
-            x[l] = on[l] ? p : u;
-            y[l] = on[l] ? q : v;
+    T turns[CR_FACTOR_LANES];
+    FOR_LANES turns[l] = (T)on[l];
+    for (int l = 0; l < CR_FACTOR_LANES; l += LANES) {
+        const VEC cosine = NAME(load)(c + l), sine = NAME(load)(s + l);
+        const MASK off = EQUAL(NAME(load)(turns + l), (VEC){0});
+        for (int64_t i = l; i < n * CR_FACTOR_LANES; i += CR_FACTOR_LANES) {
+            const VEC u = NAME(load)(x + i), v = NAME(load)(y + i);
+            NAME(store)(x + i, BLEND(off, u, cosine * u - sine * v));
+            NAME(store)(y + i, BLEND(off, v, sine * u + cosine * v));
         }
+    }
 }
 
 /* a (n, n) symmetric becomes diagonal, up to least[l]; v (n, n): its rows turn with those of a */
