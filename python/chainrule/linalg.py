@@ -903,8 +903,8 @@ def matrix_norm(
 ) -> Tensor:
     """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the
     smallest of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
-    if len(dim) != 2:
-        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {tuple(dim)}")
+    if isinstance(dim, int) or len(dim) != 2:
+        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {dim}")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         raise RuntimeError(f"[linalg.matrix_norm] ord {ord!r}: 'fro', 'nuc', 1, 2, inf and their negatives are known")
     if A.ndim < 2:
