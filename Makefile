@@ -107,6 +107,14 @@ build/.for-libraries: tools/requirements-libraries.txt build/.for-oracle
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/libraries -r $<
 	@touch $@
 
+# The array API's own tests, which no index has.
+build/.for-array-api: tools/requirements-array-api.txt build/.venv
+	@echo "cloning data-apis/array-api-tests into build/array-api"
+	@rm -rf build/array-api && git clone -q --recurse-submodules https://github.com/data-apis/array-api-tests build/array-api
+	@git -C build/array-api checkout -q --recurse-submodules $$(sed -n 's/^# array-api-tests: //p' $<)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/array-api/packages -r $<
+	@touch $@
+
 # Each engine in a folder of its own: both have an mpirun.
 build/.for-mpi: tools/requirements-mpi.txt build/.venv
 	@echo "installing $< into build/mpi"

@@ -118,7 +118,8 @@ def main() -> int:
             "threads": o.threads,
             "load": round(os.getloadavg()[0], 1),
             "command": " ".join(
-                ["bench/run.py", *(["--quick"] if o.quick else []), *(["--cpu"] if o.cpu else []), "--only", name]
+                ["bench/run.py", *(["--quick"] if o.quick else []), *(["--cpu"] if o.cpu else [])]
+                + ["--threads", str(o.threads), "--only", name]
             ),
         }
         print(f"## {name}: {inspect.getdoc(PARTS[name])}\n", flush=True)

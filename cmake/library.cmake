@@ -88,9 +88,8 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
-    # -O3 makes these several times as large; what it wins for solve and inv (17 %) is on AVX-512 only
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/factor_isa.c PROPERTIES
-        COMPILE_OPTIONS "$<$<NOT:$<STREQUAL:$<TARGET_PROPERTY:NAME>,chainrule_isa4>>:-O2>")
+    # -O3 makes these several times as large
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/factor_isa.c PROPERTIES COMPILE_OPTIONS -O2)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/linear_packed_isa.c PROPERTIES
         COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,chainrule_isa2>:-O2>")
     if(EMSCRIPTEN)                                  # every byte is downloaded: -O3 is for the loops of transformers

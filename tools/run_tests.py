@@ -676,6 +676,14 @@ def stage_libraries() -> Total:
     )
 
 
+def stage_suites() -> Total:
+    if without := without_extension("suites"):
+        return without
+    total = run("tests/torch_opinfo.py", [sys.executable, "tests/torch_opinfo.py"], plain_environment())
+    total.add(run("tests/array_api_suite.py", [sys.executable, "tests/array_api_suite.py"], plain_environment()))
+    return total
+
+
 def stage_docs() -> Total:
     return without_extension("docs") or run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
@@ -800,6 +808,14 @@ STAGES: dict[str, Stage] = {
         6,
         r"python/chainrule/(torch|nn|optim|data|vision|autograd)|python/src/|tests/torch_libraries|"
         r"tools/requirements-(libraries|oracle)",
+    ),
+    "suites": Stage(
+        stage_suites,
+        "PyTorch's samples of linear algebra with both derivatives; the array API's own tests (make"
+        " build/.for-array-api)",
+        4,
+        r"python/chainrule/(linalg|array_api|torch/_linalg)\.py|src/ops/(factor|matmul)|src/dev/cpu/factor|"
+        r"tests/(torch_opinfo|array_api_suite)",
     ),
     "docs": Stage(
         stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"

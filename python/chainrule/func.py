@@ -355,11 +355,32 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """(func(*primals), f), where f of tangents is the derivative along them at the primals: func is run for each."""
-    output = func(*primals)
+    """(func(*primals), f), where f of tangents is the derivative along them at the primals.  func runs once, in forward
+    mode; f is the linear part of what it recorded, as the transpose of its transpose."""
+    zeros = tree_map(_core.zeros_like, primals)
+
+    def tangent(*tangents: Any) -> Any:
+        value, found = jvp(func, primals, tangents)
+        return found, value
+
+    unused, back, output = vjp(tangent, *zeros, has_aux=True)
+    _, forth = vjp(back, tree_map(_core.zeros_like, unused))
+    xs, spec = tree_flatten(primals)
 
     def push(*tangents: Any) -> Any:
-        return jvp(func, primals, tangents)[1]
+        ts, of = tree_flatten(tangents)
+        if of != spec:
+            raise RuntimeError(
+                "linearize: Expected the tangents given to jvp_fn to have the same argument pytree structure as"
+                f" primals. Got {of!r} and {spec!r}"
+            )
+        for i, (x, t) in enumerate(zip(xs, ts, strict=True)):
+            if x.shape != t.shape or x.dtype != t.dtype:
+                raise RuntimeError(
+                    f"linearize: Expected the tangents given to jvp_fn to be as the primals: tangent {i} is {t.dtype}"
+                    f" {tuple(t.shape)}, the primal {x.dtype} {tuple(x.shape)}"
+                )
+        return forth(tangents)[0]
 
     return output, push
 

@@ -178,6 +178,13 @@ def _refuse(name: str, info: Tensor, what: str) -> None:
     raise LinAlgError(f"[linalg.{name}] {where} {what.format(int(info[at].item()))}")
 
 
+def _want_none(name: str, bad: Tensor, what: str) -> None:
+    """LinAlgError where an element of bad is true, as ``_refuse``."""
+    bad = values_of(bad)
+    if bool(bad.any()):
+        _refuse(name, _first(bad), what)
+
+
 _SINGULAR = "is singular: pivot {} of its LU factors is 0"
 _INDEFINITE = "is not positive-definite: its leading minor of order {} is not"
 
@@ -191,8 +198,16 @@ def _eye_like(a: Tensor) -> Tensor:
     return _core.eye(a.size(-1), dtype=a.dtype, device=a.device).expand(a.shape)
 
 
+def _zero_pivots(lu: Tensor) -> Tensor:
+    return lu.detach().diagonal(0, -2, -1) == 0
+
+
 def _singular(lu: Tensor) -> Tensor:
-    return _first(lu.detach().diagonal(0, -2, -1) == 0)
+    return _first(_zero_pivots(lu))
+
+
+def _no_minors(lower: Tensor) -> Tensor:
+    return lower.detach().diagonal(0, -2, -1).isnan()
 
 
 # ---- Cholesky ----
@@ -202,7 +217,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     """(L, info): L L^T = A; info is 0, or the order of the leading minor that is not positive: L is NaN from there."""
     _want_matrices("cholesky", A, True)
     lower = _core._cholesky(A.mT if upper else A)
-    info = _first(lower.detach().diagonal(0, -2, -1).isnan())
+    info = _first(_no_minors(lower))
     if check_errors:
         _refuse("cholesky_ex", info, _INDEFINITE)
     return CholeskyEx(lower.mT if upper else lower, info)
@@ -210,9 +225,10 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
     """The lower L with L L^T = A, or the upper U with U^T U = A.  LinAlgError: A is not positive-definite."""
-    factor, info = cholesky_ex(A, upper=upper)
-    _refuse("cholesky", info, _INDEFINITE)
-    return factor
+    _want_matrices("cholesky", A, True)
+    lower = _core._cholesky(A.mT if upper else A)
+    _want_none("cholesky", _no_minors(lower), _INDEFINITE)
+    return lower.mT if upper else lower
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
@@ -314,22 +330,28 @@ def _is_vector(A: Tensor, B: Tensor) -> bool:  # noqa: N803
     return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
-    """(X, info): as ``solve``; info is 0, or the first pivot of A that is 0."""
+def _solved(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """X, and the LU factors."""
     _want_matrices("solve", A, True)
     vector = _is_vector(A, B)
     right = B[..., None] if vector else B
     x, packed = _core._solve(A if left else A.mT, right if left or vector else right.mT)
+    return x[..., 0] if vector else x if left else x.mT, packed
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
+    """(X, info): as ``solve``; info is 0, or the first pivot of A that is 0."""
+    x, packed = _solved(A, B, left)
     info = _singular(packed)
     if check_errors:
         _refuse("solve_ex", info, _SINGULAR)
-    return SolveEx(x[..., 0] if vector else x if left else x.mT, info)
+    return SolveEx(x, info)
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     """X with A X = B, or X A = B with left=False; B: matrices, or vectors (..., N).  LinAlgError: A is singular."""
-    x, info = solve_ex(A, B, left=left)
-    _refuse("solve", info, _SINGULAR)
+    x, packed = _solved(A, B, left)
+    _want_none("solve", _zero_pivots(packed), _SINGULAR)
     return x
 
 
@@ -360,8 +382,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
 
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """The inverse.  LinAlgError: A is singular."""
-    x, info = inv_ex(A)
-    _refuse("inv", info, _SINGULAR)
+    _want_matrices("inv", A, True)
+    x, packed = _core._solve(A, _eye_like(A))
+    _want_none("inv", _zero_pivots(packed), _SINGULAR)
     return x
 
 
@@ -880,8 +903,8 @@ def matrix_norm(
 ) -> Tensor:
     """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the
     smallest of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
-    if len(dim) != 2:
-        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {tuple(dim)}")
+    if isinstance(dim, int) or len(dim) != 2:
+        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {dim}")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         raise RuntimeError(f"[linalg.matrix_norm] ord {ord!r}: 'fro', 'nuc', 1, 2, inf and their negatives are known")
     if A.ndim < 2:

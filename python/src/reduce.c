@@ -57,14 +57,28 @@ static PyObject *with_mean(const arg *a, cr_tensor *(*f)(const arg *)) {
 PyObject *api_var_mean(const arg *a) { return with_mean(a, api_var); }
 PyObject *api_std_mean(const arg *a) { return with_mean(a, api_std); }
 
+/* p "nuc": linalg.matrix_norm */
+static PyObject *nuclear(const arg *a) {
+    PyObject *linalg = PyImport_ImportModule("chainrule.linalg"), *dim = NULL, *x = NULL, *y = NULL;
+    if (linalg) dim = a[2].given ? Py_NewRef(a[2].from) : Py_BuildValue("(ii)", -2, -1);
+    if (dim) x = a[4].given ? PyObject_CallMethod(a[0].from, "to", "O", a[4].from) : Py_NewRef(a[0].from);
+    if (x) y = PyObject_CallMethod(linalg, "matrix_norm", "OsOO", x, "nuc", dim, a[3].b ? Py_True : Py_False);
+    Py_XDECREF(linalg);
+    Py_XDECREF(dim);
+    Py_XDECREF(x);
+    return y;
+}
+
 /* (input, p, dim, keepdim, dtype) */
 PyObject *api_norm(const arg *a) {
     number p = {.d = 2};
     if (PyUnicode_Check(a[1].o)) {
+        if (!PyUnicode_CompareWithASCIIString(a[1].o, "nuc")) return nuclear(a);
         if (PyUnicode_CompareWithASCIIString(a[1].o, "fro"))
-            return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+            return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number, 'fro' or 'nuc', not %R", a[1].o);
     } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
-        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
+        return PyErr_Occurred() ? NULL
+                                : raise_type(a[1].o, "norm(): argument 'p' must be a number, 'fro' or 'nuc', not");
     }
     cr_tensor *y;
     Py_BEGIN_ALLOW_THREADS

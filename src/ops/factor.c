@@ -108,12 +108,19 @@ static cr_tensor *on_diagonal(const cr_tensor *row) {
     return row ? mul(row, cr_eye(N, N, row->dtype, row->dev)) : NULL;
 }
 
+/* The lower triangle with half the diagonal. */
+static cr_tensor *lower_half(const cr_tensor *x) {
+    if (!x) return NULL;
+    const int64_t N = columns_in(x);
+    cr_tensor *ones = cr_ones(CR_LIST(N, N), x->dtype, x->dev);
+    return mul(x, mul_k(add(cr_tril(ones, 0), cr_tril(ones, -1)), 0.5));
+}
+
 /* ---- Cholesky: a = L L^T, P = Phi(L^T g) with half its diagonal:  da = sym(L^-T P L^-1) */
 static void cholesky_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *L = c->out;
-    cr_tensor *product = cr_matmul(transposed(L), g), *t = transposed(L);
-    cr_tensor *half = mul_k(add(cr_tril(product, 0), cr_tril(product, -1)), 0.5);
-    cr_tensor *left = cr_solve_triangular(t, half, true, false);
+    cr_tensor *t = cr_contiguous(transposed(L));    /* both systems read it */
+    cr_tensor *left = cr_solve_triangular(t, lower_half(cr_matmul(t, g)), true, false);
     cr_tensor *both = cr_solve_triangular(t, transposed(left), true, false);
     dx[0] = mul_k(add(both, transposed(both)), 0.5);
 }
@@ -125,7 +132,7 @@ static cr_tensor *cholesky_tangent(const cr_call *c, const cr_tensor *const *t) 
     const cr_tensor *L = c->out;
     cr_tensor *left = cr_solve_triangular(L, symmetric(t[0]), false, false);
     cr_tensor *both = cr_solve_triangular(L, transposed(left), false, false);
-    return cr_matmul(L, mul_k(add(cr_tril(both, 0), cr_tril(both, -1)), 0.5));
+    return cr_matmul(L, lower_half(both));
 }
 
 const cr_op cr_op_cholesky = {
@@ -150,8 +157,13 @@ cr_tensor *cr_cholesky(const cr_tensor *a) {
 /* ---- LU: a = P L U.  With K = min(M, N), L1 and U1 the square parts, L2 and U2 the rest:
  *   da = P [ L1^-T (tril(L1^T gL1 - gU2 U2^T, -1) + triu(gU1 U1^T - L2^T gL2)) ; gL2 ] U1^-T, beside it L1^-T gU2 */
 static cr_tensor *spread_rows(const cr_tensor *order, const cr_tensor *x) {
-    cr_tensor *index = cr_expand(cr_unsqueeze(order, -1), x ? x->ndim : 0, x ? x->shape : NULL);
-    return x ? cr_scatter(cr_zeros_like(x), -2, index, x) : NULL;
+    if (!x || !x->numel) return same(x);
+    const int64_t M = rows_in(x), K = columns_in(x), all = x->numel / K;            /* of the whole batch */
+    cr_tensor *first = cr_arange(0, (double)all, (double)M, CR_I64, x->dev);       /* of each matrix */
+    cr_tensor *index = add(cr_reshape(order, CR_LIST(all / M, M)), cr_unsqueeze(first, -1));
+    cr_tensor *flat = cr_reshape(x, CR_LIST(all, K));
+    cr_tensor *y = cr_index_copy(cr_zeros_like(flat), 0, cr_reshape(index, CR_LIST(all)), flat);
+    return cr_reshape(y, x->ndim, x->shape);
 }
 
 static void lu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -318,30 +330,15 @@ cr_tensor *cr_solve_triangular(const cr_tensor *a, const cr_tensor *b, bool uppe
 
 /* ---- solve: x = a^-1 b by LU:  db = a^-T g,  da = -db x^T */
 static cr_status solve_forward(const cr_call *c, cr_tensor *x, cr_tensor *const aux[]) {
-    const cr_tensor *a = c->in[0], *b = c->in[1];
+    const cr_tensor *a = c->in[0];
     if (!a->numel) return CR_OK;
-    cr_meta of_pivots = cr_meta_of(a);
-    of_pivots.ndim--;
-    of_pivots.dtype = CR_I32;
-    cr_tensor *pivots = cr_new_like(&of_pivots, c->dev), *half = cr_fused(b);
-    cr_status status = pivots && half ? CR_OK : cr_error_status();
-    cr_substitute_args args = {.x = half ? batch_of(half, 2) : x->array, .a = batch_of(aux[0], 2), .b = batch_of(b, 2),
-                               .order = batch_of(aux[1], 1), .unit = true};
-    if (status == CR_OK)
-        status = c->dev->kernels->factor(&(cr_factor_args){.y = args.a, .order = args.order,
-                                                           .pivots = batch_of(pivots, 1), .x = batch_of(a, 2),
-                                                           .kind = CR_FACTOR_LU});
-    if (status == CR_OK && x->numel) status = c->dev->kernels->substitute(&args);
-    if (status == CR_OK && x->numel)
-        status = c->dev->kernels->substitute(&(cr_substitute_args){.x = batch_of(x, 2), .a = args.a, .b = args.x,
-                                                                   .upper = true});
-    cr_release(pivots);
-    cr_release(half);
-    return status;
+    return c->dev->kernels->solve(&(cr_solve_args){.x = batch_of(x, 2), .lu = batch_of(aux[0], 2),
+                                                   .order = batch_of(aux[1], 1), .a = batch_of(a, 2),
+                                                   .b = batch_of(c->in[1], 2)});
 }
 
 static void solve_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    cr_tensor *db, *t = transposed(c->differentiable ? c->in[0] : c->aux[0]);
+    cr_tensor *db, *t = cr_contiguous(transposed(c->differentiable ? c->in[0] : c->aux[0]));
     if (c->differentiable) db = cr_solve(t, g, NULL);
     else db = spread_rows(c->aux[1], cr_solve_triangular(t, cr_solve_triangular(t, g, false, false), true, true));
     dx[1] = db;

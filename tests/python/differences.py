@@ -44,7 +44,6 @@ DIFFERENCES = {
             "An index without elements is checked too.",
         ),
         ("hstack|vstack", r"^raises Error: \[[hv]stack\] shapes", "Only cat ignores empty vectors."),
-        ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "There are no matrix norms."),
         (
             "addcmul|hardtanh",
             r"parameter -?[0-9.]+ has no \w+ value",
@@ -399,7 +398,7 @@ GENERAL = [
         "`torch.func`: vmap runs a function once, for all samples together. Calls that need the elements of a tensor"
         " fail, and the message names them: `item`, branches, `nonzero`, bool keys. So does `as_strided` of"
         " samples that are not contiguous."
-        " `linearize` runs the function again for each tangent. A rule made by `generate_vmap_rule` sums the gradients"
+        " A rule made by `generate_vmap_rule` sums the gradients"
         " of what all samples share; PyTorch's gives other numbers where a result depends on that only."
     ),
     "Every function that gives tensors takes `out=`; `out` gets the shape of the result.",

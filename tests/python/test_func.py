@@ -362,12 +362,36 @@ def test_forward_mode_has_the_bits_of_the_backward_pass(name: str) -> None:
 
 
 def test_linearize() -> None:
-    x, t = cr.randn(3, dtype=cr.float64), cr.randn(2, 3, dtype=cr.float64)
-    y, push = func.linearize(lines(cr), x)
-    assert cr.equal(y, lines(cr)(x))
-    for row in t:
-        same(push(row), theirs.jvp(lines(torch), (T(x),), (T(row),))[1])
-    same(func.vmap(push)(t), theirs.vmap(lambda v: theirs.jvp(lines(torch), (T(x),), (v,))[1])(T(t)))
+    """The function runs once; what is made of its record can be mapped and differentiated."""
+    runs = []
+
+    def f(x: Any, y: Any) -> Any:
+        runs.append(x)
+        square = x @ x.mT
+        return {"a": square.sin() * y, "b": cr.linalg.solve(square + 1.5, y.expand(3, 3)), "c": cr.ones(2)}
+
+    x, y = cr.randn(3, 3, dtype=cr.float64), cr.randn((), dtype=cr.float64)
+    output, push = func.linearize(f, x, y)
+    assert len(runs) == 1
+    many = cr.randn(4, 3, 3, dtype=cr.float64), cr.randn(4, dtype=cr.float64)
+    mapped = func.vmap(push)(*many)
+    found = [push(t, u) for t, u in zip(*many, strict=True)]
+    assert len(runs) == 1
+    for i, (t, u) in enumerate(zip(*many, strict=True)):
+        value, tangent = func.jvp(f, (x, y), (t, u))
+        for key in "abc":
+            assert cr.equal(output[key], value[key])
+            assert cr.allclose(found[i][key], tangent[key], 1e-12, 1e-12)
+            assert cr.allclose(mapped[key][i], tangent[key], 1e-12, 1e-12)
+    pair = func.jvp(lambda *t: push(*t)["a"], (x, y), (many[0][0], many[1][0]))
+    assert cr.allclose(pair[0], push(x, y)["a"]) and cr.allclose(pair[1], found[0]["a"], 1e-12, 1e-12)
+    along = [lambda x: func.linearize(f, x, y)[1](x, y)["b"], lambda x: func.jvp(f, (x, y), (x, y))[1]["b"]]
+    for outer in (lambda g: func.grad(lambda x: g(x).sum())(x), lambda g: func.jvp(g, (x,), (x,))[1]):
+        assert cr.allclose(outer(along[0]), outer(along[1]), 1e-10, 1e-10)
+    with pytest.raises(RuntimeError, match="linearize: .* the same argument pytree structure"):
+        push(x)
+    with pytest.raises(RuntimeError, match=r"tangent 1 is chainrule.float64 \(3, 3\), the primal"):
+        push(x, x)
 
 
 def functions() -> tuple[Any, Any]:

@@ -259,6 +259,7 @@ for n in (0, 1, 2, 7):
     for window in (torch.hann_window, torch.hamming_window, torch.blackman_window):
         print([round(v, 3) + 0.0 for w in (window(n), window(n, periodic=False)) for v in w.tolist()])
 m = torch.arange(6.0).view(2, 3)
+print(m.mH, m.H, torch.norm(m, "nuc"), m[None].norm("nuc", (1, 2), True))
 print(m.adjoint(), torch.adjoint(m), torch.conj(m), torch.hann_window(3, dtype=torch.float64).dtype)
 class Needs(torch.nn.ModuleDict):
     def __init__(self):

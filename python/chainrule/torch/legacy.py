@@ -523,6 +523,8 @@ PROPERTIES: dict[str, Any] = {
 PROPERTIES |= {
     "is_cpu": property(lambda self: self.device.type == "cpu"),
     "real": property(lambda self: self),
+    "mH": property(lambda self: self.mT),
+    "H": property(lambda self: self.t()),
     "layout": property(lambda self: sys.modules[__package__].strided),
     "names": property(lambda self: (None,) * self.ndim),
     "output_nr": property(lambda self: 0),

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* elements, but for RUN: bytes */
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, PART = 1 << 14, STREAM = 1 << 20, RUN = 128 << 10 };
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, FEW = 8, PART = 1 << 14, STREAM = 1 << 20, RUN = 128 << 10 };
 
 /* ..._first: offsets of the first element */
 typedef struct axes {
@@ -137,10 +137,15 @@ static void copy_backwards(void *ctx, int64_t chunk, int worker) {
 
 /* to[i * to_step + j] = from[i + j * from_step], i < rows <= TILE, j < columns.  A tile is first read
  * by whole lines into `tile`: lines at a stride of a power of two share a cache set and would evict
- * each other after one element each. */
+ * each other after one element each.  A few lines do not. */
 #define TRANSPOSE(type) static void transpose_##type(void *to, const void *from, int64_t rows, int64_t columns, \
     int64_t to_step, int64_t from_step) { \
     type *y = to, tile[TILE][TILE + 1]; const type *x = from;                                       \
+    if (columns <= FEW) {                                                                           \
+        for (int64_t i = 0; i < rows; i++)                                                          \
+            for (int64_t j = 0; j < columns; j++) y[i * to_step + j] = x[i + j * from_step];        \
+        return;                                                                                     \
+    }                                                                                               \
     for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                \
         int64_t n = cr_imin(TILE, columns - j0);                                                      \
         for (int64_t j = 0; j < n; j++)                                                             \

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    NB = 48,                                        /* columns of a panel */
-    LANES = 16,                                     /* rows of a panel that are solved side by side */
+    NB = CR_FACTOR_PANEL,
+    LANES = CR_FACTOR_LANES,                        /* numbers of a vector, at most */
     STRIP = 256,                                    /* columns of a right-hand side that one chunk solves */
     OWN = 64,                                       /* columns up to which eigenvalues and SVD need no LAPACK */
     SMALL = 16                                      /* rows and columns up to which matrices lie side by side */
@@ -49,8 +49,12 @@ static bool factor_one(const void *args, int64_t b) {
     const cr_factor_args *f = args;
     return f->x.dtype == CR_F32 ? factor_one_f32(f, b) : factor_one_f64(f, b);
 }
-static bool solve_one(const void *args, int64_t b) {
+static bool substitute_one(const void *args, int64_t b) {
     const cr_substitute_args *s = args;
+    return s->x.dtype == CR_F32 ? substitute_one_f32(s, b) : substitute_one_f64(s, b);
+}
+static bool solve_one(const void *args, int64_t b) {
+    const cr_solve_args *s = args;
     return s->x.dtype == CR_F32 ? solve_one_f32(s, b) : solve_one_f64(s, b);
 }
 
@@ -92,13 +96,30 @@ cr_status cr_cpu_factor(const cr_factor_args *args) {
 static bool systems_of(const void *args, int64_t g) {
     const cr_substitute_args *s = args;
     const int64_t b = g * CR_FACTOR_LANES, count = cr_imin(CR_FACTOR_LANES, s->x.shape[0] - b);
-    return s->x.dtype == CR_F32 ? solve_group_f32(s, b, count) : solve_group_f64(s, b, count);
+    return s->x.dtype == CR_F32 ? substitute_group_f32(s, b, count) : substitute_group_f64(s, b, count);
+}
+
+static bool are_small(const cr_array *x) {
+    return x->shape[0] > 1 && x->shape[1] <= SMALL && x->shape[2] <= 2 * SMALL;
 }
 
 cr_status cr_cpu_substitute(const cr_substitute_args *args) {
-    const int64_t N = args->x.shape[1], K = args->x.shape[2];
-    if (args->x.shape[0] > 1 && N <= SMALL && K <= 2 * SMALL)
-        return run_batch("solve_triangular", args, systems_of, cr_pieces(args->x.shape[0], CR_FACTOR_LANES),
-                         N * N * K * CR_FACTOR_LANES);
-    return run_batch("solve_triangular", args, solve_one, args->x.shape[0], N * N * K);
+    const int64_t count = args->x.shape[0], work = args->x.shape[1] * args->x.shape[1] * args->x.shape[2];
+    if (are_small(&args->x))
+        return run_batch("solve_triangular", args, systems_of, cr_pieces(count, CR_FACTOR_LANES),
+                         work * CR_FACTOR_LANES);
+    return run_batch("solve_triangular", args, substitute_one, count, work);
+}
+
+static bool solutions_of(const void *args, int64_t g) {
+    const cr_solve_args *s = args;
+    const int64_t b = g * CR_FACTOR_LANES, count = cr_imin(CR_FACTOR_LANES, s->x.shape[0] - b);
+    return s->x.dtype == CR_F32 ? solve_group_f32(s, b, count) : solve_group_f64(s, b, count);
+}
+
+cr_status cr_cpu_solve(const cr_solve_args *args) {
+    const int64_t count = args->x.shape[0], N = args->x.shape[1], work = N * N * (N + 2 * args->x.shape[2]);
+    if (are_small(&args->x))
+        return run_batch("solve", args, solutions_of, cr_pieces(count, CR_FACTOR_LANES), work * CR_FACTOR_LANES);
+    return run_batch("solve", args, solve_one, count, work);
 }

@@ -30,6 +30,14 @@ static void NAME(rotate)(T *x, T *y, T c, T s, int64_t n) {
     }
 }
 
+static void NAME(exchange)(T *x, T *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const T v = x[i];
+        x[i] = y[i];
+        y[i] = v;
+    }
+}
+
 /* to (rows, n) = -from, whose rows lie `stride` apart */
 static void NAME(negate)(T *to, const T *from, int64_t rows, int64_t n, int64_t stride) {
     for (int64_t i = 0; i < rows; i++)
@@ -44,58 +52,42 @@ static cr_array NAME(part)(cr_storage *s, const T *p, int64_t rows, int64_t colu
     return a;
 }
 
+/* ---- panels: columns of a matrix, which lie side by side in `panel` (factor_blocks.h) */
+typedef struct NAME(work) { cr_storage *room; T *panel, *negated; int64_t row; } NAME(work);
+
+/* Room for a panel of M rows, and for NB * N numbers negated. */
+static bool NAME(begin)(NAME(work) *w, cr_storage *home, int64_t M, int64_t N) {
+    w->row = (M + 2 * LANES - 1) / LANES * LANES;
+    w->room = cr_cpu_allocate(home->dev, (size_t)(NB * (w->row + N)) * sizeof(T));
+    if (!w->room) return false;
+    w->panel = w->room->data;
+    w->negated = w->panel + NB * w->row;
+    memset(w->panel, 0, (size_t)(NB * w->row) * sizeof(T));
+    return true;
+}
+
 /* ---- Cholesky: a = L L^T, left-looking.  A pivot that is not above 0 makes the factor NaN from there on. */
-static void NAME(cholesky_block)(T *a, int64_t n, int64_t stride) {
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = j; i < n; i++) {
-            T sum = a[i * stride + j];
-            for (int64_t k = 0; k < j; k++) sum -= a[i * stride + k] * a[j * stride + k];
-            a[i * stride + j] = i > j ? sum / a[j * stride + j] : sum > 0 ? (T)sqrt((double)sum) : (T)NAN;
-        }
-}
-
-typedef struct NAME(below) { T *a; const T *L; int64_t rows, n, stride; } NAME(below);
-
-/* LANES rows x with x L^T = a, side by side */
-static void NAME(solve_below)(void *ctx, int64_t chunk, int worker) {
-    (void)worker;
-    const NAME(below) *b = ctx;
-    T w[NB][LANES] = {{0}};
-    const int64_t first = chunk * LANES, rows = cr_imin(LANES, b->rows - first);
-    T *a = b->a + first * b->stride;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < b->n; j++) w[j][r] = a[r * b->stride + j];
-    for (int64_t j = 0; j < b->n; j++) {
-        const T *L = b->L + j * b->stride;
-        for (int64_t k = 0; k < j; k++)
-            for (int r = 0; r < LANES; r++) w[j][r] -= w[k][r] * L[k];
-        for (int r = 0; r < LANES; r++) w[j][r] /= L[j];
-    }
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < b->n; j++) a[r * b->stride + j] = w[j][r];
-}
-
 static bool NAME(cholesky)(cr_storage *home, T *a, int64_t N) {
-    const size_t bytes = N > NB ? (size_t)(NB * N) * sizeof(T) : 0;
-    cr_storage *room = bytes ? cr_cpu_allocate(home->dev, bytes) : NULL;
-    if (bytes && !room) return false;
+    const struct cr_factors *f = cr_cpu_vec()->factors;
+    NAME(work) w;
+    if (!NAME(begin)(&w, home, N, N > NB ? N : 0)) return false;
     cr_status status = CR_OK;
     for (int64_t p = 0; p < N && status == CR_OK && !cr_pool_stopped(); p += NB) {
-        const int64_t n = cr_imin(NB, N - p), rest = N - p - n;
+        const int64_t n = cr_imin(NB, N - p);
         T *panel = a + p * N + p;
         if (p) {
-            NAME(negate)(room->data, a + p * N, n, p, N);
+            NAME(negate)(w.negated, a + p * N, n, p, N);
             status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, panel, N - p, n, N, 1),
                                                      .a = NAME(part)(home, a + p * N, N - p, p, N, 1),
-                                                     .b = NAME(part)(room, room->data, p, n, 1, p),
+                                                     .b = NAME(part)(w.room, w.negated, p, n, 1, p),
                                                      .how = CR_MATMUL_ADD});
         }
-        NAME(cholesky_block)(panel, n, N);
-        NAME(below) below = {panel + n * N, panel, rest, n, N};
-        if (rest) cr_run_chunks(cr_pieces(rest, LANES), NAME(solve_below), &below);
+        f->NAME(turn)(w.panel, w.row, panel, N, N - p, n);
+        f->NAME(cholesky_panel)(w.panel, w.row, N - p, n);
+        f->NAME(turn)(panel, N, w.panel, w.row, n, N - p);
     }
     for (int64_t i = 0; i < N; i++) memset(a + i * N + i + 1, 0, (size_t)(N - i - 1) * sizeof(T));
-    if (room) cr_storage_release(room);
+    cr_storage_release(w.room);
     return status == CR_OK;
 }
 
@@ -106,25 +98,15 @@ typedef struct NAME(system) {
     bool upper, unit;
 } NAME(system);
 
-static void NAME(solve_strip)(void *ctx, int64_t chunk, int worker) {
+static void NAME(solve_chunk)(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const NAME(system) *s = ctx;
     const int64_t first = chunk * STRIP, n = cr_imin(STRIP, s->columns - first);
-    for (int64_t step = 0; step < s->n; step++) {
-        const int64_t i = s->upper ? s->n - 1 - step : step;
-        T *x = s->x + i * s->x_row + first;
-        for (int64_t before = 0; before < step; before++) {
-            const int64_t k = s->upper ? s->n - 1 - before : before;
-            NAME(add_row)(x, -s->a[i * s->a_row + k], s->x + k * s->x_row + first, n);
-        }
-        if (s->unit) continue;
-        const T pivot = s->a[i * s->a_row + i];
-        for (int64_t j = 0; j < n; j++) x[j] /= pivot;
-    }
+    cr_cpu_vec()->factors->NAME(solve_strip)(s->x + first, s->x_row, s->a, s->a_row, s->n, n, s->upper, s->unit);
 }
 
 static void NAME(solve_block)(NAME(system) s) {
-    if (s.columns) cr_run_chunks(cr_pieces(s.columns, STRIP), NAME(solve_strip), &s);
+    if (s.columns) cr_run_chunks(cr_pieces(s.columns, STRIP), NAME(solve_chunk), &s);
 }
 
 /* x (N, K) holds b: block rows in the order of substitution */
@@ -148,51 +130,45 @@ static bool NAME(substitute)(cr_storage *home, T *x, const T *a, int64_t N, int6
     return status == CR_OK;
 }
 
-/* ---- LU with partial pivoting, right-looking; whole rows are exchanged.  A column of zeros is left as it is. */
-static void NAME(lu_panel)(T *a, int64_t M, int64_t N, int64_t p, int64_t n, int64_t *order, int32_t *pivots) {
-    for (int64_t j = p; j < p + n; j++) {
-        int64_t best = j;
-        for (int64_t i = j + 1; i < M; i++)
-            if (fabs((double)a[i * N + j]) > fabs((double)a[best * N + j])) best = i;
-        pivots[j] = (int32_t)best + 1;
-        if (best != j) {
-            const int64_t row = order[j];
-            order[j] = order[best];
-            order[best] = row;
-            for (int64_t k = 0; k < N; k++) {
-                const T v = a[j * N + k];
-                a[j * N + k] = a[best * N + k];
-                a[best * N + k] = v;
-            }
-        }
-        const T pivot = a[j * N + j];
-        if (pivot == 0) continue;
-        for (int64_t i = j + 1; i < M; i++) {
-            a[i * N + j] /= pivot;
-            NAME(add_row)(a + i * N + j + 1, -a[i * N + j], a + j * N + j + 1, p + n - j - 1);
-        }
+/* ---- LU with partial pivoting, right-looking.  A column of zeros is left as it is. */
+/* The panel of n columns from row and column p on, and its exchanges in the other columns. */
+static void NAME(lu_panel)(const NAME(work) *w, T *a, int64_t M, int64_t N, int64_t p, int64_t n, int64_t *order,
+                           int32_t *pivots) {
+    const struct cr_factors *f = cr_cpu_vec()->factors;
+    int32_t best[NB];
+    T *panel = a + p * N + p;
+    f->NAME(turn)(w->panel, w->row, panel, N, M - p, n);
+    f->NAME(lu_panel)(w->panel, w->row, M - p, n, best);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t to = p + j, from = p + best[j], row = order[to];
+        pivots[to] = (int32_t)from + 1;
+        if (from == to) continue;
+        order[to] = order[from];
+        order[from] = row;
+        NAME(exchange)(a + to * N, a + from * N, p);
+        NAME(exchange)(a + to * N + p + n, a + from * N + p + n, N - p - n);
     }
+    f->NAME(turn)(panel, N, w->panel, w->row, n, M - p);
 }
 
 static bool NAME(lu)(cr_storage *home, T *a, int64_t M, int64_t N, int64_t *order, int32_t *pivots) {
     const int64_t K = cr_imin(M, N);
-    const size_t bytes = K > NB || N > NB ? (size_t)(NB * M) * sizeof(T) : 0;
-    cr_storage *room = bytes ? cr_cpu_allocate(home->dev, bytes) : NULL;
-    if (bytes && !room) return false;
+    NAME(work) w;
+    if (!NAME(begin)(&w, home, M, N > NB ? M : 0)) return false;
     cr_status status = CR_OK;
     for (int64_t i = 0; i < M; i++) order[i] = i;
     for (int64_t p = 0; p < K && status == CR_OK && !cr_pool_stopped(); p += NB) {
         const int64_t n = cr_imin(NB, K - p), right = p + n, columns = N - right, rows = M - right;
-        NAME(lu_panel)(a, M, N, p, n, order, pivots);
+        NAME(lu_panel)(&w, a, M, N, p, n, order, pivots);
         NAME(solve_block)((NAME(system)){a + p * N + p, a + p * N + right, n, N, N, columns, false, true});
         if (!columns || !rows) continue;
-        NAME(negate)(room->data, a + right * N + p, rows, n, N);
+        NAME(negate)(w.negated, a + right * N + p, rows, n, N);
         status = cr_cpu_matmul(&(cr_matmul_args){.c = NAME(part)(home, a + right * N + right, rows, columns, N, 1),
-                                                 .a = NAME(part)(room, room->data, rows, n, n, 1),
+                                                 .a = NAME(part)(w.room, w.negated, rows, n, n, 1),
                                                  .b = NAME(part)(home, a + p * N + right, n, columns, N, 1),
                                                  .how = CR_MATMUL_ADD});
     }
-    if (room) cr_storage_release(room);
+    cr_storage_release(w.room);
     return status == CR_OK;
 }
 
@@ -436,8 +412,8 @@ static void NAME(sort_svd)(T *y, T *a, T *v, T *u, int64_t M, int64_t N, int exp
         values[best] = values[k];
         values[k] = value;
         if (best != k) {
-            for (int64_t i = 0; i < M; i++) { T s = a[k * M + i]; a[k * M + i] = a[best * M + i]; a[best * M + i] = s; }
-            for (int64_t i = 0; i < N; i++) { T s = v[k * N + i]; v[k * N + i] = v[best * N + i]; v[best * N + i] = s; }
+            NAME(exchange)(a + k * M, a + best * M, M);
+            NAME(exchange)(v + k * N, v + best * N, N);
         }
         if (value > FLOOR) for (int64_t i = 0; i < M; i++) u[k * M + i] = a[k * M + i] / value;
         else NAME(complete)(u, k, M);
@@ -481,44 +457,41 @@ static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
 }
 
 /* ---- several small matrices side by side (factor_lanes.h): up to CR_FACTOR_LANES from x on */
-/* The n elements of each of `count` matrices into lanes, the last one also into those that are left; and back. */
+/* The n elements of each of `count` matrices into lanes, zeros into those that are left; and back. */
 static void NAME(spread)(T *a, const T *x, int64_t n, int64_t count) {
-    const T *from[CR_FACTOR_LANES];
-    for (int64_t l = 0; l < CR_FACTOR_LANES; l++) from[l] = x + cr_imin(l, count - 1) * n;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t l = 0; l < CR_FACTOR_LANES; l++) a[i * CR_FACTOR_LANES + l] = from[l][i];
+    if (count < CR_FACTOR_LANES) memset(a, 0, (size_t)(n * CR_FACTOR_LANES) * sizeof(T));
+    cr_cpu_vec()->factors->NAME(turn)(a, CR_FACTOR_LANES, x, n, count, n);
 }
-
 static void NAME(collect)(T *y, const T *a, int64_t n, int64_t count) {
-    for (int64_t l = 0; l < count; l++)
-        for (int64_t i = 0; i < n; i++) y[l * n + i] = a[i * CR_FACTOR_LANES + l];
+    cr_cpu_vec()->factors->NAME(turn)(y, n, a, CR_FACTOR_LANES, n, count);
 }
 
 static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
     NAME(spread)(a, x, N * N, count);
     cr_cpu_vec()->factors->NAME(cholesky)(a, N);
-    for (int64_t i = 0; i < N; i++)
-        memset(a + (i * N + i + 1) * CR_FACTOR_LANES, 0, (size_t)((N - i - 1) * CR_FACTOR_LANES) * sizeof(T));
     NAME(collect)(y, a, N * N, count);
+}
+
+/* order (M) and, unless NULL, pivots (K) from the exchanges of matrix l */
+static void NAME(order_of)(int64_t *order, int32_t *pivots, const T *best, int64_t l, int64_t M, int64_t K) {
+    for (int64_t i = 0; i < M; i++) order[i] = i;
+    for (int64_t j = 0; j < K; j++) {
+        const int64_t at = (int64_t)best[j * CR_FACTOR_LANES + l], row = order[j];
+        order[j] = order[at];
+        order[at] = row;
+        if (pivots) pivots[j] = (int32_t)at + 1;
+    }
 }
 
 static void NAME(lu_group)(const cr_factor_args *args, T *a, T *y, const T *x, int64_t b, int64_t count) {
     const int64_t M = args->x.shape[1], N = args->x.shape[2], K = cr_imin(M, N);
-    int32_t best[SMALL * CR_FACTOR_LANES];
+    T best[SMALL * CR_FACTOR_LANES];
     NAME(spread)(a, x, M * N, count);
-    cr_cpu_vec()->factors->NAME(lu)(a, best, M, N);
+    cr_cpu_vec()->factors->NAME(lu)(a, a, best, M, N, 0);
     NAME(collect)(y, a, M * N, count);
-    for (int64_t l = 0; l < count; l++) {
-        int64_t *order = (int64_t *)cr_array_data(&args->order) + (b + l) * M;
-        int32_t *pivots = (int32_t *)cr_array_data(&args->pivots) + (b + l) * K;
-        for (int64_t i = 0; i < M; i++) order[i] = i;
-        for (int64_t j = 0; j < K; j++) {
-            const int64_t at = best[j * CR_FACTOR_LANES + l], row = order[j];
-            order[j] = order[at];
-            order[at] = row;
-            pivots[j] = (int32_t)at + 1;
-        }
-    }
+    for (int64_t l = 0; l < count; l++)
+        NAME(order_of)((int64_t *)cr_array_data(&args->order) + (b + l) * M,
+                       (int32_t *)cr_array_data(&args->pivots) + (b + l) * K, best, l, M, K);
 }
 
 static void NAME(eigh_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {
@@ -596,33 +569,57 @@ static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
                     (int32_t *)cr_array_data(&args->pivots) + b * cr_imin(M, N));
 }
 
-static bool NAME(solve_one)(const cr_substitute_args *args, int64_t b) {
+static bool NAME(substitute_one)(const cr_substitute_args *args, int64_t b) {
     const int64_t N = args->x.shape[1], K = args->x.shape[2];
-    const T *from = (const T *)cr_array_data(&args->b) + b * N * K, *a = (const T *)cr_array_data(&args->a) + b * N * N;
-    const int64_t *order = cr_present(&args->order) ? (const int64_t *)cr_array_data(&args->order) + b * N : NULL;
     T *x = (T *)cr_array_data(&args->x) + b * N * K;
-    for (int64_t i = 0; i < N; i++)
-        memcpy(x + i * K, from + (order ? order[i] : i) * K, (size_t)K * sizeof(T));
-    return NAME(substitute)(args->x.storage, x, a, N, K, args->upper, args->unit);
+    memcpy(x, (const T *)cr_array_data(&args->b) + b * N * K, (size_t)(N * K) * sizeof(T));
+    return NAME(substitute)(args->x.storage, x, (const T *)cr_array_data(&args->a) + b * N * N, N, K, args->upper,
+                            args->unit);
 }
 
 /* Systems [b, b + count) of a batch side by side. */
-static bool NAME(solve_group)(const cr_substitute_args *args, int64_t b, int64_t count) {
+static bool NAME(substitute_group)(const cr_substitute_args *args, int64_t b, int64_t count) {
     const int64_t N = args->x.shape[1], K = args->x.shape[2];
     const size_t bytes = (size_t)(N * (N + K) * CR_FACTOR_LANES) * sizeof(T);
-    const T *right = (const T *)cr_array_data(&args->b) + b * N * K;
-    const int64_t *order = cr_present(&args->order) ? (const int64_t *)cr_array_data(&args->order) + b * N : NULL;
     T *a = cr_cpu_try_take(bytes), *x = a + N * N * CR_FACTOR_LANES;
     if (!a) return false;
     NAME(spread)(a, (const T *)cr_array_data(&args->a) + b * N * N, N * N, count);
-    for (int64_t l = 0; l < CR_FACTOR_LANES; l++)
-        for (int64_t i = 0; i < N; i++) {
-            const int64_t m = cr_imin(l, count - 1);
-            const T *from = right + (m * N + (order ? order[m * N + i] : i)) * K;
-            for (int64_t c = 0; c < K; c++) x[(i * K + c) * CR_FACTOR_LANES + l] = from[c];
-        }
+    NAME(spread)(x, (const T *)cr_array_data(&args->b) + b * N * K, N * K, count);
     cr_cpu_vec()->factors->NAME(substitute)(x, a, N, K, args->upper, args->unit);
     NAME(collect)((T *)cr_array_data(&args->x) + b * N * K, x, N * K, count);
+    cr_cpu_give(a, bytes);
+    return true;
+}
+
+/* ---- solve: x = U^-1 L^-1 P b */
+static bool NAME(solve_one)(const cr_solve_args *args, int64_t b) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    T *x = (T *)cr_array_data(&args->x) + b * N * K, *lu = (T *)cr_array_data(&args->lu) + b * N * N;
+    const T *right = (const T *)cr_array_data(&args->b) + b * N * K;
+    int64_t *order = (int64_t *)cr_array_data(&args->order) + b * N;
+    int32_t *pivots = cr_cpu_try_take((size_t)N * sizeof *pivots);
+    memcpy(lu, (const T *)cr_array_data(&args->a) + b * N * N, (size_t)(N * N) * sizeof(T));
+    const bool done = pivots && NAME(lu)(args->lu.storage, lu, N, N, order, pivots);
+    if (pivots) cr_cpu_give(pivots, (size_t)N * sizeof *pivots);
+    for (int64_t i = 0; done && i < N; i++) memcpy(x + i * K, right + order[i] * K, (size_t)K * sizeof(T));
+    return done && NAME(substitute)(args->x.storage, x, lu, N, K, false, true)
+                && NAME(substitute)(args->x.storage, x, lu, N, K, true, false);
+}
+
+static bool NAME(solve_group)(const cr_solve_args *args, int64_t b, int64_t count) {
+    const int64_t N = args->x.shape[1], K = args->x.shape[2];
+    const size_t bytes = (size_t)(N * (N + K) * CR_FACTOR_LANES) * sizeof(T);
+    const struct cr_factors *f = cr_cpu_vec()->factors;
+    T best[SMALL * CR_FACTOR_LANES], *a = cr_cpu_try_take(bytes), *x = a + N * N * CR_FACTOR_LANES;
+    if (!a) return false;
+    NAME(spread)(a, (const T *)cr_array_data(&args->a) + b * N * N, N * N, count);
+    NAME(spread)(x, (const T *)cr_array_data(&args->b) + b * N * K, N * K, count);
+    f->NAME(lu)(a, x, best, N, N, K);
+    f->NAME(substitute)(x, a, N, K, true, false);
+    NAME(collect)((T *)cr_array_data(&args->lu) + b * N * N, a, N * N, count);
+    NAME(collect)((T *)cr_array_data(&args->x) + b * N * K, x, N * K, count);
+    for (int64_t l = 0; l < count; l++)
+        NAME(order_of)((int64_t *)cr_array_data(&args->order) + (b + l) * N, NULL, best, l, N, N);
     cr_cpu_give(a, bytes);
     return true;
 }

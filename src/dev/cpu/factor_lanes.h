@@ -1,16 +1,21 @@
-/* factor_lanes.h - Jacobi rotations, Cholesky and LU factors, and triangular solves of CR_FACTOR_LANES small matrices
- * side by side: element (i, j) of matrix l lies at (i columns + j) CR_FACTOR_LANES + l.  factor_isa.c includes this
- * file for each element type T.  Each matrix has the bits that factor_kernels.h gives it alone. */
+/* factor_lanes.h - Jacobi rotations of CR_FACTOR_LANES small matrices side by side: element (i, j) of matrix l lies at
+ * (i columns + j) CR_FACTOR_LANES + l.  factor_isa.c includes this file for each element type T.  Each matrix has the
+ * bits that factor_kernels.h gives it alone. */
 #define FOR_LANES for (int l = 0; l < CR_FACTOR_LANES; l++)
 
 /* Where on[l] is set: (x, y) = (c x - s y, s x + c y) */
 static void NAME(rotate_rows)(T *restrict x, T *restrict y, const T *c, const T *s, const int *on, int64_t n) {
-    for (int64_t i = 0; i < n; i++, x += CR_FACTOR_LANES, y += CR_FACTOR_LANES)
-        FOR_LANES {
-            const T u = x[l], v = y[l], p = c[l] * u - s[l] * v, q = s[l] * u + c[l] * v;
-            x[l] = on[l] ? p : u;
-            y[l] = on[l] ? q : v;
+    T turns[CR_FACTOR_LANES];
+    FOR_LANES turns[l] = (T)on[l];
+    for (int l = 0; l < CR_FACTOR_LANES; l += LANES) {
+        const VEC cosine = NAME(load)(c + l), sine = NAME(load)(s + l);
+        const MASK off = EQUAL(NAME(load)(turns + l), (VEC){0});
+        for (int64_t i = l; i < n * CR_FACTOR_LANES; i += CR_FACTOR_LANES) {
+            const VEC u = NAME(load)(x + i), v = NAME(load)(y + i);
+            NAME(store)(x + i, BLEND(off, u, cosine * u - sine * v));
+            NAME(store)(y + i, BLEND(off, v, sine * u + cosine * v));
         }
+    }
 }
 
 /* a (n, n) symmetric becomes diagonal, up to least[l]; v (n, n): its rows turn with those of a */
@@ -95,84 +100,5 @@ static void NAME(svd)(T *a, T *v, int64_t m, int64_t n) {
                 NAME(rotate_rows)(a + p * row, a + q * row, c, s, on, m);
                 NAME(rotate_rows)(v + p * turn, v + q * turn, c, s, on, n);
             }
-    }
-}
-
-/* a (n, n) = L L^T: the lower triangle becomes L */
-static void NAME(cholesky)(T *a, int64_t n) {
-    const int64_t row = n * CR_FACTOR_LANES;
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = j; i < n; i++) {
-            T sum[CR_FACTOR_LANES], *to = a + i * row + j * CR_FACTOR_LANES;
-            const T *pivot = a + j * row + j * CR_FACTOR_LANES;
-            memcpy(sum, to, sizeof sum);
-            for (int64_t k = 0; k < j; k++) {
-                const T *x = a + i * row + k * CR_FACTOR_LANES, *y = a + j * row + k * CR_FACTOR_LANES;
-                FOR_LANES sum[l] -= x[l] * y[l];
-            }
-            if (i > j) FOR_LANES to[l] = sum[l] / pivot[l];
-            else FOR_LANES to[l] = sum[l] > 0 ? (T)sqrt((double)sum[l]) : (T)NAN;
-        }
-}
-
-/* a (m, n) becomes its LU factors; best (min(m, n)): the row that was exchanged with each */
-static void NAME(lu)(T *a, int32_t *best, int64_t m, int64_t n) {
-    const int64_t row = n * CR_FACTOR_LANES;
-    for (int64_t j = 0; j < m && j < n; j++) {
-        T *top = a + j * row, *pivot = top + j * CR_FACTOR_LANES, most[CR_FACTOR_LANES];
-        int32_t *at = best + j * CR_FACTOR_LANES;
-        FOR_LANES {
-            most[l] = (T)fabs((double)pivot[l]);
-            at[l] = (int32_t)j;
-        }
-        for (int64_t i = j + 1; i < m; i++) {
-            const T *x = a + i * row + j * CR_FACTOR_LANES;
-            FOR_LANES {
-                const T size = (T)fabs((double)x[l]);
-                const bool larger = size > most[l];
-                most[l] = larger ? size : most[l];
-                at[l] = larger ? (int32_t)i : at[l];
-            }
-        }
-        for (int64_t i = j + 1; i < m; i++) {
-            int any = 0;
-            FOR_LANES any |= at[l] == i;
-            for (int64_t k = 0; any && k < n; k++) {
-                T *x = top + k * CR_FACTOR_LANES, *y = a + i * row + k * CR_FACTOR_LANES;
-                FOR_LANES {
-                    const T u = x[l], v = y[l];
-                    x[l] = at[l] == i ? v : u;
-                    y[l] = at[l] == i ? u : v;
-                }
-            }
-        }
-        for (int64_t i = j + 1; i < m; i++) {
-            T factor[CR_FACTOR_LANES], *x = a + i * row + j * CR_FACTOR_LANES;
-            FOR_LANES x[l] = pivot[l] == 0 ? x[l] : x[l] / pivot[l];
-            FOR_LANES factor[l] = -x[l];
-            for (int64_t k = j + 1; k < n; k++) {
-                T *y = a + i * row + k * CR_FACTOR_LANES;
-                const T *z = top + k * CR_FACTOR_LANES;
-                const bool beside = k >= m;         /* of a wide matrix: solved by the factor */
-                FOR_LANES y[l] = pivot[l] == 0 && !beside ? y[l] : y[l] + factor[l] * z[l];
-            }
-        }
-    }
-}
-
-/* x (n, columns) holds b and becomes a^-1 b, a (n, n) triangular */
-static void NAME(substitute)(T *x, const T *a, int64_t n, int64_t columns, bool upper, bool unit) {
-    for (int64_t step = 0; step < n; step++) {
-        const int64_t i = upper ? n - 1 - step : step;
-        T *to = x + i * columns * CR_FACTOR_LANES;
-        const T *pivot = a + (i * n + i) * CR_FACTOR_LANES;
-        for (int64_t before = 0; before < step; before++) {
-            const int64_t k = upper ? n - 1 - before : before;
-            const T *factor = a + (i * n + k) * CR_FACTOR_LANES, *from = x + k * columns * CR_FACTOR_LANES;
-            for (int64_t c = 0; c < columns * CR_FACTOR_LANES; c += CR_FACTOR_LANES)
-                FOR_LANES to[c + l] += -factor[l] * from[c + l];
-        }
-        for (int64_t c = 0; !unit && c < columns * CR_FACTOR_LANES; c += CR_FACTOR_LANES)
-            FOR_LANES to[c + l] /= pivot[l];
     }
 }

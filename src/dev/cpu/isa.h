@@ -141,8 +141,12 @@ struct cr_orders {                                  /* order_isa.c; keys: order.
 };
 CR_ISA_TABLE(cr_orders);
 
-/* Small matrices side by side (factor_lanes.h). */
-enum { CR_FACTOR_LANES = 16, CR_FACTOR_SWEEPS = 60 };          /* of Jacobi rotations; 6 to 10 are usual */
+/* Factors of matrices: panels (factor_blocks.h), and CR_FACTOR_LANES small ones side by side (factor_lanes.h). */
+enum {
+    CR_FACTOR_LANES = 16,
+    CR_FACTOR_PANEL = 48,                           /* columns of a panel */
+    CR_FACTOR_SWEEPS = 60                           /* of Jacobi rotations; 6 to 10 are usual */
+};
 struct cr_factors {                                 /* factor_isa.c */
     void (*eigh_f32)(float *a, float *v, const double *least, int64_t n);
     void (*eigh_f64)(double *a, double *v, const double *least, int64_t n);
@@ -150,10 +154,20 @@ struct cr_factors {                                 /* factor_isa.c */
     void (*svd_f64)(double *a, double *v, int64_t m, int64_t n);
     void (*cholesky_f32)(float *a, int64_t n);
     void (*cholesky_f64)(double *a, int64_t n);
-    void (*lu_f32)(float *a, int32_t *best, int64_t m, int64_t n);
-    void (*lu_f64)(double *a, int32_t *best, int64_t m, int64_t n);
+    void (*lu_f32)(float *a, float *b, float *best, int64_t m, int64_t n, int64_t columns);
+    void (*lu_f64)(double *a, double *b, double *best, int64_t m, int64_t n, int64_t columns);
     void (*substitute_f32)(float *x, const float *a, int64_t n, int64_t columns, bool upper, bool unit);
     void (*substitute_f64)(double *x, const double *a, int64_t n, int64_t columns, bool upper, bool unit);
+    void (*cholesky_panel_f32)(float *a, int64_t row, int64_t rows, int64_t n);
+    void (*cholesky_panel_f64)(double *a, int64_t row, int64_t rows, int64_t n);
+    void (*lu_panel_f32)(float *a, int64_t row, int64_t rows, int64_t n, int32_t *best);
+    void (*lu_panel_f64)(double *a, int64_t row, int64_t rows, int64_t n, int32_t *best);
+    void (*solve_strip_f32)(float *x, int64_t x_row, const float *a, int64_t a_row, int64_t n, int64_t columns,
+                            bool upper, bool unit);
+    void (*solve_strip_f64)(double *x, int64_t x_row, const double *a, int64_t a_row, int64_t n, int64_t columns,
+                            bool upper, bool unit);
+    void (*turn_f32)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns);
+    void (*turn_f64)(double *to, int64_t to_row, const double *from, int64_t from_row, int64_t rows, int64_t columns);
 };
 CR_ISA_TABLE(cr_factors);
 

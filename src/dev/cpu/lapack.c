@@ -18,9 +18,11 @@ typedef void (*gesdd_fn)(const char *job, const int *m, const int *n, void *a, c
                          int *info, size_t);
 
 #if defined(__APPLE__)
-static const char *const names[] = {"libscipy_openblas.dylib", "liblapack.dylib", "libopenblas.dylib", NULL};
-#elif defined(_WIN32)
-static const char *const names[] = {"libscipy_openblas.dll", "libopenblas.dll", NULL};
+static const char *const names[] = {"libscipy_openblas.dylib", "libopenblas.dylib",
+                                    "/opt/homebrew/opt/openblas/lib/libopenblas.dylib",
+                                    "/System/Library/Frameworks/Accelerate.framework/Accelerate", NULL};
+#elif defined(_WIN32)                               /* of pip, MSYS2, conda and vcpkg */
+static const char *const names[] = {"libscipy_openblas.dll", "libopenblas.dll", "openblas.dll", "liblapack.dll", NULL};
 #else
 static const char *const names[] = {"libscipy_openblas.so", "liblapack.so.3", "libopenblas.so.0", NULL};
 #endif
@@ -36,8 +38,9 @@ static struct {
     atomic_int state;
     syevd_fn syevd[2];                              /* f32, f64 */
     gesdd_fn gesdd[2];
-    void (*set_threads)(int);                       /* NULL: it has no threads */
+    void (*set_threads)(int);                       /* OpenBLAS's; NULL: another library */
     int (*get_threads)(void);
+    int (*single)(unsigned);                        /* Accelerate's BLASSetThreading of macOS 15, for this thread */
 } lapack;
 
 /* ---- opening */
@@ -60,6 +63,7 @@ static bool adopt(void *library) {
         if (!symbol(library, p, "openblas_set_num_threads", &lapack.set_threads) ||
             !symbol(library, p, "openblas_get_num_threads", &lapack.get_threads))
             lapack.set_threads = NULL;
+        if (!symbol(library, "", "BLASSetThreading", &lapack.single)) lapack.single = NULL;
         return true;
     }
     return false;
@@ -90,7 +94,9 @@ __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("LAP
 
 /* ---- calls */
 static void on_one_thread(void) {
+    enum { SINGLE_THREADED = 1 };
     if (lapack.set_threads && lapack.get_threads() != 1) lapack.set_threads(1);
+    if (lapack.single) lapack.single(SINGLE_THREADED);
 }
 
 bool cr_lapack_eigh(cr_dtype dt, int64_t N, void *a, void *values) {

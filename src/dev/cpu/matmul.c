@@ -265,6 +265,12 @@ ADD_PARTS(add_parts_f64, double)
 
 /* ---- the plan: everything below looks at shapes, strides and dtypes only ---- */
 
+static void put_axis(job *j, axis x) {
+    for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
+    j->batch[0] = x;
+    j->batches *= x.size;
+}
+
 /* Adds batch axis x, which lies outside those added so far.  Where b is the same along the whole axis,
  * and rows of a and c continue across it, the axis becomes rows instead: (B, T, C) x (C, V) is one
  * product. */
@@ -281,12 +287,11 @@ static void add_axis(job *j, axis x) {
         w->m *= x.size;
         return;
     }
-    for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
-    j->batch[0] = x;
-    j->batches *= x.size;
+    put_axis(j, x);
 }
 
-/* A column is a row of the transposed product. */
+/* A column is a row of the transposed product.  Columns of a batch that meet one a become its rows: (M, K) x (B, K, 1)
+ * is one product. */
 static void transpose_column(job *j) {
     const cr_product t = j->one;
     if (t.n != 1 || t.c_row != 1 || t.m == 1) return;
@@ -295,9 +300,15 @@ static void transpose_column(job *j) {
                           .bias = t.bias, .one_bias = t.bias,
                           .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m,
                           .wide = t.wide};
-    for (int i = 0; i < j->axes; i++) {
-        axis *x = &j->batch[i];
-        *x = (axis){x->size, x->b, x->a, x->c};
+    const int axes = j->axes;
+    axis batch[CR_MAX_DIMS];
+    memcpy(batch, j->batch, sizeof batch);
+    j->axes = 0;
+    j->batches = 1;
+    for (int i = axes - 1; i >= 0; i--) {
+        const axis x = {batch[i].size, batch[i].b, batch[i].a, batch[i].c};
+        if (t.bias) put_axis(j, x);                 /* which is one number only in a row */
+        else add_axis(j, x);
     }
 }
 
@@ -439,8 +450,38 @@ static cr_status run_product(job *j) {
     return failed ? cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product") : CR_OK;
 }
 
+/* [first, first + n) of an axis of a batch */
+static cr_array along(cr_array x, int d, int64_t first, int64_t n) {
+    x.offset += first * x.strides[d];
+    x.numel = x.numel / x.shape[d] * n;
+    x.shape[d] = n;
+    x.contiguous = x.contiguous && d == 0;
+    return x;
+}
+
+/* The axis of a batch along which all products are the same, as those of vmap are that read nothing mapped; -1: none */
+static int repeated_axis(const cr_matmul_args *args) {
+    for (int i = 0; i + 2 < args->c.ndim && !(args->how & CR_MATMUL_ADD); i++)
+        if (args->c.shape[i] > 1 && !args->a.strides[i] && !args->b.strides[i]) return i;
+    return -1;
+}
+
+static cr_status multiply_once(const cr_matmul_args *args, int d) {
+    cr_matmul_args one = *args;
+    one.a = along(args->a, d, 0, 1);
+    one.b = along(args->b, d, 0, 1);
+    one.c = along(args->c, d, 0, 1);
+    const cr_status status = cr_cpu_matmul(&one);
+    cr_copy_args others = {.dst = along(args->c, d, 1, args->c.shape[d] - 1), .src = args->c};
+    others.src = along(others.src, d, 0, args->c.shape[d] - 1);
+    others.src.strides[d] = 0;
+    return status == CR_OK ? cr_cpu_copy(&others) : status;
+}
+
 cr_status cr_cpu_matmul(const cr_matmul_args *args) {
     if (args->c.numel == 0) return CR_OK;
+    const int repeated = repeated_axis(args);
+    if (repeated >= 0) return multiply_once(args, repeated);
     job j = job_of(args->a.dtype, args->c.dtype, args->how);
     read_shapes(&j, args);
     plan(&j);

@@ -61,6 +61,7 @@ static inline vmask m_not(vmask m) { return (vmask)~m; }
 static inline bool  m_any(vmask m) { return m != 0; }
 static inline vec   v_blend(vmask m, vec a, vec b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline dmask md_lt(vecd a, vecd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+static inline dmask md_eq(vecd a, vecd b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
 static inline dmask md_nan(vecd x) { return _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q); }
 static inline dmask md_bit0(vlong x) { return _mm512_test_epi64_mask((__m512i)x, _mm512_set1_epi64(1)); }
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_pd(m, b, a); }
@@ -95,6 +96,7 @@ static inline vmask m_ne(vec a, vec b) { return a != b; }
 static inline vmask m_bit(vint x, int bit) { return (x & (int32_t)(1u << bit)) != 0; }
 static inline vmask m_not(vmask m) { return ~m; }
 static inline dmask md_lt(vecd a, vecd b) { return a < b; }
+static inline dmask md_eq(vecd a, vecd b) { return a == b; }
 static inline dmask md_nan(vecd x) { return x != x; }
 static inline dmask md_bit0(vlong x) { return (x & 1) != 0; }
 #if CR_ISA == 3
