@@ -6,6 +6,10 @@ use: llm.py [--threads N] [--quick] PART [--kinds f32 bf16 int8 int4]        pri
              "read"}]}
 135M         a Llama of 30 layers, 576 wide, 9 heads, 3 of keys, 1536 inside, 49152 tokens, a tied head; weights of 8
              and 4 bits in groups of 32 beside llama.cpp (xllamacpp) with Q8_0 and Q4_0 of the same numbers
+lm           Llamas of 135M and 1.1B (22 layers, 2048 wide, 32 heads, 4 of keys, 5632 inside) in GGUF files as they lie,
+             Q4_K_M, Q8_0 and Q4_0, beside llama.cpp over the same file, by one thread and by N: {"rows": [{"shape",
+             "kind", "threads", "bytes", "read", "ms", "peer_ms", "prompts": {length: [ms, peer_ms]}}]}.  The files lie
+             in --folder, and are written where they are missing
 load         124M in f32 from a folder, in a process of its own: the bytes of the file, the least milliseconds until the
              model can take its first token, and the bytes in memory after a few tokens beyond those that Python had
 perplexity   a GPT of 4 layers 256 wide over the bytes of a TEXT, its last tenth held out
@@ -39,7 +43,9 @@ from chainrule.models import CausalLM
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).resolve().parents[1] / "build" / "release"))
 KINDS = ("f32", "bf16", "int8", "int4")
 LLAMA = {"layers": 30, "heads": 9, "width": 576, "inner": 1536, "kv_heads": 3, "tied": True}
+LLAMA_LARGE = {"layers": 22, "heads": 32, "width": 2048, "inner": 5632, "kv_heads": 4}
 PROMPT, PREFILL = 32, 1000
+TYPES, PROMPTS = ("q4_k_m", "q8_0", "q4_0"), (400, 1000)
 SLOW = 10_000  # ms; a peer that took longer is not measured again
 
 
@@ -47,7 +53,8 @@ def made(name: str) -> CausalLM:
     cr.manual_seed(0)
     if name == "124M":
         return models.GPT(50257, 1024, 12, 12, 768).eval()
-    return models.Llama(49152, 2048, **LLAMA).eval()  # type: ignore[arg-type]
+    vocabulary, shape = (32000, LLAMA_LARGE) if name == "1.1B" else (49152, LLAMA)
+    return models.Llama(vocabulary, 2048, **shape).eval()  # type: ignore[arg-type]
 
 
 def turned_into(model: CausalLM, kind: str, group: int = 64) -> CausalLM:
@@ -76,9 +83,9 @@ def token_times(model: CausalLM, n: int) -> list[float]:
     return times
 
 
-def prompt_time(model: CausalLM) -> float:
+def prompt_time(model: CausalLM, length: int = PREFILL) -> float:
     with cr.no_grad():
-        ids = cr.tensor([[(7 * i) % 1000 for i in range(PREFILL)]])
+        ids = cr.tensor([[(7 * i) % 1000 for i in range(length)]])
         start = time.perf_counter()
         float(model.logits(model.hidden(ids)[:, -1:]).sum())
         return 1e3 * (time.perf_counter() - start)
@@ -118,21 +125,28 @@ class Peer:
 class LlamaCpp:
     """llama.cpp with a GGUF file, by its own server, whose answer tells its own time of the tokens."""
 
-    def __init__(self, file: Path, threads: int) -> None:
+    def __init__(self, file: Path, threads: int, context: int = 256) -> None:
         import xllamacpp
 
         p = xllamacpp.CommonParams()
-        p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity = str(file), 256, 1, True, -1
+        p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity = str(file), context, 1, True, -1
         p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
         self.server = xllamacpp.Server(p)
 
-    def token_time(self, n: int) -> float:
-        """Milliseconds a token."""
-        body = {"prompt": [(7 * i) % 1000 for i in range(PROMPT)], "n_predict": n, "temperature": 0, "top_k": 1}
+    def timings(self, prompt: int, n: int) -> dict[str, float]:
+        body = {"prompt": [(7 * i) % 1000 for i in range(prompt)], "n_predict": n, "temperature": 0, "top_k": 1}
         data = json.dumps({**body, "ignore_eos": True, "cache_prompt": False}).encode()
         request = Request(self.server.listening_address + "/completion", data, {"Content-Type": "application/json"})
         with urlopen(request) as answer:
-            return float(json.load(answer)["timings"]["predicted_per_token_ms"])
+            found: dict[str, float] = json.load(answer)["timings"]
+        return found
+
+    def token_time(self, n: int) -> float:
+        """Milliseconds a token."""
+        return self.timings(PROMPT, n)["predicted_per_token_ms"]
+
+    def prompt_time(self, length: int) -> float:
+        return self.timings(length, 1)["prompt_ms"]
 
 
 def read_rate(threads: int, size: int) -> float | None:
@@ -192,6 +206,41 @@ def beside_llama_cpp(kind: str, o: argparse.Namespace, peers: bool) -> dict[str,
         "peer_ms": statistics.median(theirs) if theirs else None,
         "read": best(before, read_rate(o.threads, size)),
     }
+
+
+def file_rows(file: Path, shape: str, kind: str, o: argparse.Namespace, peers: bool) -> list[dict[str, Any]]:
+    """The least times of turns, so that a machine with other work is seen as well as it can be."""
+    model, rows = models.from_pretrained(file), []
+    size, prompts = bytes_read(model), [n for n in PROMPTS if not o.quick or n == PROMPTS[0]]
+    for threads in sorted({1, o.threads}):
+        cr.set_num_threads(threads)
+        peer = LlamaCpp(file, threads, PROMPTS[-1] + 64) if peers else None
+        ours: list[float] = []
+        theirs: list[float] = []
+        times: dict[int, list[list[float]]] = {n: [[], []] for n in prompts}
+        read = read_rate(threads, size)
+        for _ in range(1 if o.quick else 3):
+            ours += [statistics.mean(token_times(model, 8 if o.quick else 32))]
+            theirs += [peer.token_time(8 if o.quick else 32)] if peer else []
+            for n, (own, other) in times.items():
+                own += [prompt_time(model, n)]
+                other += [peer.prompt_time(n)] if peer else []
+        least = {n: [min(found, default=None) for found in both] for n, both in times.items()}
+        row = {"shape": shape, "kind": kind, "threads": threads, "bytes": size, "read": read, "prompts": least}
+        rows.append({**row, "ms": min(ours), "peer_ms": min(theirs, default=None)})
+    return rows
+
+
+def lm(o: argparse.Namespace, peers: bool) -> list[dict[str, Any]]:
+    """By shape and type; --quick: the small one."""
+    rows = []
+    for shape in ("135M",) if o.quick else ("135M", "1.1B"):
+        for kind in TYPES:
+            file = Path(o.folder) / f"{shape}-{kind}.gguf"
+            if not file.exists():
+                made(shape).save_gguf(file, kind, tokenizer=Tokenizer.bytes())
+            rows += file_rows(file, shape, kind, o, peers)
+    return rows
 
 
 def resident() -> int:
@@ -273,16 +322,21 @@ def installed(*names: str) -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("124M", "135M", "load", "perplexity"))
+    parser.add_argument("part", choices=("124M", "135M", "lm", "load", "perplexity"))
     parser.add_argument("text", nargs="?", help="of perplexity")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--quick", action="store_true", help="one round of 8 tokens")
     parser.add_argument("--kinds", nargs="+", choices=KINDS)
-    parser.add_argument("--folder", help="only load this model, and print what load has")
+    parser.add_argument("--folder", help="of lm: its files; else only load this model, and print what load has")
     o = parser.parse_args()
     cr.set_num_threads(o.threads)
     got: Any
-    if o.folder:
+    if o.part == "lm":
+        peer = installed("xllamacpp")
+        with tempfile.TemporaryDirectory() as folder:
+            o.folder = o.folder or folder
+            got = {"peer": peer, "rows": lm(o, bool(peer))}
+    elif o.folder:
         got = loaded(o.folder)
     elif o.part == "load":
         got = load()

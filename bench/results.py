@@ -139,7 +139,7 @@ AREAS: dict[str, tuple[str, tuple[str, ...], str]] = {  # heading -> in words, i
     ),
     "Language models": (
         "Random weights, batch 1, with a cache; in brackets: of a plain loop over as many bytes as the weights have.",
-        ("llm-124m", "llm-135m", "llm-steps", "lora", "generation", "bpe", "perplexity", "load"),
+        ("llm-124m", "llm-135m", "lm", "llm-steps", "lora", "generation", "bpe", "perplexity", "load"),
         "",
     ),
     "Products, elementwise operations and attention": (

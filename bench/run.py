@@ -47,6 +47,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "generation": language_models.generation,
     "llm-124m": language_models.llm_124m,
     "llm-135m": language_models.llm_135m,
+    "lm": language_models.lm,
     "llm-steps": language_models.llm_steps,
     "lora": language_models.lora,
     "bpe": language_models.bpe,

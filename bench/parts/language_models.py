@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from cases import CASES
@@ -19,10 +20,10 @@ def generation(bench: Bench) -> list[Row]:
 # ---- tokens a second
 
 
-def token_row(what: str, r: Any, peer: str, peer_ms: float | None, isa: str) -> Row:
+def token_row(what: str, r: Any, peer: str, peer_ms: float | None, isa: str, group: str = "") -> Row:
     """Tokens a second; the share is that of a plain loop over as many bytes as the weights have."""
     share = r["bytes"] / r["ms"] / 1e6 / r["read"] if r["read"] else None
-    return Row(what, "tokens/s", 1e3 / r["ms"], {peer: 1e3 / peer_ms} if peer_ms else {}, isa, share)
+    return Row(what, "tokens/s", 1e3 / r["ms"], {peer: 1e3 / peer_ms} if peer_ms else {}, isa, share, group)
 
 
 def llm_124m(bench: Bench) -> list[Row]:
@@ -50,6 +51,24 @@ def llm_135m(bench: Bench) -> list[Row]:
         for isa, got in bench.by_isa("llm.py", "135M").items()
         for r in got["rows"]
     ]
+
+
+def lm(bench: Bench) -> list[Row]:
+    """GGUF files of random Llamas, 135M and 1.1B: tokens and prompts, Q4_K_M, Q8_0, Q4_0, one thread and all
+
+    The least times of turns with llama.cpp (xllamacpp, compiled for AVX2) over the same files."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for isa, got in bench.by_isa("llm.py", "lm", "--folder", folder).items():
+            for r in got["rows"]:
+                threads = f"{r['threads']} thread{'s' * (r['threads'] > 1)}"
+                what = f"{r['kind'].upper()}, Llama of {r['shape']}, {threads}"
+                rows.append(token_row(what, r, "llama.cpp", r["peer_ms"], isa, group=f"GGUF files, tokens, {threads}"))
+                for length, (ours, theirs) in r["prompts"].items():
+                    peers = {"llama.cpp": theirs} if theirs else {}
+                    group = f"GGUF files, prompts, {threads}"
+                    rows.append(Row(f"{what}, a prompt of {length}", "ms", ours, peers, isa, group=group))
+    return rows
 
 
 # ---- training steps

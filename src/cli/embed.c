@@ -9,25 +9,10 @@
 
 typedef struct embedding {
     opened o;
-    int64_t longest, behind;                        /* of a text; ids that the tokenizer puts behind one */
+    int64_t longest;                                /* of a text, in ids */
     uint32_t *ids; int64_t n, room;                 /* of the texts that run together */
     int64_t *length, texts, batch;
 } embedding;
-
-static uint32_t *ids_of(const embedding *e, const char *text, size_t bytes, int64_t *n) {
-    return cr_tokenizer_encode_special(e->o.tokenizer, text, bytes,
-                                       &(cr_encoding){.all_special = true, .add_special = true}, n);
-}
-
-/* Counts the ids that the tokenizer puts behind every text: those that end both an empty text and a letter. */
-static bool read_behind(embedding *e) {
-    int64_t none = 0, one = 0;
-    uint32_t *a = ids_of(e, "", 0, &none), *b = a ? ids_of(e, "a", 1, &one) : NULL;
-    while (b && e->behind < none && e->behind < one && a[none - 1 - e->behind] == b[one - 1 - e->behind]) e->behind++;
-    cr_free(a);
-    cr_free(b);
-    return b || cli_fail_library() == CLI_OK;
-}
 
 /* The texts so far, a line of JSON each. */
 static bool write_texts(embedding *e) {
@@ -49,15 +34,17 @@ static bool write_texts(embedding *e) {
 /* One more text, cut as sentence-transformers does. */
 static bool add_text(embedding *e, const char *text, size_t bytes) {
     int64_t n = 0;
-    uint32_t *ids = ids_of(e, text, bytes, &n);
+    uint32_t *ids = cr_tokenizer_encode_special(
+        e->o.tokenizer, text, bytes,
+        &(cr_encoding){.all_special = true, .add_special = true, .most = e->longest}, &n);
     if (!ids) return cli_fail_library(), false;
-    const int64_t cut = n < e->longest ? n : e->longest, kept = cut - e->behind;
-    bool ok = cr_grow(&e->ids, e->n + cut, &e->room, sizeof *e->ids);
-    if (!ok) cli_fail("no memory for %lld tokens", (long long)(e->n + cut));
-    for (int64_t i = 0; i < cut && ok; i++) e->ids[e->n + i] = ids[i < kept ? i : n - cut + i];
+    bool ok = n > 0 && cr_grow(&e->ids, e->n + n, &e->room, sizeof *e->ids);
+    if (!n) cli_fail("an empty text has no embedding: the tokenizer adds no tokens to a text");
+    else if (!ok) cli_fail("no memory for %lld tokens", (long long)(e->n + n));
+    else memcpy(e->ids + e->n, ids, (size_t)n * sizeof *ids);
     cr_free(ids);
-    e->n += cut;
-    e->length[e->texts++] = cut;
+    e->n += n;
+    e->length[e->texts++] = n;
     return ok && (e->texts < e->batch || write_texts(e));
 }
 
@@ -72,14 +59,13 @@ static bool add_lines(embedding *e, const corpus *c) {
     return ok && write_texts(e);
 }
 
-static bool embed(embedding *e, const char *model, const char *device, const corpus *c) {
-    if (!open_model(model, device, &e->o) || !read_behind(e)) return false;
+static bool embed(embedding *e, const char *model, const char *device, const char *text, const corpus *c) {
+    if (!open_model(model, device, &e->o)) return false;
     const char *rules = cr_lm_pooling(e->o.model, &e->longest);
-    if (e->longest <= e->behind) return cli_fail("the model takes texts of %lld tokens", (long long)e->longest), false;
     fprintf(stderr, "pooled by %s, of at most %lld tokens\n", rules, (long long)e->longest);
     e->length = calloc((size_t)e->batch, sizeof *e->length);
     if (!e->length) return cli_fail("no memory for %lld texts", (long long)e->batch), false;
-    return add_lines(e, c);
+    return text ? add_text(e, text, strlen(text)) && write_texts(e) : add_lines(e, c);
 }
 
 int cli_embed(int argc, char **argv) {
@@ -108,11 +94,9 @@ int cli_embed(int argc, char **argv) {
     if (!model) code = usage_error(&c, "--model is needed: a folder or a GGUF file");
     else if (text && data.n) code = usage_error(&c, "--text and --data exclude each other");
     else if (threads && cr_set_num_threads((int)threads)) cli_fail_library();
-    else if (text && !(lines.bytes = malloc(strlen(text) + 1))) cli_fail("no memory for a text");
     else if (text || (data.n ? corpus_read(&data, &lines) : corpus_input(&lines))) {
-        if (text) lines.n = strlen(strcpy(lines.bytes, text));
         cr_os_catch_interrupt();
-        if (embed(&e, model, device, &lines)) code = CLI_OK;
+        if (embed(&e, model, device, text, &lines)) code = CLI_OK;
         if (cr_os_interrupted()) code = CLI_STOPPED;
     }
 done:

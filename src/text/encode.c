@@ -419,6 +419,8 @@ static bool encode_all(job *j, const char *s, size_t n) {
     return encode_text(j, false, s, valid, true) && (valid == n || encode_invalid(j, s + valid, n - valid));
 }
 
+int64_t cr_pipeline_behind(const cr_pipeline *p) { return p->after.n; }
+
 bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o,
                         int threads,
                         cr_ids *out) {

@@ -251,6 +251,7 @@ cr_workspace *cr_workspace_take(cr_pipeline *p);    /* one that no other thread 
 void          cr_workspace_give(cr_pipeline *p, cr_workspace *w);
 void          cr_workspace_free(cr_workspace *w);
 /* false: a message.  threads: the most that may work on it. */
+int64_t cr_pipeline_behind(const cr_pipeline *p);   /* ids that stand behind a text */
 bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o,
                         int threads,
                         cr_ids *out);

@@ -135,19 +135,37 @@ static cr_status check_encode(const char *op, const cr_tokenizer *t, const void 
     if (!text && bytes) return cr_fail_null(op, "the text");
     if (!o) return cr_fail_null(op, "the options");
     if (!o->special && o->n_special) return cr_fail_null(op, "the special tokens");
+    const int64_t behind = o->add_special && t->pipeline ? cr_pipeline_behind(t->pipeline) : 0;
+    if (o->most < 0 || (o->most && o->most <= behind))
+        return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: the tokenizer puts %lld behind a text",
+                       (long long)o->most, (long long)behind);
     return CR_OK;
 }
 
+/* Cuts a text at its most ids, as sentence-transformers does. */
+static void cut(const cr_tokenizer *t, const cr_encoding *o, cr_ids *ids) {
+    if (!o->most || ids->n <= o->most) return;
+    const int64_t behind = o->add_special && t->pipeline ? cr_pipeline_behind(t->pipeline) : 0;
+    memmove(ids->at + o->most - behind, ids->at + ids->n - behind, (size_t)behind * sizeof *ids->at);
+    ids->n = o->most;
+}
+
 /* All ids, whatever the kind.  threads 0: on another thread than the caller's. */
-static bool encode_text(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
-                        int threads,
-                        cr_ids *out) {
+static bool encode_whole(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                         int threads, cr_ids *out) {
     if (t->pipeline) return cr_pipeline_encode(t->pipeline, op, text, bytes, o, threads, out);
     if (!cr_ids_reserve(out, (int64_t)bytes))
         return cr_fail(CR_NO_MEMORY, op, "no memory for the tokens of %zu bytes", bytes), false;
     if (t->chars) return (out->n = encode_chars(op, t, text, bytes, out->at, out->room)) >= 0;
     for (size_t i = 0; i < bytes; i++) out->at[i] = (unsigned char)text[i];
     out->n = (int64_t)bytes;
+    return true;
+}
+
+static bool encode_text(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                        int threads, cr_ids *out) {
+    if (!encode_whole(op, t, text, bytes, o, threads, out)) return false;
+    cut(t, o, out);
     return true;
 }
 

@@ -553,6 +553,10 @@ def far(got: list[list[float]], wanted: list[list[float]]) -> float:
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
 def test_the_program_embeds(kind: str, tmp_path: Path) -> None:
     """Each line, cut at max_seq_length behind which the last id stays; any number of texts at a time."""
+    import torch
+    import transformers
+    from chainrule.data import Tokenizer
+
     wanted = text_folder(kind, tmp_path / "m", 14)
 
     def embed(*words: object, code: int = 0, given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -566,6 +570,21 @@ def test_the_program_embeds(kind: str, tmp_path: Path) -> None:
         assert far([json.loads(line) for line in done.stdout.splitlines()], wanted) < 1e-5
         assert done.stderr == "pooled by mean|normalize, of at most 14 tokens\n"
     assert far([json.loads(embed("--model", tmp_path / "m", "--text", TEXTS[1]).stdout)], wanted[1:2]) < 1e-5
+    transformer = transformers.AutoModel.from_pretrained(tmp_path / "m").eval()
+    empty, both = (Tokenizer.from_pretrained(tmp_path / "m").encode(t, add_special_tokens=True) for t in ("", "a\nb"))
+    assert 0 < len(empty) < len(both)  # --text is one text, of any length and lines
+    peer = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
+    for most in range(3, 20):
+        cut = peer(TEXTS[2], truncation=True, max_length=most)["input_ids"]
+        own = Tokenizer.from_pretrained(tmp_path / "m")
+        assert own.encode(TEXTS[2], add_special_tokens=True, max_length=most) == cut
+    with pytest.raises(ValueError, match="1 tokens are too few"):
+        own.encode("a", add_special_tokens=True, max_length=1)
+    for text, ids in (("", empty), ("a\nb", both)):
+        with torch.no_grad():
+            mean = transformer(torch.tensor([ids])).last_hidden_state.mean(1)
+        one = [torch.nn.functional.normalize(mean)[0].tolist()]
+        assert far([json.loads(embed("--model", tmp_path / "m", "--text", text).stdout)], one) < 1e-5
     (tmp_path / "lines").write_bytes(("\r\n".join(TEXTS)).encode())
     done = embed("--model", tmp_path / "m", "--data", tmp_path / "lines")
     assert far([json.loads(line) for line in done.stdout.splitlines()], wanted) < 1e-5

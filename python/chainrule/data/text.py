@@ -100,17 +100,23 @@ class Tokenizer:
         _core._tokenizer_save(self._source, os.fspath(path))
 
     def encode(
-        self, text: Text, *, allowed_special: Collection[str] | Literal["all"] = (), add_special_tokens: bool = False
+        self,
+        text: Text,
+        *,
+        allowed_special: Collection[str] | Literal["all"] = (),
+        add_special_tokens: bool = False,
+        max_length: int | None = None,
     ) -> list[int]:
         """The tokens of a str or of bytes.
 
         allowed_special: names of special tokens that are recognized in the text, or "all".
         add_special_tokens: also the tokens that the file puts around a text, such as ``<s>``.
+        max_length: longer texts are cut; the tokens that the file puts behind a text stay.
         Bytes need not be UTF-8: a byte-level tokenizer takes them as tiktoken does, others read U+FFFD.
         ValueError: a tokenizer of characters names one that has no token; or a name is not a special token."""
-        return self.tensor(  # type: ignore[no-any-return]
-            text, allowed_special=allowed_special, add_special_tokens=add_special_tokens
-        ).tolist()
+        special = self._allowed(allowed_special)
+        found = _core._tokenizer_encode(self._source, _clean(text), special, add_special_tokens, max_length or 0)
+        return found.tolist()  # type: ignore[no-any-return]
 
     def encode_batch(
         self,

@@ -42,15 +42,10 @@ def wanted(body: bytes) -> Wanted:
 
 
 class Embedder:
-    """Embeddings by a model and its tokenizer.  Longer texts are cut, as by sentence-transformers; the ids that the
-    tokenizer puts behind a text stay."""
+    """Embeddings by a model and its tokenizer.  Longer texts are cut, as by sentence-transformers."""
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer, self.longest = model, tokenizer, model.longest
-        none, one = (tokenizer.encode(text, add_special_tokens=True) for text in ("", "a"))
-        self.behind = 0
-        while self.behind < min(len(none), len(one)) and none[~self.behind] == one[~self.behind]:
-            self.behind += 1
         self.pools = "sentence_pooling" in model.pretrained  # of modules.json
         pad = model.pretrained.get("pad_token_id")
         self.pad = pad if type(pad) is int and 0 <= pad < model.config.vocabulary else 0
@@ -58,9 +53,9 @@ class Embedder:
     def tokens(self, text: str | list[int]) -> list[int]:
         """Problem: tokens that the model does not take."""
         if isinstance(text, str):
-            ids = [*self.tokenizer.encode(text, allowed_special="all", add_special_tokens=True)]
-            kept = self.longest - self.behind
-            return ids if len(ids) <= self.longest else ids[:kept] + ids[len(ids) - self.behind :]
+            return self.tokenizer.encode(
+                text, allowed_special="all", add_special_tokens=True, max_length=self.longest
+            )
         V = self.model.config.vocabulary
         if len(text) > self.longest:
             message = f"this model's maximum context length is {self.longest} tokens, a text has {len(text)}"

@@ -6,7 +6,7 @@
  * is four sums of floats: sum c is over the blocks b of 32 with b % 4 = c, and y = (0 + 2) + (1 + 3).
  *
  * One row of x: four rows of w side by side, a block in each lane of 16 bytes, so that bytes are read as they lie.
- * More: as many rows of w as a vector has lanes, a lane each, taken apart once for all rows of x.  Equal bits. */
+ * More: as many rows of w as two vectors have lanes, a lane each, taken apart once for all rows of x.  Equal bits. */
 #ifndef CR_LINEAR_PACKED_H
 #define CR_LINEAR_PACKED_H
 
@@ -24,9 +24,9 @@ typedef struct cr_packed_x {                        /* 128 numbers of a row of x
     int32_t unused[12];
 } cr_packed_x;
 
-enum { CR_PACKED_LANES = 16 };                      /* at most */
+enum { CR_PACKED_LANES = 32 };                      /* at most */
 struct cr_packeds {
-    int lanes;
+    int lanes;                                      /* rows of w at a time */
     /* `to`: whole tiles */
     void (*prepare)(int format, cr_packed_x *to, const float *x, int64_t K);
     /* y (N) = N rows of w, `line` bytes apart, times a row of x */

@@ -10,6 +10,7 @@
 
 enum {
     MOST_Q = 32512,                                 /* of q: 127 x 256, so that its two bytes have a sign each */
+    ACROSS = 2,                                     /* vectors of rows of w at a time, which share the loads of x */
     ROWS = 4,                                       /* of x at a time, which share the loads of codes */
     FAR = 2048,                                     /* bytes from rows that follow to those that are fetched */
     PAGES = 16384                                   /* bytes from those to a page that is fetched next */
@@ -239,98 +240,117 @@ static void row(int format, float *y, const uint8_t *w, int64_t line, int64_t N,
 
 /* ---- many rows of x */
 
-/* a group of codes times R rows of x, `step` units apart; half: of the block, where groups have 16 */
-static ALWAYS_INLINE void add_group(int R, int group, bool low, const tile *t, int at, int block, int half,
-                                    const cr_packed_x *x, int64_t step, vec sum[ROWS]) {
-    const vbyte *q = t->q + at * (group / 4);
-    vint a[ROWS];
-    CR_UNROLL(4)
-    for (int r = 0; r < R; r++) a[r] = (vint){0};
+/* ACROSS vectors of rows of w, which share the loads of x */
+typedef struct panel {
 #ifdef CR_BYTES
-    vint b[ROWS];                                   /* of the low bytes */
-    CR_UNROLL(4)
-    for (int r = 0; r < R; r++) b[r] = v_words(x[r * step].zero[half][block]);
-#endif
-    CR_UNROLL(8)
-    for (int k = 0; k < group / 4; k++) {
-        const int which = half + k / 4, from = 4 * block + k % 4;
-#ifdef CR_BYTES
-        const __m512i w = (__m512i)q[k];
-        CR_UNROLL(4)
-        for (int r = 0; r < R; r++) {
-            const cr_packed_x *at_x = x + r * step;
-            a[r] = (vint)_mm512_dpbusd_epi32((__m512i)a[r], w, _mm512_set1_epi32(at_x->q[0][which][from]));
-            b[r] = (vint)_mm512_dpbusd_epi32((__m512i)b[r], w, _mm512_set1_epi32(at_x->q[1][which][from]));
-        }
+    vbyte q[TILE / 4][ACROSS];
 #else
-        const vshort even = (vshort)((vushort)q[k] << 8) >> 8, odd = (vshort)q[k] >> 8;
-        CR_UNROLL(4)
-        for (int r = 0; r < R; r++) {
-            a[r] += pairs(even, (vshort)v_words(x[r * step].q[0][which][from]));
-            a[r] += pairs(odd, (vshort)v_words(x[r * step].q[1][which][from]));
-        }
+    vshort q[TILE / 4][ACROSS][2];                  /* even codes, odd ones */
 #endif
-    }
-    CR_UNROLL(4)
-    for (int r = 0; r < R; r++) {
+    vec scale[TILE / 16][ACROSS], low[TILE / 16][ACROSS];
+} panel;
+
+static void put_tile(panel *to, int n, const tile *t, int blocks) {
+    for (int i = 0; i < 8 * blocks; i++) {
 #ifdef CR_BYTES
-        a[r] = (a[r] << 8) + b[r];
+        to->q[i][n] = t->q[i];
+#else
+        to->q[i][n][0] = (vshort)((vushort)t->q[i] << 8) >> 8;
+        to->q[i][n][1] = (vshort)t->q[i] >> 8;
 #endif
-        sum[r] = v_fma(to_float(a[r]), t->scale[at] * v_k(x[r * step].scale[block]), sum[r]);
-        if (low) sum[r] = v_fma(t->low[at], v_k(x[r * step].sum[half][block]), sum[r]);
     }
+    for (int i = 0; i < 2 * blocks; i++) to->scale[i][n] = t->scale[i], to->low[i][n] = t->low[i];
 }
 
-/* y (R, chains, V) */
-static ALWAYS_INLINE void add_rows(int R, int group, bool low, const tile *t, int blocks, const cr_packed_x *x,
-                                   int64_t step, float *y) {
-    CR_UNROLL(4)
-    for (int c = 0; c < CR_PACKED_CHAINS; c++) {
-        vec sum[ROWS];
-        CR_UNROLL(4)
-        for (int r = 0; r < R; r++) sum[r] = LOAD(y + (r * CR_PACKED_CHAINS + c) * V);
-        for (int b = c; b < blocks; b += CR_PACKED_CHAINS) {
-            const cr_packed_x *from = x + b / 4;
-            if (group == 32) {
-                add_group(R, 32, low, t, b, c, 0, from, step, sum);
-                continue;
+/* Else GCC computes all products of a group first and has no registers for them. */
+static ALWAYS_INLINE vint in_register(vint x) {
+#if CR_ISA && defined __GNUC__
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
+/* y (R, chains, ACROSS, V) += a group of codes times R rows of x, `step` units apart; half: of the block, where groups
+ * have 16 */
+static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, int at, int block, int half,
+                                    const cr_packed_x *x, int64_t step, float *y) {
+    vint a[2][ROWS * ACROSS];
+    CR_UNROLL(8)
+    for (int i = 0; i < R * ACROSS; i++) {
+        a[0][i] = (vint){0};
+#ifdef CR_BYTES
+        a[1][i] = v_words(x[i / ACROSS * step].zero[half][block]);
+#endif
+    }
+    CR_UNROLL(8)
+    for (int k = 0; k < group / 4; k++)
+        CR_UNROLL(2)
+        for (int word = 0; word < 2; word++)
+            CR_UNROLL(8)
+            for (int i = 0; i < R * ACROSS; i++) {
+                const vint q = v_words(x[i / ACROSS * step].q[word][half + k / 4][4 * block + k % 4]);
+#ifdef CR_BYTES
+                const __m512i code = (__m512i)w->q[at * (group / 4) + k][i % ACROSS];
+                a[word][i] = (vint)_mm512_dpbusd_epi32((__m512i)a[word][i], code, (__m512i)q);
+#else
+                const vshort code = w->q[at * (group / 4) + k][i % ACROSS][word];
+                a[0][i] = in_register(a[0][i] + pairs(code, (vshort)q));
+#endif
             }
-            add_group(R, 16, low, t, 2 * b, c, 0, from, step, sum);
-            add_group(R, 16, low, t, 2 * b + 1, c, 1, from, step, sum);
-        }
-        CR_UNROLL(4)
-        for (int r = 0; r < R; r++) STORE(y + (r * CR_PACKED_CHAINS + c) * V, sum[r]);
+    CR_UNROLL(8)
+    for (int i = 0; i < R * ACROSS; i++) {
+        const cr_packed_x *of = x + i / ACROSS * step;
+        float *to = y + (i / ACROSS * CR_PACKED_CHAINS * ACROSS + i % ACROSS) * V;
+#ifdef CR_BYTES
+        a[0][i] = (a[0][i] << 8) + a[1][i];
+#endif
+        vec sum = v_fma(to_float(a[0][i]), w->scale[at][i % ACROSS] * v_k(of->scale[block]), LOAD(to));
+        if (low) sum = v_fma(w->low[at][i % ACROSS], v_k(of->sum[half][block]), sum);
+        STORE(to, sum);
     }
 }
 
-static ALWAYS_INLINE void add_tile(int group, bool low, const tile *t, int blocks, const cr_packed_x *x, int64_t step,
-                                   int64_t M, float *y) {
-    enum { EACH = CR_PACKED_CHAINS * V };
+static ALWAYS_INLINE void add_rows(int R, int group, bool low, const panel *w, int blocks, const cr_packed_x *x,
+                                   int64_t step, float *y) {
+    for (int b = 0; b < blocks; b++) {
+        const int chain = b % CR_PACKED_CHAINS;
+        for (int half = 0; half < 32 / group; half++)
+            add_group(R, group, low, w, 32 / group * b + half, chain, half, x + b / 4, step, y + chain * ACROSS * V);
+    }
+}
+
+static ALWAYS_INLINE void add_panel(int group, bool low, const panel *w, int blocks, const cr_packed_x *x, int64_t step,
+                                    int64_t M, float *y) {
+    enum { EACH = CR_PACKED_CHAINS * ACROSS * V };
     int64_t m = 0;
-    for (; m + ROWS <= M; m += ROWS) add_rows(ROWS, group, low, t, blocks, x + m * step, step, y + m * EACH);
-    for (; m < M; m++) add_rows(1, group, low, t, blocks, x + m * step, step, y + m * EACH);
+    for (; m + ROWS <= M; m += ROWS) add_rows(ROWS, group, low, w, blocks, x + m * step, step, y + m * EACH);
+    for (; m < M; m++) add_rows(1, group, low, w, blocks, x + m * step, step, y + m * EACH);
 }
 
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
     tile t;
-    const uint8_t *next = row[V - 1] + K / f->block * f->bytes;
+    panel p;
+    const uint8_t *next = row[ACROSS * V - 1] + K / f->block * f->bytes;
     const int64_t bytes = TILE / f->block * f->bytes, step = cr_pieces(K, TILE) * (TILE / UNIT);
     for (int64_t k = 0; k < K; k += TILE) {
         const int blocks = (int)cr_imin(TILE, K - k) / 32;
         const cr_packed_x *from = x + k / UNIT;
         const int64_t at = k / f->block * f->bytes;
-        next = fetched(next, V * bytes);
-        tile_of[format](&t, row, at, blocks);
-        if (f->group == 16 && f->low) add_tile(16, true, &t, blocks, from, step, M, y);
-        else if (f->group == 16) add_tile(16, false, &t, blocks, from, step, M, y);
-        else if (f->low) add_tile(32, true, &t, blocks, from, step, M, y);
-        else add_tile(32, false, &t, blocks, from, step, M, y);
+        next = fetched(next, ACROSS * V * bytes);
+        for (int n = 0; n < ACROSS; n++) {
+            tile_of[format](&t, row + n * V, at, blocks);
+            put_tile(&p, n, &t, blocks);
+        }
+        if (f->group == 16 && f->low) add_panel(16, true, &p, blocks, from, step, M, y);
+        else if (f->group == 16) add_panel(16, false, &p, blocks, from, step, M, y);
+        else if (f->low) add_panel(32, true, &p, blocks, from, step, M, y);
+        else add_panel(32, false, &p, blocks, from, step, M, y);
     }
 }
 
 #ifdef CR_BYTES
-const struct cr_packeds cr_packeds_bytes = {V, prepare, row, rows, NULL};
+const struct cr_packeds cr_packeds_bytes = {ACROSS * V, prepare, row, rows, NULL};
 #else
 
 /* ---- to floats: two roundings, of the product and of the sum, as other readers have them */
@@ -339,15 +359,16 @@ static void unpack(int format, float *y, const uint8_t *const *row, int64_t N, i
     tile t;
     for (int64_t k = 0; k < K; k += TILE) {
         const int n = (int)cr_imin(TILE, K - k);
-        tile_of[format](&t, row, k / f->block * f->bytes, n / 32);
-        for (int64_t r = 0; r < N; r++)
+        for (int64_t r = 0; r < N; r++) {
+            if (r % V == 0) tile_of[format](&t, row + r, k / f->block * f->bytes, n / 32);
             for (int i = 0; i < n; i++) {
-                const int8_t code = (int8_t)((const uint8_t *)&t.q[i / 4])[4 * r + i % 4];
-                const float w = t.scale[i / f->group][r] * (float)code;
-                y[r * K + k + i] = f->low ? w + t.low[i / f->group][r] : w;
+                const int8_t code = (int8_t)((const uint8_t *)&t.q[i / 4])[4 * (r % V) + i % 4];
+                const float w = t.scale[i / f->group][r % V] * (float)code;
+                y[r * K + k + i] = f->low ? w + t.low[i / f->group][r % V] : w;
             }
+        }
     }
 }
 
-const struct cr_packeds CR_ISA_NAME(cr_packeds) = {V, prepare, row, rows, unpack};
+const struct cr_packeds CR_ISA_NAME(cr_packeds) = {ACROSS * V, prepare, row, rows, unpack};
 #endif
