@@ -18,6 +18,15 @@ set(isa_sources ${sources})
 list(FILTER isa_sources INCLUDE REGEX "/src/dev/cpu/[^/]*_isa\\.c$")
 list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|quantized_bytes|linear_packed_bytes)\\.c$")
 
+if(EMSCRIPTEN)                                      # web/without.c has what is called of these
+    list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/api\\.c$")
+    list(FILTER sources EXCLUDE REGEX "/src/(dist|dev/ref)/|/src/dev/cpu/(compile|lapack|onednn)\\.c$")
+endif()
+
+if(NOT EMSCRIPTEN)
+    list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/api_web\\.c$")
+endif()
+
 function(chainrule_objects name)
     add_library(${name} OBJECT ${ARGN})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
@@ -28,7 +37,7 @@ endfunction()
 set(wgpu_folders ${CMAKE_PREFIX_PATH})              # of a wheel's build: scikit-build-core's, with the site-packages of what pip installed for it
 list(TRANSFORM wgpu_folders APPEND /wgpu/resources)
 file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${wgpu_folders} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
-find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu)
+find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu NO_CMAKE_FIND_ROOT_PATH)
 if(CHAINRULE_WGPU_INCLUDE)
     list(APPEND CMAKE_BUILD_RPATH ${CHAINRULE_WGPU_INCLUDE})            # the package has the library beside its headers
 else()
@@ -60,7 +69,9 @@ else()
     list(FILTER sources EXCLUDE REGEX "/src/dev/cuda/")
 endif()
 list(TRANSFORM loop_texts PREPEND ${PROJECT_SOURCE_DIR}/src/dev/cpu/)
-chainrule_embed(cpu cr_cpu_source_ ${loop_texts})
+if(NOT EMSCRIPTEN)
+    chainrule_embed(cpu cr_cpu_source_ ${loop_texts})
+endif()
 if(CHAINRULE_WGPU_INCLUDE)
     file(GLOB wgsl_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/webgpu/*.wgsl)
     chainrule_embed(webgpu cr_wgsl_ ${wgsl_texts})
@@ -92,12 +103,11 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/factor_isa.c PROPERTIES COMPILE_OPTIONS -O2)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/linear_packed_isa.c PROPERTIES
         COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,chainrule_isa2>:-O2>")
-    if(EMSCRIPTEN)                                  # every byte is downloaded: -O3 is for the loops of transformers
-        set(cold ${sources} ${isa_sources})
-        list(FILTER cold EXCLUDE REGEX "/src/(core|ops|optim)/|/src/plan/run\\.c$")
-        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(alloc|attention|blocks|copy|cpu|elementary|elementwise|matmul|reduce|rows_by_index)\\.c$")
-        list(FILTER cold EXCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|quantized|random|reduce|rows|update)_isa\\.c$")
-        set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Oz)
+    if(EMSCRIPTEN)                                  # every byte is downloaded; vectors are explicit, and tiles unrolled by pragmas
+        set_source_files_properties(${sources} ${isa_sources} PROPERTIES COMPILE_OPTIONS -Oz)
+        set(hot ${sources} ${isa_sources})
+        list(FILTER hot INCLUDE REGEX "/src/dev/cpu/(attention|elementwise|integers|linear_packed|matmul|quantized|rows)_isa\\.c$")
+        set_source_files_properties(${hot} PROPERTIES COMPILE_OPTIONS "-O2;-fno-unroll-loops")
     endif()
 endif()
 if(CHAINRULE_CUDA)

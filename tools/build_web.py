@@ -8,6 +8,7 @@ Exit status 77: no Emscripten here, the last line says so."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -25,9 +26,9 @@ OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
 }
 THREADS = ROOT / "build" / "web-objects-threads"
-MODULES = {
-    OBJECTS: ("module.mjs", "module.wasm"),
-    THREADS: ("threads.mjs", "threads.wasm", "threads.worker.js"),
+FILES = {  # of the two modules, small and whole
+    OBJECTS: ("{}.mjs", "{}.wasm"),
+    THREADS: ("{}-threads.mjs", "{}-threads.wasm", "{}-threads.worker.js"),
 }
 
 
@@ -56,8 +57,8 @@ def compiled(folder: Path, *targets: str) -> None:
 
 def assemble() -> Path:
     """The package in build/web/chainrule, the page beside it."""
-    for folder in MODULES:
-        compiled(folder, "chainrule_web")
+    for folder in FILES:
+        compiled(folder, "chainrule_small", "chainrule_whole")
     package = OUT / "chainrule"
     shutil.rmtree(OUT, ignore_errors=True)
     if (ROOT / "web" / "page").is_dir():
@@ -67,9 +68,10 @@ def assemble() -> Path:
         for path in (ROOT / "web").glob(pattern):
             shutil.copy(path, package)
     (package / "node.js").unlink()  # of the program
-    for folder, names in MODULES.items():
+    for folder, names in FILES.items():
         for name in names:
-            shutil.copy(folder / name, package)
+            for module in ("small", "whole"):
+                shutil.copy(folder / name.format(module), package)
     return package
 
 
@@ -80,7 +82,8 @@ def main() -> int:
     package = assemble()
     if "--program" in sys.argv:
         compiled(OBJECTS, "chainrule")
-    print(f"{package.relative_to(ROOT)}: {(package / 'module.wasm').stat().st_size / 1e6:.1f} MB; serve build/web")
+    sizes = [len(gzip.compress((package / f"{name}.wasm").read_bytes(), 9)) / 1e3 for name in ("small", "whole")]
+    print(f"{package.relative_to(ROOT)}: {sizes[0]:.0f} and {sizes[1]:.0f} kB after gzip; serve build/web")
     return 0
 
 

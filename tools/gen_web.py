@@ -2,7 +2,7 @@
 """Writes the functions of the JavaScript package from the tables of Python's (python/src/api.def, src/ops/ops.def)
 and the prototypes of include/chainrule/.
 
-use: tools/gen_web.py            write the files that changed: web/ops.gen.js, web/ops.gen.d.ts, web/exports.gen.txt
+use: tools/gen_web.py            write the files that changed: web/ops.gen.js, web/ops.gen.d.ts, web/exports*.gen.txt
      tools/gen_web.py --check    write nothing; name the files that are not current and exit with 1
      tools/gen_web.py --without  print the rows that have no function here, each with the reason
 
@@ -24,6 +24,7 @@ ROOT = gen_ops.ROOT
 HEADERS = ("include/chainrule.h", "include/chainrule/ops.h", "include/chainrule/nn.h")
 PROTOTYPE = re.compile(r"^(cr_tensor \*|[\w ]+?[ *]+)(cr_\w+)\(([^;{]*)\);", re.MULTILINE)
 CALLS = re.compile(r"\bc\.(cr_\w+|malloc|free)\b")  # in web/*.js
+WHOLE = re.compile(r"cr_(lm|chat|cache)_")  # functions that the small module has not
 C_NAMES = {  # Python's name -> C's, where they differ
     "amax": "max",
     "amin": "min",
@@ -254,12 +255,13 @@ def dts_lines(ops: list[Op]) -> list[str]:
     return [*out, "}"]
 
 
-def export_lines(ops: list[Op]) -> list[str]:
+def export_lines(ops: list[Op], *, small: bool) -> list[str]:
     names = {op.c for op in ops if op.c} | {"malloc", "free"}
     for path in (ROOT / "web").glob("*.js"):
         if ".gen." not in path.name:
             names |= set(CALLS.findall(path.read_text()))
-    return [f"_{name}" for name in sorted(names)]  # and those of web/glue.c, which says so itself
+    kept = [name for name in sorted(names) if not (small and WHOLE.match(name))]
+    return [f"_{name}" for name in kept]  # and those of web/glue.c, which says so itself
 
 
 def main() -> int:
@@ -271,7 +273,8 @@ def main() -> int:
     for name, lines in (
         ("web/ops.gen.js", js_lines(ops)),
         ("web/ops.gen.d.ts", dts_lines(ops)),
-        ("web/exports.gen.txt", export_lines(ops)),
+        ("web/exports.gen.txt", export_lines(ops, small=False)),
+        ("web/exports.small.gen.txt", export_lines(ops, small=True)),
     ):
         text, path = "\n".join(lines) + "\n", ROOT / name
         if path.exists() and path.read_text() == text:

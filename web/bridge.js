@@ -27,6 +27,39 @@ export class Bridge {
         this.messages = messages;
         this.none = this.c.web_none();
         this.cpu = this.c.cr_cpu();
+        this.device = this.cpu; // of new tensors
+        this.gpu = null; // gpu.js's, where it was asked for
+    }
+
+    #promising = {};
+    #waiting = false;
+
+    /** A C function that may wait for the GPU: a promise of its result where the GPU is the device, else the result. */
+    call(name, ...args) {
+        if (this.device === this.cpu) return this.c[name](...args);
+        if (this.#waiting) throw new Error(`[gpu] another call still waits for the GPU: await it before this one`);
+        this.#promising[name] ??= WebAssembly.promising(this.c[name]);
+        this.#waiting = this.gpu.mayWait = true;
+        return this.#promising[name](...args).finally(() => (this.#waiting = this.gpu.mayWait = false));
+    }
+
+    /** f of a value that may be a promise. */
+    then(value, f) {
+        return value instanceof Promise ? value.then(f) : f(value);
+    }
+
+    /** f(), and then `last`, when its promise is settled if it gives one. */
+    finally(f, last) {
+        let result;
+        try {
+            result = f();
+        } catch (error) {
+            last();
+            throw error;
+        }
+        if (result instanceof Promise) return result.finally(last);
+        last();
+        return result;
     }
 
     #bytes = new Uint8Array(0);
@@ -41,11 +74,7 @@ export class Bridge {
     /** Runs f; what it puts on the module's stack is gone afterwards. */
     frame(f) {
         const top = this.c.stackSave();
-        try {
-            return f();
-        } finally {
-            this.c.stackRestore(top);
-        }
+        return this.finally(f, () => this.c.stackRestore(top));
     }
 
     /** Numbers on the stack, as elements of an Int32Array, a Float64Array... */
@@ -85,12 +114,8 @@ export class Bridge {
     lend(data, f) {
         const at = this.c.malloc(data.byteLength || 1);
         if (!at) throw new ChainruleError(`[memory] no room for ${data.byteLength} bytes`, "NO_MEMORY");
-        try {
-            this.bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at >>> 0);
-            return f(at);
-        } finally {
-            this.c.free(at);
-        }
+        this.bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at >>> 0);
+        return this.finally(() => f(at), () => this.c.free(at));
     }
 
     /** The pending message of the library as an exception. */

@@ -74,6 +74,7 @@ WEB int web_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int n_prompt, 
     return cr_gpt_generate(m, prompt, n_prompt, n, &s, g, take_token, &t) == CR_OK ? (int)t.n : -1;
 }
 
+#ifndef CR_WEB_SMALL
 static bool take_row(int64_t row, uint32_t id, void *ctx) { return (void)row, take_token(id, ctx); }
 
 /* The token after n, whose first tokens the cache holds; -1: a failure. */
@@ -96,15 +97,31 @@ WEB cr_tensor *web_lm_losses(const cr_lm *m, const int64_t *tokens, const int64_
                              const int64_t *length, bool train) {
     return cr_lm_losses(m, &(cr_samples){tokens, targets, n, length}, train);
 }
+#endif
 
 /* ---- runs of the program: messages go to stderr */
+static bool is_tuning(const char *command) { return !strcmp(command, "finetune"); }
+
+#ifdef CR_WEB_SMALL
+run *finetune_open(int argc, char **argv, int *code) {
+    (void)argc, (void)argv;
+    *code = CLI_FAILED;
+    return cli_fail("finetune needs the whole module: load({ whole: true }), or await whole()"), NULL;
+}
+void finetune_close(run *r) { (void)r; }
+const char *const model_files[] = {NULL};
+#endif
+
+static void close_run(run *r, int code) {
+    if (is_tuning(r->command->name)) finetune_close(r);
+    else train_close(r, code);
+}
+
 WEB run *web_run_open(int argc, char **argv) {
     int code = CLI_OK;
-    const bool tune = !strcmp(argv[0], "finetune");
-    run *r = tune ? finetune_open(argc, argv, &code) : train_open(argc, argv, &code);
+    run *r = is_tuning(argv[0]) ? finetune_open(argc, argv, &code) : train_open(argc, argv, &code);
     if (!r || run_begin(r) == CLI_OK) return r;
-    if (tune) finetune_close(r);
-    else train_close(r, CLI_FAILED);
+    close_run(r, CLI_FAILED);
     return NULL;
 }
 
@@ -134,7 +151,4 @@ WEB void web_run_look(const run *r, double out[RUN_NUMBERS]) {
 WEB const cr_gpt       *web_run_model(const run *r) { return r->weights.model; }
 WEB const cr_tokenizer *web_run_tokenizer(const run *r) { return r->data.tokenizer; }
 
-WEB void web_run_close(run *r) {
-    if (!strcmp(r->command->name, "finetune")) finetune_close(r);
-    else train_close(r, CLI_OK);
-}
+WEB void web_run_close(run *r) { close_run(r, CLI_OK); }

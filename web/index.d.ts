@@ -253,11 +253,15 @@ export interface Chainrule extends Functions {
     memory(): number;
     /** Threads of this module: those of load(), or 1. */
     threads(): number;
+    /** The package over the whole module, started at the first call; its tensors are of another memory. */
+    whole(): Promise<Chainrule>;
 }
 
-/** Starts a module with memory of its own.  wasm: bytes of module.wasm, or its address; default: beside the package.
+/** Starts a module with memory of its own.  whole: with pretrained models, learned vocabularies, GGUF and WebGPU, a
+    larger download.  wasm: bytes of the module, or its address; default: beside the package.
     threads: more than 1 where the page is cross-origin isolated, else there is one; bits do not depend on it. */
 export function load(options?: {
+    whole?: boolean;
     wasm?: ArrayBuffer | ArrayBufferView | string | URL;
     threads?: number;
 }): Promise<Chainrule>;

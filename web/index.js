@@ -1,5 +1,6 @@
 // index.js - the package: load() starts the WebAssembly module and gives its tensors, layers, optimizers and models.
 import { Bridge } from "./bridge.js";
+import { openGpu } from "./gpu.js";
 import { models } from "./models.js";
 import { nn } from "./nn.js";
 import { optim } from "./optim.js";
@@ -18,13 +19,15 @@ async function fetched(url) {
     return readFile(new URL(url));
 }
 
-/** Starts a module with memory of its own.  wasm: bytes of module.wasm, or its address; default: beside this file.
+/** Starts a module with memory of its own.  whole: with GGUF, safetensors, learned vocabularies, pretrained models and
+    WebGPU; the small module has less to download, and whole() starts the other one when it is needed.
+    wasm: bytes of the module, or its address; default: beside this file.
     threads: more than 1 where the page is cross-origin isolated, else there is one; bits do not depend on it. */
-export async function load({ wasm, threads = 1 } = {}) {
+export async function load({ whole = false, wasm, threads = 1 } = {}) {
     if (!(Number.isInteger(threads) && threads >= 1 && threads <= 64))
         throw new RangeError(`[load] threads is a number from 1 to 64, not ${threads}`);
     const shared = threads > 1 && !node && globalThis.crossOriginIsolated === true;
-    const name = shared ? "threads" : "module";
+    const name = `${whole ? "whole" : "small"}${shared ? "-threads" : ""}`;
     const { default: start } = await import(`./${name}.mjs`);
     wasm ??= new URL(`./${name}.wasm`, import.meta.url);
     const bytes = wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm) ? wasm : await fetched(wasm);
@@ -35,6 +38,8 @@ export async function load({ wasm, threads = 1 } = {}) {
         print: () => {},
         printErr: (line) => messages.push(line),
         instantiateWasm(imports, done) {
+            const { gpu_wait } = imports.env; // the one import that suspends its caller
+            if (gpu_wait && WebAssembly.Suspending) imports.env.gpu_wait = new WebAssembly.Suspending(gpu_wait);
             WebAssembly.instantiate(bytes, imports).then(({ instance, module: code }) => done(instance, code));
             return {};
         },
@@ -47,5 +52,23 @@ export async function load({ wasm, threads = 1 } = {}) {
     Object.assign(cr, runs(bridge, cr));
     cr.memory = () => bridge.c.web_memory();
     cr.threads = () => bridge.c.cr_num_threads();
+    /** Makes the GPU the device of new tensors and runs, and gives its name; an Error says why it cannot be. */
+    cr.gpu = async () => {
+        if (!whole) throw new Error("[gpu] WebGPU needs the whole module: load({ whole: true }), or await whole()");
+        const lost = (message) => bridge.frame(() => bridge.c.web_gpu_lost(bridge.text(message)));
+        if (!bridge.gpu?.alive) {
+            const gpu = await openGpu(lost);
+            gpu.use(module);
+            module.gpu = bridge.gpu = gpu;
+        }
+        bridge.device = bridge.some(bridge.frame(() => bridge.c.cr_device_find(bridge.text("webgpu:0"))));
+        return { name: bridge.gpu.name, software: bridge.gpu.software, counts: bridge.gpu.counts };
+    };
+    /** Makes the processor the device of new tensors and runs. */
+    cr.useCpu = () => {
+        bridge.device = bridge.cpu;
+    };
+    let more = whole ? Promise.resolve(cr) : null;
+    cr.whole = () => (more ??= load({ whole: true, threads }));
     return cr;
 }

@@ -204,9 +204,11 @@ export function models(bridge, cr) {
                 bridge.lend(Uint32Array.from(prompt), (at) =>
                     bridge.lend(new Uint32Array(tokens), (out) => {
                         const g = generator.handle;
-                        const n = c.web_gpt_generate(this.handle, at, prompt.length, tokens, sampling(options), g, out);
-                        if (n < 0) bridge.fail();
-                        return bridge.view(Uint32Array, out, n).slice();
+                        const ids = [this.handle, at, prompt.length, tokens, sampling(options), g, out];
+                        return bridge.then(bridge.call("web_gpt_generate", ...ids), (n) => {
+                            if (n < 0) bridge.fail();
+                            return bridge.view(Uint32Array, out, n).slice();
+                        });
                     }),
                 ),
             );
@@ -233,6 +235,7 @@ export function models(bridge, cr) {
 
         /** files: {name: bytes}.  They are not kept beside the model. */
         static load(files) {
+            if (!c.cr_lm_load) throw new Error("[LanguageModel] pretrained models need the whole module: await whole()");
             const folder = folderOf(files, "model"); // checks them
             try {
                 return bridge.frame(() => new LanguageModel(`${folder}/${modelPath(files)}`));

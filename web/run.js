@@ -20,21 +20,32 @@ export function runs(bridge, cr) {
         #handle = 0;
         #words; // in memory of the module: the settings of a run point to them
 
-        constructor(folder, given) {
+        constructor(folder) {
             this.folder = folder;
+        }
+
+        /** The run; on a GPU the promise of it. */
+        static #open(folder, given, options) {
+            const run = new Run(folder);
+            const device = bridge.device !== bridge.cpu && !("device" in options) ? ["--device", "webgpu:0"] : [];
+            const all = [...given, ...device, ...words(options)];
             bridge.messages.length = 0;
             FS.chdir(folder);
-            this.#words = given.map((word) => bridge.copy(word));
-            this.#handle = bridge.frame(() => c.web_run_open(given.length, bridge.put(Int32Array, this.#words)));
-            if (this.#handle) return;
-            this.#leave();
-            bridge.failProgram();
+            run.#words = all.map((word) => bridge.copy(word));
+            const opened =
+                bridge.frame(() => bridge.call("web_run_open", all.length, bridge.put(Int32Array, run.#words)));
+            return bridge.then(opened, (handle) => {
+                run.#handle = handle;
+                if (handle) return run;
+                run.#leave();
+                return bridge.failProgram();
+            });
         }
 
         /** Trains a GPT on a text.  options: those of `chainrule train`, with _ for -. */
         static train(text, options = {}) {
             const folder = folderOf({ [`run/${DATA}`]: text }, "train");
-            return new Run(folder, ["train", "--data", `run/${DATA}`, "--out", "run", ...words(options)]);
+            return Run.#open(folder, ["train", "--data", `run/${DATA}`, "--out", "run"], options);
         }
 
         /** Fine-tunes a model on examples.  model: {name: bytes}; data: {name: text}, where .jsonl has samples or
@@ -45,8 +56,7 @@ export function runs(bridge, cr) {
             const names = Object.keys(data ?? {}).map((name) => `data/${name}`);
             const folder = folderOf({ ...below("model", model), ...below("data", data) }, "train");
             const path = `model/${modelPath(model)}`.replace(/\/$/, "");
-            const given = ["--model", path, "--data", ...names, "--out", "run", ...words(options)];
-            return new Run(folder, ["finetune", ...given]);
+            return Run.#open(folder, ["finetune", "--model", path, "--data", ...names, "--out", "run"], options);
         }
 
         /** Goes on with the files of a run: {"checkpoint/weights.safetensors": bytes...}. */
@@ -54,7 +64,7 @@ export function runs(bridge, cr) {
             const inside = Object.fromEntries(Object.entries(files ?? {}).map(([name, data]) => [`run/${name}`, data]));
             if (text !== null) inside[`run/${DATA}`] = text;
             const data = `run/${DATA}` in inside ? ["--data", `run/${DATA}`] : [];
-            return new Run(folderOf(inside, "train"), ["train", "--resume", "run", ...data, ...words(options)]);
+            return Run.#open(folderOf(inside, "train"), ["train", "--resume", "run", ...data], options);
         }
 
         get handle() {
@@ -63,11 +73,13 @@ export function runs(bridge, cr) {
             return this.#handle;
         }
 
-        /** Takes one step, with the validation and the save that are due; false: the run has ended. */
+        /** Takes one step, with the validation and the save that are due; false: the run has ended.  On a GPU this and
+            the other functions that read the weights give promises. */
         step() {
-            const code = c.web_run_step(this.handle);
-            if (code < 0) bridge.failProgram();
-            return code === 0;
+            return bridge.then(bridge.call("web_run_step", this.handle), (code) => {
+                if (code < 0) bridge.failProgram();
+                return code === 0;
+            });
         }
 
         /** Numbers of the last step. */
@@ -96,12 +108,15 @@ export function runs(bridge, cr) {
         sample(prompt = "\n", { tokens = 200, temperature = 0.8, top_p = 0.95, seed = 0, ...more } = {}) {
             const { tokenizer } = this;
             const ids = tokenizer.encode(prompt);
-            return tokenizer.decode(this.model.generate(ids, { tokens, temperature, top_p, seed, ...more }));
+            const made = this.model.generate(ids, { tokens, temperature, top_p, seed, ...more });
+            return bridge.then(made, (all) => tokenizer.decode(all));
         }
 
         /** Writes a checkpoint into the run's folder. */
         save() {
-            if (!c.web_run_save(this.handle)) bridge.failProgram();
+            return bridge.then(bridge.call("web_run_save", this.handle), (saved) => {
+                if (!saved) bridge.failProgram();
+            });
         }
 
         /** The files of the run's folder, with the text: {name: bytes}. */
@@ -111,7 +126,7 @@ export function runs(bridge, cr) {
 
         /** SHA-256 of the weights: the bytes of weights.safetensors behind its header. */
         async hash() {
-            this.save();
+            await this.save();
             const file = FS.readFile(`${this.folder}/run/checkpoint/weights.safetensors`);
             const header = Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
             const digest = await crypto.subtle.digest("SHA-256", file.slice(8 + header));

@@ -176,7 +176,18 @@ export function tensors(bridge) {
 
         /** Another dtype; the same tensor's elements if it has that dtype. */
         to(dtype) {
-            return wrap(c.cr_to(this.handle, dtypeNumber(dtype), bridge.cpu));
+            return wrap(c.cr_to(this.handle, dtypeNumber(dtype), c.cr_device_of(this.handle)));
+        }
+
+        /** A copy on the processor; where there is a GPU, the promise of it. */
+        cpu() {
+            const dtype = c.cr_dtype_of(this.handle);
+            return bridge.then(bridge.call("cr_to", this.handle, dtype, bridge.cpu), wrap);
+        }
+
+        /** A copy on the device of new tensors. */
+        gpu() {
+            return wrap(c.cr_to(this.handle, c.cr_dtype_of(this.handle), bridge.device));
         }
 
         item() {
@@ -323,7 +334,7 @@ export function tensors(bridge) {
                 const args = [];
                 let next = 0;
                 for (const code of codes) {
-                    if (code === "v") args.push(bridge.cpu);
+                    if (code === "v") args.push(bridge.device);
                     else if (code === "o") {
                         outs.push(bridge.put(Int32Array, [0]));
                         args.push(outs.at(-1));
@@ -396,7 +407,7 @@ export function tensors(bridge) {
         const result = bridge.frame(() => {
             const dims = bridge.put(BigInt64Array, shape.map(BigInt));
             return bridge.lend(values, (at) =>
-                wrap(c.cr_from(at, shape.length, dims, Type === Float32Array ? FLOAT32 : target, bridge.cpu)),
+                wrap(c.cr_from(at, shape.length, dims, Type === Float32Array ? FLOAT32 : target, bridge.device)),
             );
         });
         if (/^(bfloat|float)16$/.test(name)) result.become(result.to(name));
@@ -406,7 +417,7 @@ export function tensors(bridge) {
     function arange(start, end, step = 1, { dtype } = {}) {
         if (end === undefined) [start, end] = [0, start];
         const whole = [start, end, step].every(Number.isInteger);
-        return wrap(c.cr_arange(start, end, step, dtypeNumber(dtype ?? (whole ? "int64" : "float32")), bridge.cpu));
+        return wrap(c.cr_arange(start, end, step, dtypeNumber(dtype ?? (whole ? "int64" : "float32")), bridge.device));
     }
 
     /** All elements, or along a dim the values and their positions. */

@@ -167,6 +167,16 @@ typedef struct cr_kernels {
  * watches, and the entries of the table. */
 #define CR_IF_0(...)
 #define CR_IF_1(...) __VA_ARGS__
+#ifdef __EMSCRIPTEN__
+#define CR_IF_N(...)
+#else
+#define CR_IF_N(...) __VA_ARGS__
+#endif
+#ifdef CR_WEB_SMALL
+#define CR_IF_L(...)
+#else
+#define CR_IF_L(...) __VA_ARGS__
+#endif
 #define CR_WATCHED(prefix, name)                                                                                     \
     static cr_status run_##name(const void *args) { return prefix##name(args); }                                     \
     static cr_status watched_##name(const cr_##name##_args *args) {                                                  \

@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs are numbered after these */
+#ifdef __EMSCRIPTEN__                               /* every byte is downloaded */
+#define REF (&cr_device_cpu)
+static const cr_device *const devices[] = {&cr_device_cpu};
+#else
+#define REF (&cr_device_ref)
+static const cr_device *const devices[] = {&cr_device_cpu, REF};      /* GPUs are numbered after these */
+#endif
 enum { DEVICES = sizeof devices / sizeof *devices };
 static _Atomic(const cr_device *) chosen;           /* cr_set_default_device; NULL: CHAINRULE_DEVICE, or cpu */
 
@@ -49,7 +55,7 @@ static const char *no_hardware(void) {
 }
 
 const cr_device *cr_cpu(void) { return &cr_device_cpu; }
-const cr_device *cr_ref(void) { return &cr_device_ref; }
+const cr_device *cr_ref(void) { return REF; }
 const cr_device *cr_device_at(int i) { return i < 0 ? NULL : i < DEVICES ? devices[i] : gpu_at(i - DEVICES); }
 
 /* The first CUDA GPU, else the first other hardware GPU, else the cpu. */

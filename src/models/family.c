@@ -194,6 +194,7 @@ static const cr_family families[] = {
      .masks = ".attn.bias|.attn.masked_bias", .turned = ".c_attn.weight|.c_proj.weight|.c_fc.weight", .lora = "c_attn",
      .features = {.eps = 1e-5, .layer_norm = true, .norm_bias = true, .qkv_bias = true, .out_bias = true,
                   .mlp_bias = true, .activation = CR_ACT_GELU_TANH, .tied = true, .dropout = 0.1}},
+#ifndef CR_WEB_SMALL                                /* which has GPTs of its own only */
     {.kind = "llama", .class = "LlamaForCausalLM", .gguf = "llama", .gguf_written = true,
      .gguf_paired = true, LLAMA_LIKE, .keys = "attention_bias|mlp_bias", .features = {.eps = 1e-6}},
     {.kind = "mistral", .class = "MistralForCausalLM", .gguf = "llama", .gguf_written = true,
@@ -370,6 +371,7 @@ static const cr_family families[] = {
     {.kind = "seed_oss", .class = "SeedOssForCausalLM", .gguf = "seed_oss", LLAMA_LIKE,
      .keys = "attention_bias|attention_out_bias|mlp_bias",
      .features = {.eps = 1e-6, .head_dim = 128, .qkv_bias = true}},
+#endif
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

@@ -4,9 +4,10 @@ export class Engine {
     #waiting = new Map();
     #next = 0;
 
-    /** events: name -> function of the data.  threads: use all processors, where the page may. */
-    constructor(events = {}, { threads = false } = {}) {
-        const name = threads ? "threads" : "one";
+    /** events: name -> function of the data.  threads: use all processors, where the page may; whole: start with the
+        whole module, which the worker else loads when a call needs it. */
+    constructor(events = {}, { threads = false, whole = false } = {}) {
+        const name = `${threads ? "threads" : "one"} ${whole ? "whole" : "small"}`;
         this.#worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module", name });
         this.#worker.onmessage = ({ data }) => {
             if (data.event) return events[data.event]?.(data.value);

@@ -13,7 +13,7 @@ const start = () =>
             tuned: ({ pass, passes, loss }) =>
                 ($(".tuned").textContent = `Pass ${pass} of ${passes}: loss ${loss.toFixed(4)}`),
         },
-        { threads: true },
+        { threads: true, whole: true },
     ));
 
 function paragraph(kind, text) {

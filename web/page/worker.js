@@ -3,7 +3,8 @@ import { load } from "./chainrule/index.js";
 import { pack, unpack } from "./tar.js";
 
 // helpers beyond eight wait for each other more than they work, at the sizes of this page
-const ready = load({ threads: self.name === "threads" ? Math.min(navigator.hardwareConcurrency || 1, 8) : 1 });
+const threads = self.name.startsWith("threads") ? Math.min(navigator.hardwareConcurrency || 1, 8) : 1;
+const ready = load({ threads, whole: self.name.endsWith("whole") });
 let cr;
 const send = (event, value) => postMessage({ event, value });
 const channel = new MessageChannel();
@@ -19,12 +20,23 @@ const calls = { ...expressions(), ...moons(), ...text(), ...model() };
 onmessage = async ({ data: { id, name, args } }) => {
     try {
         cr ??= await ready;
-        postMessage({ id, value: await calls[name](...args) });
+        postMessage({ id, value: await answer(name, args) });
     } catch (error) {
         const memory = error instanceof RangeError || /memory/i.test(error.message);
         postMessage({ id, error: memory ? `Not enough memory: ${error.message}` : error.message });
     }
 };
+
+/** A call; once more over the whole module, if it is one that the small module has not. */
+async function answer(name, args) {
+    try {
+        return await calls[name](...args);
+    } catch (error) {
+        if (!/whole module/.test(error.message)) throw error;
+        cr = await cr.whole();
+        return calls[name](...args);
+    }
+}
 
 // ---- See it: values and gradients of a graph that the page has parsed
 function expressions() {

@@ -7,7 +7,8 @@ import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 
 const { load } = await import(`${process.env.CHAINRULE_WEB}/chainrule/index.js`);
-const cr = await load();
+const small = await load();
+const cr = await small.whole();
 const native = process.env.CHAINRULE_NATIVE;
 const text = Array.from({ length: 800 }, (_, n) => `line ${(n * n) % 97} of ${n}\n`).join("");
 const size = { layers: 1, width: 32, heads: 2, context: 16, batch: 4, eval_every: 20 };
@@ -190,4 +191,17 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     assert.throws(() => cr.Run.finetune(read(join(folder, "folder")), {}), /--data needs a value/);
     assert.throws(() => cr.LanguageModel.load({ "model.gguf": new Uint8Array(100) }), /GGUF|gguf/);
     assert.throws(() => cr.LanguageModel.load({}), /config.json|model/);
+});
+
+test("the small module trains to the same weights, and says what it has not", async () => {
+    const r = small.Run.train(text, { ...size, steps: 40 });
+    assert.deepEqual(weights(finish(r)), weights(whole));
+    assert.equal(await small.whole(), cr);
+    assert.equal(await cr.whole(), cr);
+    assert.throws(() => small.LanguageModel.load({ "model.gguf": new Uint8Array(100) }), /whole module/);
+    assert.throws(() => small.Run.finetune({ "model.gguf": new Uint8Array(100) }, { "a.txt": "a" }), /whole module/);
+    const vocabulary = JSON.stringify({ model: { type: "BPE", vocab: { a: 0 }, merges: [] } });
+    const files = { ...Object.fromEntries(Object.entries(whole)), "tokenizer.json": vocabulary };
+    assert.throws(() => small.Run.resume(files), /whole module/);
+    assert.throws(() => small.Run.train(text, { ...size, steps: 2, microbatches: 2 }), /one process/);
 });

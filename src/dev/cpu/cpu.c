@@ -16,11 +16,12 @@
 #endif
 
 /* ---- the instruction set */
+#define TABLE(where, table) CR_IF_##where(&(table) +) 0             /* NULL where kernels.def leaves its kernels out */
 #define KERNELS(n) \
     {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, \
         &cr_integers_v##n, &cr_conversions_v##n, \
-     &cr_products_v##n, &cr_attentions_v##n, &cr_windows_v##n, &cr_convs_v##n, &cr_winograds_v##n, \
-     &cr_quantizeds_v##n, &cr_packeds_v##n, &cr_factors_v##n}
+     &cr_products_v##n, &cr_attentions_v##n, TABLE(N, cr_windows_v##n), TABLE(N, cr_convs_v##n), \
+     TABLE(N, cr_winograds_v##n), TABLE(L, cr_quantizeds_v##n), TABLE(L, cr_packeds_v##n), TABLE(N, cr_factors_v##n)}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};

@@ -77,7 +77,19 @@ static void prepare(int format, cr_packed_x *to, const float *x, int64_t K) {
         prepare_block(to + k / UNIT, (int)(k % UNIT) / 32, x + k, cr_formats[format].group, bias_of[format]);
 }
 
+/* The rows behind these are fetched in the order of memory, as fast as these.  Unrolled, the loop was slower.  Pages of
+ * a mapped file have 4 kB: their addresses are translated well before (a plain loop over a file: 18 -> 40 GB/s). */
+static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
+    __builtin_prefetch(next + PAGES);
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    return next + bytes;
+}
+
 /* ---- one row of x */
+#ifdef __EMSCRIPTEN__                               /* `rows` has the same sums, and less code to download */
+#define ONE_ROW NULL
+#else
+#define ONE_ROW row
 
 /* of the codes of a half of each block: a sum for each four of them */
 static ALWAYS_INLINE vint products(vbyte code, const cr_packed_x *x, int half, int part) {
@@ -161,14 +173,6 @@ static ALWAYS_INLINE void add_part(cr_block_format format, vec *sum, lines line,
     }
 }
 
-/* The rows behind these are fetched in the order of memory, as fast as these.  Unrolled, the loop was slower.  Pages of
- * a mapped file have 4 kB: their addresses are translated well before (a plain loop over a file: 18 -> 40 GB/s). */
-static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
-    __builtin_prefetch(next + PAGES);
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
-    return next + bytes;
-}
-
 /* `blocks` blocks of 32 from `at` bytes into the rows on, at most a tile.  Whole units are read; x is zero there. */
 static ALWAYS_INLINE void add_blocks(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
                                      const cr_packed_x *x, int blocks) {
@@ -237,6 +241,7 @@ static void row(int format, float *y, const uint8_t *w, int64_t line, int64_t N,
     }
 #undef CASE
 }
+#endif
 
 /* ---- many rows of x */
 
@@ -370,5 +375,5 @@ static void unpack(int format, float *y, const uint8_t *const *row, int64_t N, i
     }
 }
 
-const struct cr_packeds CR_ISA_NAME(cr_packeds) = {ACROSS * V, prepare, row, rows, unpack};
+const struct cr_packeds CR_ISA_NAME(cr_packeds) = {ACROSS * V, prepare, ONE_ROW, rows, unpack};
 #endif

@@ -23,6 +23,10 @@ enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };
 #include "product_tiles.h"
 #include "product_kernels.h"
 
+#ifdef __EMSCRIPTEN__                               /* every byte is downloaded: only f32 is for speed */
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
+
 /* operands of half precision, and f32 rounded to bf16 */
 static vhalf part_of_halves(const uint16_t *p, int64_t n) {
     vhalf h = {0};
@@ -67,6 +71,10 @@ static vhalf part_of_halves(const uint16_t *p, int64_t n) {
 #define LANES VD
 #include "product_tiles.h"
 #include "product_kernels.h"
+
+#ifdef __EMSCRIPTEN__
+#pragma clang attribute pop
+#endif
 
 #define F32(pack, pack_rows) {direct_f32, row_f32, outer_f32, few_f32, pack, pack_rows, panels_f32, ROWS, COLUMNS_f32, \
     PANEL_f32, DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)}

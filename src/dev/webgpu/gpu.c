@@ -83,14 +83,19 @@ bool cr_gpu_outlived(const gpu *g, const char *op, const gpu_buffer *b) {
     return true;
 }
 
+/* In a browser a pop is a round trip, so all calls between two waits are one group there, and the wait reports their
+ * errors (api_web.c).  An object that an error left invalid does no harm until then. */
+static bool scopes_are_deferred(void) { return !cr_wg.DevicePushErrorScope; }
+
 void cr_gpu_scope_begin(gpu *g) {
+    if (scopes_are_deferred()) return;
     cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
     cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_Validation);
 }
 
 cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
     cr_status status = CR_OK;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !scopes_are_deferred(); i++) {
         const gpu_answer *r = &g->answer;
         cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
                                                                              .callback = on_scope,
@@ -239,10 +244,14 @@ static const char *kind_of(WGPUAdapterType t) {
     return t == WGPUAdapterType_DiscreteGPU     ? "discrete"
            : t == WGPUAdapterType_IntegratedGPU ? "integrated"
            : t == WGPUAdapterType_CPU           ? "software"
+           : t == WGPUAdapterType_Unknown       ? "hardware"
                                                 : "virtual";
 }
 static const char *api_of(WGPUBackendType t) {
-    return t == WGPUBackendType_Vulkan ? "Vulkan" : t == WGPUBackendType_Metal ? "Metal" : "Direct3D 12";
+    return t == WGPUBackendType_Vulkan   ? "Vulkan"
+           : t == WGPUBackendType_Metal  ? "Metal"
+           : t == WGPUBackendType_WebGPU ? "the browser's WebGPU"
+                                         : "Direct3D 12";
 }
 
 /* The order of GPUs: fast ones first. */
@@ -271,14 +280,15 @@ static void reset_peak(const cr_device *d) {
 
 static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     gpu *g = &gpus[found];
-    const unsigned v = cr_wg.GetVersion();
+    const unsigned v = cr_wg.GetVersion();          /* 0: in a browser */
+    char engine[40] = "";
     if (!(g->lock = cr_mutex_new())) return;
     g->adapter = adapter;
     g->batch = 1;
     snprintf(g->name, sizeof g->name, "webgpu:%d", found);
-    snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device),
-             info->device.data ? info->device.data : "", kind_of(info->adapterType), api_of(info->backendType), v >> 24,
-             v >> 16 & 255, v >> 8 & 255);
+    if (v) snprintf(engine, sizeof engine, ", wgpu-native %u.%u.%u", v >> 24, v >> 16 & 255, v >> 8 & 255);
+    snprintf(g->info, sizeof g->info, "%.*s (%s), %s%s", length_of(info->device),
+             info->device.data ? info->device.data : "", kind_of(info->adapterType), api_of(info->backendType), engine);
     g->dev = (cr_device){.name = g->name,
                          .type = "webgpu",
                          .index = found,

@@ -179,6 +179,9 @@ cr_status cr_gpu_measure_subgroups(gpu *g, const char *op) {
 }
 
 gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w) {
+#ifdef __EMSCRIPTEN__                               /* the check would wait, in calls that cannot */
+    if (g->halves == GPU_HALVES_UNKNOWN) g->halves = GPU_HALVES_LIBRARY;
+#endif
     const cr_status status = !w->out.failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w)
                                  ? check_halves(g, op)
                                  : CR_OK;

@@ -1,0 +1,108 @@
+"""The browser edition on WebGPU in a headless Chromium (SwiftShader): a run beside the same run on the processor.
+
+Wants build/web (make web)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from browser import ROOT, SKIPPED, WITHOUT, find_browser
+from tab import Tab, serve
+
+PAGE = ROOT / "build" / "web"
+STEPS = 12
+JSPI = "--js-flags=--experimental-wasm-jspi"  # older browsers have it behind this
+SCRIPT = """(async () => {
+    const { load } = await import("/chainrule/index.js");
+    const text = Array.from({ length: 600 }, (_, n) => `line ${n * n % 97} of ${n}\\n`).join("");
+    const options =
+        { layers: 2, width: 32, heads: 2, context: 16, batch: 4, steps: STEPS, eval_every: 0, sample: 0, clip: 0 };
+    const cr = await load({ whole: true });
+    const train = async (each, more = {}) => {
+        const run = await cr.Run.train(text, { ...options, ...more });
+        const losses = [];
+        while (await run.step()) {
+            losses.push(run.look().loss);
+            each();
+        }
+        return [run, losses];
+    };
+    const [onCpu, cpu] = await train(() => {});
+    onCpu.close();
+    const small = await load();
+    const refused = await small.gpu().catch((error) => error.message);
+    const gpu = await cr.gpu();
+    const steps = [];
+    const [run, losses] = await train(() => steps.push({ ...gpu.counts }));
+    const clipped = { ...gpu.counts };
+    const [second] = await train(() => {}, { clip: 1, steps: 8 });
+    for (const key of Object.keys(clipped)) clipped[key] = gpu.counts[key] - clipped[key];
+    second.close();
+    const hash = await run.hash();
+    const sample = await run.sample("\\n", { tokens: 20 });
+    run.close();
+    const x = cr.tensor([[1, 2], [3, 4]], { requires_grad: true });
+    x.mul(x).sum().backward();
+    const grad = (await x.grad.cpu()).tolist();
+    let early = "";
+    try {
+        x.sum().item();
+    } catch (error) {
+        early = error.message;
+    }
+    const bad = await cr.tensor([7n]).cpu().then((y) => y.tolist());
+    return JSON.stringify({ cpu, losses, steps, clipped, hash, sample, grad, early, bad, refused, name: gpu.name });
+})()"""
+
+
+def check(found: dict[str, object]) -> list[str]:
+    """What is wrong."""
+    wrong = []
+    cpu, gpu = found["cpu"], found["losses"]
+    assert isinstance(cpu, list) and isinstance(gpu, list)
+    if len(cpu) != STEPS - 1 and len(cpu) != STEPS:
+        wrong.append(f"{len(cpu)} losses of {STEPS} steps")
+    if len(gpu) != len(cpu) or any(abs(a - b) > 1e-6 * abs(a) for a, b in zip(cpu, gpu, strict=False)):
+        wrong.append(f"losses of the processor {cpu} and of the GPU {gpu}")
+    steps = found["steps"]
+    assert isinstance(steps, list)
+    last = {key: steps[-1][key] - steps[-2][key] for key in steps[-1]}
+    if last != {"submits": 1, "maps": 1, "scopes": 0, "waits": 1}:
+        wrong.append(f"a steady step has {last}")
+    clipped = found["clipped"]
+    assert isinstance(clipped, dict)
+    if clipped["maps"] > 2 * 8 + 4:  # of 8 steps: the loss, the norms of all gradients; and the first step's
+        wrong.append(f"8 steps with clipped gradients have {clipped}")
+    if found["grad"] != [[2, 4], [6, 8]]:
+        wrong.append(f"gradients {found['grad']}")
+    if "await cpu()" not in str(found["early"]):
+        wrong.append(f"item() said {found['early']!r}")
+    if "whole module" not in str(found["refused"]):
+        wrong.append(f"the small module said {found['refused']!r}")
+    return wrong
+
+
+def main() -> int:
+    if not find_browser():
+        print(WITHOUT)
+        return SKIPPED
+    if not (PAGE / "index.html").exists():
+        print("no build/web here (make web)")
+        return SKIPPED
+    server = serve(PAGE)
+    with Tab(f"http://127.0.0.1:{server.server_port}/index.html", JSPI) as tab:
+        found = json.loads(tab.run(SCRIPT.replace("STEPS", str(STEPS))))
+        wrong = check(found) + tab.errors
+    server.shutdown()
+    if "-v" in sys.argv:
+        print(json.dumps(found, indent=1))
+    for line in wrong:
+        print(f"FAILED: {line}")
+    print(f"result: {int(not wrong)} passed, {len(wrong)} failed, 0 skipped")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
