@@ -363,7 +363,7 @@ def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
 
     def results() -> list[bytes]:
         found: list[Any] = []
-        for n, batch in ((150, ()), (7, (400,)), (70, (3,))):  # over 64: by LAPACK where it is found
+        for n, batch in ((150, ()), (7, (400,)), (70, (3,)), (330, ())):  # over 64: by LAPACK where it is found
             a = cr.tensor(definite(*batch, n, n), dtype=dtype, requires_grad=True)
             b = cr.tensor(drawn(*batch, n, n), dtype=dtype)
             ys = [linalg.cholesky(a), linalg.solve(a, b), *linalg.qr(b + a), linalg.lu_factor(b)[0], linalg.inv(a)]
@@ -385,8 +385,8 @@ def test_bits_for_any_number_of_threads(dtype: cr.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [cr.float32, cr.float64])
 def test_small_matrices_have_the_same_bits_in_any_batch(dtype: cr.dtype) -> None:
-    """Those of up to 16 rows run side by side; what is singular, indefinite or not finite disturbs no neighbour."""
-    for m, n in ((1, 1), (2, 2), (3, 3), (8, 8), (16, 16), (17, 17), (7, 6), (5, 11), (16, 3)):
+    """Those of up to 32 rows run side by side; what is singular, indefinite or not finite disturbs no neighbour."""
+    for m, n in ((1, 1), (2, 2), (3, 3), (8, 8), (17, 17), (32, 32), (33, 33), (7, 6), (5, 11), (16, 3)):
         a = cr.tensor(drawn(37, m, n), dtype=dtype)
         a[1], a[2, 0, 0], a[3], a[4, -1, -1] = 0.0, math.nan, cr.ones(m, n), math.inf
         a[5], a[6], a[7] = a[5] * 1e-30, a[6] * 1e30, a[7] * -0.0

@@ -17,7 +17,7 @@ enum {
     LANES = CR_FACTOR_LANES,                        /* numbers of a vector, at most */
     STRIP = 256,                                    /* columns of a right-hand side that one chunk solves */
     OWN = 64,                                       /* columns up to which eigenvalues and SVD need no LAPACK */
-    SMALL = 16                                      /* rows and columns up to which matrices lie side by side */
+    SMALL = 32                                      /* rows and columns up to which matrices lie side by side */
 };
 
 #define T float
