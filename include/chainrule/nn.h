@@ -800,7 +800,8 @@ cr_status   cr_lm_load_adapter(cr_lm *m, const char *path, cr_generator *g);
 cr_status   cr_lm_save_adapter(const cr_lm *m, const char *path);
                             /* in these formats: a file where path ends in .gguf */
 typedef struct cr_adapter_base { const char *prefix; int64_t head_dim; } cr_adapter_base;
-                            /* of a model: before the names of its weights; GGUF orders a head's rows */
+                            /* of a model: before the names of its weights; GGUF has another
+                               order of a head's rows */
 cr_params  *cr_load_adapter(const char *path, const cr_adapter_base *base, const cr_device *dev,
                             cr_lora_options *o, char **targets);
                             /* its weights by PEFT's names; *targets: JSON, owned (cr_free);

@@ -296,7 +296,7 @@ int cli_export(int argc, char **argv) {
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
-        {.name = "adapter", .text = &adapter, .what = "DIR",
+        {.name = "adapter", .text = &adapter, .what = "PATH",
          .help = "an adapter of finetune --lora, of PEFT or of llama.cpp: merged into the weights"},
         {.name = "unmerged", .flag = &unmerged,
          .help = "write the adapter only: a folder of PEFT, or llama.cpp's file where --out ends in .gguf"},
