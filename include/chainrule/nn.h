@@ -794,8 +794,17 @@ cr_status   cr_lm_lora(cr_lm *m, const cr_lora_options *o, cr_generator *g);
                                A, and then the dropout */
 cr_params  *cr_lm_adapter(const cr_lm *m); /* borrowed, all that trains; NULL, no error: none */
 cr_status   cr_lm_merge(cr_lm *m); /* weight += scale B A; the adapter is gone, the weights train */
-cr_status   cr_lm_load_adapter(cr_lm *m, const char *dir, cr_generator *g);
-                            /* of PEFT's format: adapter_config.json, adapter_model.safetensors */
-cr_status   cr_lm_save_adapter(const cr_lm *m, const char *dir); /* in that format */
+cr_status   cr_lm_load_adapter(cr_lm *m, const char *path, cr_generator *g);
+                            /* a folder of PEFT's format, adapter_config.json and
+                               adapter_model.safetensors, or a GGUF file of llama.cpp's */
+cr_status   cr_lm_save_adapter(const cr_lm *m, const char *path);
+                            /* in these formats: a file where path ends in .gguf */
+typedef struct cr_adapter_base { const char *prefix; int64_t head_dim; } cr_adapter_base;
+                            /* of a model: before the names of its weights; GGUF has another
+                               order of a head's rows */
+cr_params  *cr_load_adapter(const char *path, const cr_adapter_base *base, const cr_device *dev,
+                            cr_lora_options *o, char **targets);
+                            /* its weights by PEFT's names; *targets: JSON, owned (cr_free);
+                               o->targets NULL */
 
 #endif

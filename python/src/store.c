@@ -282,6 +282,24 @@ PyObject *api__load_safetensors(const arg *a) {
     return dict;
 }
 
+PyObject *api__load_adapter(const arg *a) {
+    PyObject *path = NULL;
+    if (!PyUnicode_FSConverter(a[0].o, &path)) return NULL;
+    const cr_adapter_base base = {a[1].s, a[2].i};
+    cr_lora_options o;
+    char *targets;
+    cr_params *p;
+    WITHOUT_GIL(p = cr_load_adapter(PyBytes_AsString(path), &base, cr_cpu(), &o, &targets));
+    Py_DECREF(path);
+    if (!p) return raise_error();
+    PyObject *dict = dict_of(p);
+    cr_params_free(p);
+    PyObject *result = dict ? Py_BuildValue("NLddNs", dict, (long long)o.rank, o.alpha, o.dropout,
+                                            PyBool_FromLong(o.rank_stabilized), targets) : NULL;
+    cr_free(targets);
+    return result;
+}
+
 PyObject *api__storage(const arg *a) {
     return Py_BuildValue("NL", PyLong_FromVoidPtr((void *)(uintptr_t)cr_storage_id(a[0].t)),
                          (long long)cr_storage_bytes(a[0].t));

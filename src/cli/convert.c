@@ -162,6 +162,18 @@ static bool may_write(const char *out, bool checkpoint) {
     return true;
 }
 
+/* Writes the adapter, not the model: a folder of PEFT, or a GGUF file. */
+static int convert_adapter(const char *path, const char *adapter, const char *to) {
+    char from[4096], home[4096];
+    model_kind kind;
+    if (!model_find(path, from, home, &kind)) return CLI_FAILED;
+    cr_lm *m = cr_lm_load(from, cr_cpu());
+    const bool ok = m && !cr_lm_load_adapter(m, adapter, NULL) && !cr_lm_save_adapter(m, to);
+    if (ok) fprintf(stderr, "%s: %lld parameters\n", to, (long long)cr_params_numel(cr_lm_adapter(m)));
+    cr_lm_free(m);
+    return ok ? CLI_OK : cli_fail_library();
+}
+
 /* path: a model; adapter: merged into its weights, or NULL. */
 static int convert(const char *path, const char *adapter, const char *to, const char *format, const char *type) {
     char from[4096], model[4096];
@@ -280,11 +292,14 @@ static bool is_gguf_name(const char *path) {
 
 int cli_export(int argc, char **argv) {
     const char *from = NULL, *adapter = NULL, *out = NULL, *format = NULL, *type = NULL;
+    bool unmerged = false;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
-        {.name = "adapter", .text = &adapter, .what = "DIR",
-         .help = "an adapter of finetune --lora or of PEFT: merged into the weights"},
+        {.name = "adapter", .text = &adapter, .what = "PATH",
+         .help = "an adapter of finetune --lora, of PEFT or of llama.cpp: merged into the weights"},
+        {.name = "unmerged", .flag = &unmerged,
+         .help = "write the adapter only: a folder of PEFT, or llama.cpp's file where --out ends in .gguf"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
          .help = "a Hugging Face folder, or one file; if absent, gguf where --out ends in .gguf"},
@@ -295,10 +310,14 @@ int cli_export(int argc, char **argv) {
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
                        options,  sizeof options / sizeof *options,    NULL, NULL,
                        "export --model run --out for-transformers\n"
-                       "export --model tuned --out tuned.gguf --dtype q8_0\n"};
+                       "export --model tuned --out tuned.gguf --dtype q8_0\n"
+                       "export --model llama --adapter tuned --unmerged --out adapter.gguf\n"};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (unmerged && (!adapter || format || type))
+        return usage_error(&c, "--unmerged needs --adapter, and excludes --format and --dtype");
+    if (unmerged) return convert_adapter(from, adapter, out);
     if (!format) format = is_gguf_name(out) ? "gguf" : "safetensors";
     if (type && *type == 'q' && strcmp(format, "gguf")) return usage_error(&c, "--dtype %s needs --format gguf", type);
     return convert(from, adapter, out, format, type);

@@ -153,7 +153,8 @@ int cli_eval(int argc, char **argv) {
     option options[] = {
         {.name = "model", .text = &j.model, .what = "DIR",
          .help = "a Hugging Face folder, a GGUF file, or a chainrule run"},
-        {.name = "adapter", .text = &j.adapter, .what = "DIR", .help = "an adapter of finetune --lora or of PEFT"},
+        {.name = "adapter", .text = &j.adapter, .what = "PATH",
+         .help = "an adapter of finetune --lora, of PEFT or of llama.cpp"},
         {.name = "data", .files = &j.data, .what = "FILE...",
          .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"}, {\"text\"} or {\"question\", "
                  "\"choices\", \"answer\"}; others: text"},

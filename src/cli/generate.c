@@ -69,7 +69,8 @@ int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
         {.name = "model", .text = &g->model, .what = "DIR",
          .help = "a chainrule run (its best weights, if kept) or a checkpoint in it, a Hugging Face folder, or a "
                  "GGUF file"},
-        {.name = "adapter", .text = &g->adapter, .what = "DIR", .help = "an adapter of finetune --lora or of PEFT"},
+        {.name = "adapter", .text = &g->adapter, .what = "PATH",
+         .help = "an adapter of finetune --lora, of PEFT or of llama.cpp"},
         {.name = "tokens", .integer = &g->o.tokens, .help = "tokens to generate"},
         {.name = "temperature", .real = &g->s.temperature, .help = "0: always the likeliest token", .max = 1e6},
         {.name = "top-k", .integer = &g->s.top_k, .help = "only the N likeliest tokens; 0: all", .max = 0x1p31},

@@ -111,6 +111,7 @@ static cr_tensor *reorder_rows(cr_tensor *t, int64_t H, bool to_halves) {
 /* ---- reading ---- */
 typedef struct source {
     const char *op, *path, *kind;
+    int64_t heads, kv_heads;
     const cr_family *family;
     const cr_json *said;
     cr_out *o;
@@ -327,8 +328,7 @@ static cr_tensor *by_head(cr_tensor *t, int64_t H) {
 
 /* The tensor as the model has it; name: Hugging Face's, which may get another end. */
 static cr_tensor *as_model(const source *s, cr_role role, cr_tensor *t, char *name, size_t room) {
-    const int64_t H = (int64_t)number_of(s, "attention.head_count", 0),
-                  KV = (int64_t)number_of(s, "attention.head_count_kv", (double)H);
+    const int64_t H = s->heads, KV = s->kv_heads;
     const cr_features *f = &s->family->features;
     const bool packed = cr_packed_format(name, NULL) >= 0;
     if (s->family->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K)) {
@@ -399,8 +399,10 @@ cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, 
     cr_params *p = cr_gguf_load(op, path, &m, dev, packed, &metadata), *into = p ? cr_params_new() : NULL;
     cr_json *root = into ? cr_json_parse(op, path, metadata, strlen(metadata)) : NULL;
     cr_out o = {0};
-    source s = {op, path, "", NULL, root, &o, root ? CR_OK : CR_IO};
+    source s = {.op = op, .path = path, .kind = "", .said = root, .o = &o, .status = root ? CR_OK : CR_IO};
     if (s.status == CR_OK) s.status = find_family(&s);
+    if (s.status == CR_OK) s.heads = (int64_t)number_of(&s, "attention.head_count", 0);
+    if (s.status == CR_OK) s.kv_heads = (int64_t)number_of(&s, "attention.head_count_kv", (double)s.heads);
     const bool recording = cr_set_grad_enabled(false);
     if (s.status == CR_OK) put_config(&s, p);
     if (s.status == CR_OK) s.status = rename_all(&s, p, into);
@@ -420,6 +422,113 @@ cr_params *cr_load_gguf(const char *path, const cr_device *dev, char **config) {
     return cr_gguf_weights(path, dev, false, config);
 }
 
+static void put_real(cr_out *o, const char *kind, const char *key, double v) {
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", v);
+    cr_out_format(o, ", \"%s.%s\": %s%s", kind, key, text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+/* ---- adapters, as llama.cpp's convert_lora_to_gguf writes them: NAME.lora_a (r, C) and NAME.lora_b (OC, r) ---- */
+static const char peft[] = "base_model.model.";
+
+static cr_status check_adapter(const source *s) {
+    static const char *const wanted[][2] = {{"general.type", "adapter"}, {"adapter.type", "lora"}};
+    for (int i = 0; i < 2; i++) {
+        const cr_json *v = cr_json_get(s->said, wanted[i][0]);
+        const bool text = v && v->kind == CR_JSON_STRING;
+        if (text && !strcmp(v->text, wanted[i][1])) continue;
+        return cr_fail(CR_BAD_VALUE, s->op, "'%s' is no LoRA adapter: \"%s\" is %.40s, not %s", s->path, wanted[i][0],
+                       text ? v->text : "absent", wanted[i][1]);
+    }
+    return CR_OK;
+}
+
+/* name: "blk.0.attn_q.weight.lora_a" */
+static cr_status add_matrix(const source *s, const cr_adapter_base *base, const char *name, cr_tensor *t,
+                            cr_params *into) {
+    const char *end = strrchr(name, '.');
+    const bool a = end && !strcmp(end, ".lora_a"), known = a || (end && !strcmp(end, ".lora_b"));
+    char weight[256], layer[256], full[600];
+    snprintf(weight, sizeof weight, "%.*s", known ? (int)(end - name) : 0, name);
+    const cr_role role = translate_name(weight, s->family, false, 0, layer, sizeof layer);
+    if (role == CR_ROLES || is_expert(role) || !strrchr(layer, '.'))
+        return cr_fail(CR_BAD_VALUE, s->op, "'%s': no layer has the adapter '%.100s'", s->path, name);
+    cr_scope_begin();
+    if (!a && cr_ndim(t) == 2) {
+        source own = *s;
+        own.heads = own.kv_heads = cr_size(t, 0) / base->head_dim / (role == CR_ROLE_QKV ? 3 : 1);
+        t = as_model(&own, role, t, layer, sizeof layer);
+    }
+    *strrchr(layer, '.') = 0;
+    const size_t skip = strlen(s->family->prefix);
+    snprintf(full, sizeof full, "%s%s%s.lora_%c.weight", peft, base->prefix,
+             layer + (strncmp(layer, s->family->prefix, skip) ? 0 : skip), a ? 'A' : 'B');
+    const cr_status status = t ? cr_params_add(into, full, t) : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+cr_params *cr_gguf_adapter(const char *op, const char *path, const cr_adapter_base *base, const cr_device *dev,
+                           double *alpha) {
+    cr_mapping m;
+    char *metadata = NULL;
+    if (cr_file_map(op, path, true, &m)) return NULL;
+    cr_params *p = cr_gguf_load(op, path, &m, dev, false, &metadata), *into = p ? cr_params_new() : NULL;
+    cr_json *root = into ? cr_json_parse(op, path, metadata, strlen(metadata)) : NULL;
+    source s = {.op = op, .path = path, .kind = "", .said = root, .status = root ? CR_OK : CR_IO};
+    if (s.status == CR_OK) s.status = check_adapter(&s);
+    if (s.status == CR_OK) s.status = find_family(&s);
+    const cr_json *said_alpha = root ? cr_json_get(root, "adapter.lora.alpha") : NULL;
+    *alpha = said_alpha && said_alpha->kind == CR_JSON_NUMBER ? said_alpha->number : 0;
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < cr_params_count(p) && s.status == CR_OK; i++)
+        s.status = add_matrix(&s, base, cr_params_name(p, i), cr_params_at(p, i), into);
+    cr_set_grad_enabled(recording);
+    cr_json_free(root);
+    free(metadata);
+    cr_params_free(p);
+    if (s.status == CR_OK) return into;
+    cr_params_free(into);
+    return NULL;
+}
+
+cr_status cr_gguf_save_adapter(const char *op, const char *path, const cr_family *f, const cr_adapter_base *base,
+                               const cr_params *adapter, double alpha) {
+    if (!f->gguf_written || f->features.qkv_by_head)
+        return cr_fail(CR_BAD_VALUE, op, "no GGUF adapter is written of the family '%s'", f->kind);
+    cr_params *into = cr_params_new();
+    cr_status status = into ? CR_OK : cr_error_status();
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < cr_params_count(adapter) && status == CR_OK; i++) {
+        const char *name = cr_params_name(adapter, i);      /* LAYER.lora_A.weight */
+        const int layer = (int)(strlen(name) - strlen(".lora_A.weight"));
+        const bool a = name[layer + 6] == 'A';
+        char weight[256], full[300];
+        snprintf(weight, sizeof weight, "%.*s.weight", layer, name);
+        const cr_role role = translate_name(weight, f, true, 0, full, sizeof full - 8);
+        cr_tensor *t = cr_params_at(adapter, i);
+        cr_scope_begin();
+        if (!a && f->gguf_paired && (role == CR_ROLE_Q || role == CR_ROLE_K))
+            t = reorder_rows(t, cr_size(t, 0) / base->head_dim, false);
+        strcat(full, a ? ".lora_a" : ".lora_b");
+        status = role == CR_ROLES ? cr_fail(CR_BAD_VALUE, op, "a GGUF file has no name for '%s'", name)
+                 : t              ? cr_params_add(into, full, t)
+                                  : cr_error_status();
+        cr_scope_end();
+    }
+    cr_set_grad_enabled(recording);
+    cr_out o = {0};
+    cr_out_format(&o, "{\"general.architecture\": \"%s\", \"general.type\": \"adapter\", "
+                      "\"adapter.type\": \"lora\"", f->gguf);
+    put_real(&o, "adapter", "lora.alpha", alpha);
+    cr_out_put(&o, "}", 2);
+    if (status == CR_OK) status = cr_out_check(&o, op, path);
+    if (status == CR_OK) status = cr_gguf_save(op, path, into, o.text, "f32", NULL);
+    cr_out_free(&o);
+    cr_params_free(into);
+    return status;
+}
+
 char *cr_gguf_entries(const char *path, const char *prefix) {
     static const char op[] = "gguf_entries";
     if (!path || !prefix) return cr_fail_null(op, path ? "the prefix" : "the path"), NULL;
@@ -433,12 +542,6 @@ char *cr_gguf_entries(const char *path, const char *prefix) {
 }
 
 /* ---- writing ---- */
-static void put_real(cr_out *o, const char *kind, const char *key, double v) {
-    char text[40];
-    snprintf(text, sizeof text, "%.9g", v);
-    cr_out_format(o, ", \"%s.%s\": %s%s", kind, key, text, strpbrk(text, ".e") ? "" : ".0");
-}
-
 static void put_whole(cr_out *o, const char *kind, const char *key, int64_t v) {
     cr_out_format(o, ", \"%s.%s\": %lld", kind, key, (long long)v);
 }

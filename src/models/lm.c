@@ -200,7 +200,7 @@ static char *checkpoint_config(const char *op, const char *path) {
     return o.text;
 }
 
-static bool file_is_gguf(const char *path) {
+bool cr_file_is_gguf(const char *path) {
     cr_mapping m;
     if (cr_os_is_directory(path) || !cr_os_map(path, &m)) return false;
     const bool is = cr_gguf_is(m.data, m.bytes);
@@ -222,7 +222,7 @@ static cr_lm *load_model(const char *op, const char *path, const cr_device *dev)
     if (folder && check_checkpoint(op, path)) return NULL;
     char *config = NULL;
     cr_params *weights = NULL;
-    if (file_is_gguf(path)) weights = cr_gguf_weights(path, dev, dev == cr_cpu() || dev == cr_ref(), &config);
+    if (cr_file_is_gguf(path)) weights = cr_gguf_weights(path, dev, dev == cr_cpu() || dev == cr_ref(), &config);
     else if ((config = checkpoint_config(op, path)) != NULL) weights = cr_load(path, dev);
     if (!weights) { free(config); return NULL; }
     cr_lm *m = cr_lm_over(op, path, config, weights, dev);

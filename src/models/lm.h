@@ -263,6 +263,12 @@ cr_params *cr_lm_importance(const cr_lm *m, const uint32_t *tokens, int64_t n);
 cr_status cr_gguf_write(const char *path, const cr_params *tensors, const char *config, const char *tokenizer,
                         const char *type, const cr_params *importance);
 cr_params *cr_gguf_weights(const char *path, const cr_device *dev, bool packed, char **config);
+/* adapters, by PEFT's names behind "base_model.model."; alpha 0: the scale is 1 */
+bool       cr_file_is_gguf(const char *path);
+cr_params *cr_gguf_adapter(const char *op, const char *path, const cr_adapter_base *base, const cr_device *dev,
+                           double *alpha);
+cr_status  cr_gguf_save_adapter(const char *op, const char *path, const cr_family *f, const cr_adapter_base *base,
+                                const cr_params *adapter, double alpha);
 /* of Hugging Face's names */
 const char *cr_lm_prefix(const cr_lm *m);
 /* The model over weights that have its names; takes config, the text. */

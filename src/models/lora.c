@@ -1,5 +1,5 @@
-/* lora.c - low-rank adapters (Hu et al. 2021) of the language models' linear layers, and their folders in
- * PEFT's format: y = base(x) + scale (x A^T) B^T, A (r, C) and B (OC, r).  The weights below stay as they
+/* lora.c - low-rank adapters (Hu et al. 2021) of the language models' linear layers, and their files, PEFT's folders
+ * and llama.cpp's GGUF: y = base(x) + scale (x A^T) B^T, A (r, C) and B (OC, r).  The weights below stay as they
  * are: gradients flow to A and B only. */
 #include "lm.h"
 
@@ -313,29 +313,72 @@ static cr_status attach_listed(attach *a, const char *path) {
                    a->problems.problems.text, a->problems.unlisted ? " and more" : "");
 }
 
-cr_status cr_lm_load_adapter(cr_lm *m, const char *dir, cr_generator *g) {
-    static const char op[] = "lm_load_adapter";
+static cr_params *load_file(const char *op, const char *path, const cr_adapter_base *base, const cr_device *dev,
+                            cr_lora_options *o, char **targets) {
+    double alpha;
+    cr_params *p = cr_gguf_adapter(op, path, base, dev, &alpha);
+    int64_t rank = 0;
+    for (int64_t i = 0; i < cr_params_count(p) && !rank; i++)
+        if (strstr(cr_params_name(p, i), ".lora_A.") && cr_ndim(cr_params_at(p, i)) == 2)
+            rank = cr_size(cr_params_at(p, i), 0);
+    *o = (cr_lora_options){.rank = rank, .alpha = alpha > 0 ? alpha : (double)rank};
+    *targets = p ? malloc(sizeof "null") : NULL;
+    if (*targets) strcpy(*targets, "null");
+    if (*targets && !check_options(op, o)) return p;
+    if (p && !*targets) cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path);
+    cr_params_free(p);
+    return NULL;
+}
+
+static cr_params *load_folder(const char *op, const char *dir, const cr_device *dev, cr_lora_options *o,
+                              char **targets) {
     cr_path config, weights;
-    if (cr_lacks(op, "model", m)) return cr_error_status();
-    if (!dir) return cr_fail_null(op, "the folder");
-    if (m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has an adapter: cr_lm_merge puts it into the weights");
-    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights)) return cr_error_status();
+    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights)) return NULL;
     cr_json *root = cr_json_file(op, config.s);
     cr_entries e = {op, config.s, root, root ? CR_OK : cr_error_status()};
+    if (root) (void)read_options(&e, o, targets);
+    cr_json_free(root);
+    return e.status == CR_OK ? cr_load(weights.s, dev) : NULL;
+}
+
+cr_params *cr_load_adapter(const char *path, const cr_adapter_base *base, const cr_device *dev, cr_lora_options *o,
+                           char **targets) {
+    static const char op[] = "load_adapter";
+    if (!path || !base || !dev || !o || !targets) return cr_fail_null(op, "an argument"), NULL;
+    if (base->head_dim < 1)
+        return cr_fail(CR_BAD_VALUE, op, "head_dim must be at least 1, not %lld", (long long)base->head_dim), NULL;
+    *targets = NULL;
+    cr_params *p = cr_file_is_gguf(path) ? load_file(op, path, base, dev, o, targets)
+                                         : load_folder(op, path, dev, o, targets);
+    if (p) return p;
+    free(*targets);
+    *targets = NULL;
+    return NULL;
+}
+
+static cr_adapter_base base_of(const cr_lm *m) {
+    const cr_features *f = cr_transformer_features(m->net);
+    return (cr_adapter_base){cr_lm_prefix(m), f->head_dim};
+}
+
+cr_status cr_lm_load_adapter(cr_lm *m, const char *path, cr_generator *g) {
+    static const char op[] = "lm_load_adapter";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (!path) return cr_fail_null(op, "the path");
+    if (m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has an adapter: cr_lm_merge puts it into the weights");
+    const cr_adapter_base base = base_of(m);
     cr_lora_options o;
-    char *targets = NULL;
-    if (root) (void)read_options(&e, &o, &targets);
-    cr_params *from = e.status == CR_OK ? cr_load(weights.s, m->d.dev) : NULL;
+    char *targets;
+    cr_params *from = cr_load_adapter(path, &base, m->d.dev, &o, &targets);
+    if (!from) return cr_error_status();
     attach a = {.m = m, .op = op, .from = from, .g = g ? g : cr_default_generator()};
-    cr_status status = from ? put_on(&a, &o, targets) : cr_error_status();
-    if (status == CR_OK) status = attach_listed(&a, dir);
+    cr_status status = put_on(&a, &o, targets);
+    if (status == CR_OK) status = attach_listed(&a, path);
     if (status == CR_OK && !a.used)
-        status = cr_fail(CR_BAD_VALUE, op, "'%s' holds no adapter of this model's layers", weights.s);
-    if (from && status != CR_OK) { detach_adapter(m); (void)set_base(m, true); }
-    else if (!from) free(targets);
+        status = cr_fail(CR_BAD_VALUE, op, "'%s' holds no adapter of this model's layers", path);
+    if (status != CR_OK) { detach_adapter(m); (void)set_base(m, true); }
     cr_out_free(&a.problems.problems);
     cr_params_free(from);
-    cr_json_free(root);
     return status;
 }
 
@@ -370,12 +413,8 @@ static cr_params *peft_names(const cr_lm *m) {
     return NULL;
 }
 
-cr_status cr_lm_save_adapter(const cr_lm *m, const char *dir) {
-    static const char op[] = "lm_save_adapter";
+static cr_status save_folder(const char *op, const cr_lm *m, const char *dir) {
     cr_path config, weights;
-    if (cr_lacks(op, "model", m)) return cr_error_status();
-    if (!dir) return cr_fail_null(op, "the folder");
-    if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
     if (!cr_os_make_directory(dir)) return cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
     if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights))
         return cr_error_status();
@@ -386,4 +425,17 @@ cr_status cr_lm_save_adapter(const cr_lm *m, const char *dir) {
     free(text);
     cr_params_free(p);
     return status;
+}
+
+cr_status cr_lm_save_adapter(const cr_lm *m, const char *path) {
+    static const char op[] = "lm_save_adapter";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (!path) return cr_fail_null(op, "the path");
+    if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
+    const char *dot = strrchr(path, '.');
+    if (!dot || strcmp(dot, ".gguf")) return save_folder(op, m, path);
+    const cr_adapter_base base = base_of(m);
+    const double r = (double)m->lora.rank;          /* readers divide by it */
+    return cr_gguf_save_adapter(op, path, m->family, &base, m->adapter,
+                                m->lora.rank_stabilized ? m->lora.alpha * sqrt(r) : m->lora.alpha);
 }

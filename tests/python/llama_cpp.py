@@ -1,6 +1,6 @@
 """llama.cpp in a process of its own, for test_llama_cpp.py.
 
-use: llama_cpp.py FILE.gguf < questions, a line of JSON each, which get a line of JSON:
+use: llama_cpp.py FILE.gguf [ADAPTER.gguf] < questions, a line of JSON each, which get a line of JSON:
 {"text", "special"}: its tokens; {"ids", "n"}: n greedy tokens, and log-probabilities where a token's text is whole"""
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from urllib.request import Request, urlopen
 import xllamacpp
 
 
-def main(path: Path) -> None:
+def main(path: Path, *adapters: str) -> None:
     p = xllamacpp.CommonParams()
     p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity = str(path), 256, 1, False, -1
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1
+    p.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(adapter, 1.0) for adapter in adapters]
     server = xllamacpp.Server(p)
 
     def ask(route: str, body: dict[str, Any]) -> Any:
@@ -38,4 +39,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

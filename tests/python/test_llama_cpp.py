@@ -15,6 +15,7 @@ import pytest
 from chainrule import models
 from chainrule.data import Tokenizer
 from chainrule.models.decoder import Decoder
+from chainrule.nn import lora
 from conftest import BUILD, PAGES
 
 PROGRAM = BUILD / "chainrule"
@@ -283,11 +284,11 @@ def test_the_program_writes_the_tokenizer(tmp_path: Path) -> None:
     assert "the file has no tokenizer: " in done.stderr and "characters of one text" in done.stderr
 
 
-def asked(path: Path, questions: list[dict[str, Any]]) -> list[Any]:
+def asked(path: Path, questions: list[dict[str, Any]], *adapters: Path) -> list[Any]:
     """The answers of llama.cpp, in a process of its own."""
     lines = "".join(json.dumps(question) + "\n" for question in questions)
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("llama_cpp.py"), path],
+        [sys.executable, Path(__file__).with_name("llama_cpp.py"), path, *adapters],
         input=lines,
         capture_output=True,
         text=True,
@@ -322,6 +323,106 @@ def test_llama_cpp_agrees(kind: str, tmp_path: Path) -> None:
         assert compared > 600
         for at, token in enumerate(text):  # the likeliest, up to rounding
             assert wanted[len(ids) - 1 + at][token] > max(wanted[len(ids) - 1 + at]) - 0.02
+
+
+def adapted(kind: str, rslora: bool = False) -> Decoder:
+    """With an adapter of every linear layer but the head, large enough to change each text."""
+    model = made(kind)
+    names = lora.apply(model, 4, 6.0, "all-linear", rslora=rslora, generator=cr.Generator().manual_seed(1))
+    assert len(names) == (8 if kind == "gpt2" else 14)
+    with cr.no_grad():
+        for i, p in enumerate(lora.parameters(model)):
+            p.copy_(cr.randn(*p.shape, generator=cr.Generator().manual_seed(i)) * 0.1)
+    return model
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2"])
+def test_adapters(kind: str, tmp_path: Path) -> None:
+    """A folder of PEFT becomes llama.cpp's file and again a folder; Python, the program and llama.cpp read the file."""
+    import gguf
+
+    def run(*words: object, code: int = 0) -> subprocess.CompletedProcess[bytes]:
+        command = [str(PROGRAM), *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done
+
+    trained, path, file = Tokenizer.train_bpe(TEXT, 512), tmp_path / "m.gguf", tmp_path / "a.gguf"
+    made(kind).save_gguf(path, "f32", tokenizer=trained)
+    for rslora in (False, True):
+        model = adapted(kind, rslora)
+        lora.save(model, tmp_path / "peft")
+        run("export", "--model", path, "--adapter", "peft", "--unmerged", "--out", file)
+        again = made(kind)
+        assert lora.load(again, file) == lora.load(made(kind), tmp_path / "peft")
+        for name, tensor in lora.state_dict(model).items():
+            assert cr.equal(lora.state_dict(again)[name], tensor), name
+        ids = trained.encode("chainrule is a library")
+        wanted = model(cr.tensor([ids]))
+        assert float((again(cr.tensor([ids])) - wanted).abs().max()) < 1e-5
+        assert float((made(kind)(cr.tensor([ids])) - wanted).abs().max()) > 0.1
+    run("export", "--model", path, "--adapter", file, "--unmerged", "--out", "back")
+    for name, tensor in cr._core._load_safetensors(tmp_path / "peft" / "adapter_model.safetensors").items():
+        assert cr.equal(cr._core._load_safetensors(tmp_path / "back" / "adapter_model.safetensors")[name], tensor)
+    words = ("generate", "--model", path, "--prompt", "the", "--tokens", 12, "--temperature", 0, "--adapter")
+    texts = [run(*words, adapter).stdout for adapter in ("peft", file, "back")]
+    assert texts[0] and texts[0] == texts[1] == texts[2]
+
+    fields = gguf.GGUFReader(file).fields
+    said = {key: fields[key].contents() for key in ("general.type", "adapter.type", "general.architecture")}
+    assert said == {"general.type": "adapter", "adapter.type": "lora", "general.architecture": kind}
+    assert fields["adapter.lora.alpha"].types == [gguf.GGUFValueType.FLOAT32]
+    assert fields["adapter.lora.alpha"].contents() == pytest.approx(12)  # 6 sqrt(4): readers divide by the rank
+    pytest.importorskip("xllamacpp")
+    ((text, probabilities),) = asked(path, [{"ids": ids, "n": 12}], file)
+    likely = model(cr.tensor([ids + text])).log_softmax(-1)[0, len(ids) - 1 :].tolist()
+    assert len(text) == 12
+    for row, token in zip(likely, text, strict=False):
+        assert row[token] > max(row) - 0.02
+    at = text.index(probabilities[0]["id"])  # the first token whose text is whole
+    for each in probabilities[0]["top_logprobs"]:
+        assert abs(each["logprob"] - likely[at][each["id"]]) < 0.02
+
+
+def test_bad_adapters(tmp_path: Path) -> None:
+    """Files of the package gguf: other kinds, layers and shapes are refused by name; alpha 0 is a scale of 1."""
+    import gguf
+    import numpy as np
+
+    def written(tensors: dict[str, tuple[int, int]], kind: str = "lora", arch: str = "qwen2", alpha: float = 4) -> Path:
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.gguf"
+        writer = gguf.GGUFWriter(path, arch)
+        writer.add_string("general.type", "adapter" if kind else "model")
+        writer.add_string("adapter.type", kind)
+        writer.add_float32("adapter.lora.alpha", alpha)
+        for name, shape in tensors.items():
+            writer.add_tensor(name, np.ones(shape, np.float16))
+        for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+            write()
+        writer.close()
+        return path
+
+    layer = "blk.0.attn_v.weight"
+    good = {f"{layer}.lora_a": (2, 64), f"{layer}.lora_b": (32, 2)}
+    for path, why in (
+        (written(good, kind=""), '"general.type" is model, not adapter'),
+        (written(good, kind="other"), '"adapter.type" is other, not lora'),
+        (written(good, arch="unknown"), "is of the architecture unknown"),
+        (written({f"{layer}.lora_c": (2, 64)}), "no layer has the adapter 'blk.0.attn_v.weight.lora_c'"),
+        (written({"blk.0.strange.weight.lora_a": (2, 64)}), "no layer has the adapter 'blk.0.strange"),
+        (written({f"{layer}.lora_a": (2, 64)}), r"lora_B.weight' is missing"),
+        (written({**good, f"{layer}.lora_b": (32, 3)}), r"is \(32, 3\), not \(32, 2\)"),
+        (written({**good, "token_embd.weight.lora_a": (2, 600)}), "embed_tokens.* is not wanted"),
+        (written({}), "rank"),
+    ):
+        kept = path.read_bytes()
+        with pytest.raises((ValueError, RuntimeError), match=why):
+            lora.load(made("qwen2"), path)
+        assert path.read_bytes() == kept
+    model = made("qwen2")
+    assert lora.load(model, written(good, alpha=0)) == ["layers.0.self_attn.v_proj"]
+    assert model.get_submodule("layers.0.self_attn.v_proj").scale == 1
 
 
 def test_llama_cpp_agrees_on_sentencepiece(tmp_path: Path) -> None:

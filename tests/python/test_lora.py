@@ -505,9 +505,9 @@ def test_wrong_adapters(tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     for changes, error, message in (
         ({"r": 3}, RuntimeError, r"'h\.0\.attn\.c_attn\.lora_A\.weight' is \(4, 32\), not \(3, 32\)"),
-        ({"r": 0}, ValueError, '"r" must be a whole number from 1, it is 0'),
-        ({"peft_type": "IA3"}, ValueError, '"peft_type" must be "LORA"'),
-        ({"use_dora": True}, ValueError, '"use_dora" must be empty, it is true'),
+        ({"r": 0}, ValueError, '"r" must be a whole number from 1 to .*, it is 0'),
+        ({"peft_type": "IA3"}, ValueError, '"peft_type" must be one of LORA'),
+        ({"use_dora": True}, ValueError, '"use_dora" must be false, it is true'),
         *(
             ({"init_lora_weights": kind}, ValueError, f'"init_lora_weights" must be .*it is "{kind}"')
             for kind in ("pissa", "pissa_niter_4", "olora", "corda", "loftq", "something")
@@ -517,10 +517,10 @@ def test_wrong_adapters(tmp_path: Path) -> None:
             for key, value in (
                 ("alora_invocation_tokens", [5, 6]),
                 ("layer_replication", [[0, 1]]),
-                ("use_qalora", True),
             )
         ),
-        ({"bias": "all"}, ValueError, '"bias" must be "none"'),
+        ({"use_qalora": True}, ValueError, '"use_qalora" must be false'),
+        ({"bias": "all"}, ValueError, '"bias" must be one of none'),
         ({"lora_dropout": "x"}, ValueError, '"lora_dropout" must be a number'),
     ):
         path.write_text(json.dumps(config | changes))
@@ -530,7 +530,7 @@ def test_wrong_adapters(tmp_path: Path) -> None:
         path.write_text(json.dumps(config | {"init_lora_weights": fine, "alora_invocation_tokens": None}))
         assert lora.load(small("gpt2"), tmp_path / "a")
     path.write_text("{")
-    with pytest.raises(ValueError, match="is not JSON"):
+    with pytest.raises(OSError, match="is not valid JSON"):
         lora.load(small("gpt2"), tmp_path / "a")
     with pytest.raises(FileNotFoundError):
         lora.load(small("gpt2"), tmp_path / "nothing")

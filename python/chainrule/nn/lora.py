@@ -10,6 +10,7 @@ use the folders of PEFT, ``merge`` adds the adapters to the weights.  A layer is
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -244,13 +245,15 @@ def save(model: Module, folder: str | os.PathLike[str], base: str | None = None)
 
 
 def load(model: Module, folder: str | os.PathLike[str], *, generator: Generator | None = None) -> list[str]:
-    """Puts the adapters of a folder of PEFT beside the model's layers, and freezes the rest; returns their names.
-    generator: draws the dropout.  OSError: the folder lacks a file.  ValueError: an adapter of a kind that is not
-    supported, or the model has one.  RuntimeError: weights that do not fit, all in one message."""
-    from ..serialization.adapters import load_adapter
-
-    weights, config = load_adapter(folder)
-    start, layers, problems, r = PEFT + getattr(model, "prefix", ""), _layers(model), list[str](), config["r"]
+    """Puts the adapters of a folder of PEFT, or of llama.cpp's GGUF file, beside the model's layers, and freezes the
+    rest; returns their names.  generator: draws the dropout.  OSError: a file is missing or damaged.  ValueError: an
+    adapter of a kind that is not supported, or the model has one.  RuntimeError: weights that do not fit, all in one
+    message."""
+    os.stat(folder)  # FileNotFoundError
+    said: Any = getattr(model, "config", None)
+    prefix = getattr(model, "prefix", "")
+    weights, r, alpha, dropout, rslora, targets = _core._load_adapter(folder, prefix, getattr(said, "head_dim", 1))
+    start, layers, problems = PEFT + prefix, _layers(model), list[str]()
     mine = {name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)}
     names = {name: layer for name, layer in layers.items() if any(f"{name}.lora_{x}.weight" in mine for x in "AB")}
     wanted: dict[str, tuple[int, int]] = {}
@@ -268,14 +271,8 @@ def load(model: Module, folder: str | os.PathLike[str], *, generator: Generator 
     if problems or not names:
         listed = "\n\t".join(problems[:40]) or "it has no weights"
         raise RuntimeError(f"[lora.load] the adapter in '{os.fspath(folder)}' does not fit the model:\n\t{listed}")
-    options = {
-        "r": r,
-        "alpha": float(config["lora_alpha"]),
-        "dropout": float(config["lora_dropout"]),
-        "rslora": bool(config.get("use_rslora", False)),
-        "generator": generator,
-    }
-    _attach("load", model, names, options, config.get("target_modules"))
+    options = {"r": r, "alpha": alpha, "dropout": dropout, "rslora": rslora, "generator": generator}
+    _attach("load", model, names, options, json.loads(targets))
     with no_grad():
         for name, adapter in _adapters(model).items():
             adapter.lora_A.weight.copy_(mine[f"{name}.lora_A.weight"])

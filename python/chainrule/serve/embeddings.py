@@ -53,9 +53,7 @@ class Embedder:
     def tokens(self, text: str | list[int]) -> list[int]:
         """Problem: tokens that the model does not take."""
         if isinstance(text, str):
-            return self.tokenizer.encode(
-                text, allowed_special="all", add_special_tokens=True, max_length=self.longest
-            )
+            return self.tokenizer.encode(text, allowed_special="all", add_special_tokens=True, max_length=self.longest)
         V = self.model.config.vocabulary
         if len(text) > self.longest:
             message = f"this model's maximum context length is {self.longest} tokens, a text has {len(text)}"
