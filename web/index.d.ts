@@ -253,6 +253,9 @@ export interface Chainrule extends Functions {
     memory(): number;
     /** Threads of this module: those of load(), or 1. */
     threads(): number;
+    /** Makes the GPU the device of new tensors and runs (whole module, one thread); an Error says why it cannot be.
+        From then on cpu() of a tensor, and the functions of a run that take steps or read weights, give promises. */
+    gpu(): Promise<{ name: string; software: boolean; counts: { [name: string]: number }; destroy(): void }>;
     /** The package over the whole module, started at the first call; its tensors are of another memory. */
     whole(): Promise<Chainrule>;
 }
