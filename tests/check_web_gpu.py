@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from browser import ROOT, SKIPPED, WITHOUT, find_browser
 from tab import Tab, serve
@@ -59,7 +58,10 @@ SCRIPT = """(async () => {
     const fresh = (await cr.tensor([1, 2]).add(1).cpu()).tolist();
     const without = await cr.Run.train("a").catch((error) => error.message);
     const bad = await cr.tensor([7n]).cpu().then((y) => y.tolist());
-    return JSON.stringify({ cpu, losses, steps, clipped, hash, sample, grad, early, bad, lost, fresh, without, refused, name: gpu.name });
+    const { name } = gpu;
+    return JSON.stringify(
+        { cpu, losses, steps, clipped, hash, sample, grad, early, bad, lost, fresh, without, refused, name },
+    );
 })()"""
 
 

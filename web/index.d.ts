@@ -32,6 +32,10 @@ export interface Tensor extends Methods {
     backward(gradient?: Tensor | null, options?: { retain_graph?: boolean; create_graph?: boolean }): void;
     detach(): Tensor;
     to(dtype: DType): Tensor;
+    /** A copy on the processor; after gpu() the promise of it. */
+    cpu(): Tensor | Promise<Tensor>;
+    /** A copy on the device of new tensors. */
+    gpu(): Tensor;
     item(): number | boolean;
     /** The elements in order; those of halves as float32. */
     data(): Elements;
