@@ -23,8 +23,8 @@ if(EMSCRIPTEN)                                      # web/without.c has what is 
     list(FILTER sources EXCLUDE REGEX "/src/(dist|dev/ref)/|/src/dev/cpu/(compile|lapack|onednn)\\.c$")
 endif()
 
-if(NOT EMSCRIPTEN)
-    list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/api_web\\.c$")
+if(EMSCRIPTEN AND CHAINRULE_WGPU_INCLUDE)
+    list(APPEND sources ${PROJECT_SOURCE_DIR}/web/gpu.c)
 endif()
 
 function(chainrule_objects name)

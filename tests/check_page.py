@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import BUILD, ROOT, SKIPPED, WITHOUT, find_browser
-from tab import Tab, serve
+from tab import Quiet, Tab, serve
 
 PAGE = ROOT / "build" / "web"
 NATIVE = BUILD / "chainrule"
@@ -184,6 +184,32 @@ def learns_text(tab: Tab, folder: Path) -> None:
     s.wait(".status", "The run is open")
 
 
+def downloads_late(tab: Tab, folder: Path) -> None:
+    """The sections so far were computed by the small module; nobody asked for the whole one."""
+    modules = {path for path in Quiet.asked if path.endswith(".wasm")}
+    assert modules and all(path.startswith("/chainrule/small") for path in modules), modules
+
+
+def on_gpu(tab: Tab, folder: Path) -> None:
+    """The same run on the GPU names the adapter, and has the processor's loss; its kernels compile for a minute."""
+    s = Section(tab, "text")
+    s.set("text", TEXT)
+    s.set("size", "tiny")
+    s.set("steps", 2)
+    losses = []
+    for device in ("cpu", "gpu"):
+        s.set("device", device)
+        s.press("train")
+        ended = f"{s.root}.querySelector('.status').textContent.startsWith('The run has ended')"
+        tab.wait(f"!{ended}")
+        tab.wait(ended, 400)
+        losses.append(float(s.numbers()["Loss"]))
+    assert "swiftshader" in s.numbers()["Computed by"].lower(), s.numbers()
+    assert abs(losses[0] - losses[1]) < 2e-4, losses
+    s.set("device", "cpu")
+    assert any(path.startswith("/chainrule/whole") for path in Quiet.asked)
+
+
 def bad_texts(tab: Tab, folder: Path) -> None:
     """Mistakes are sentences, and the page goes on."""
     s = Section(tab, "text")
@@ -290,7 +316,19 @@ def threads(tab: Tab, folder: Path) -> None:
     assert numbers["SHA-256 of the weights"] == hash_of(folder / "run" / "checkpoint"), numbers
 
 
-CHECKS: list[Callable[[Tab, Path], None]] = [see, learn, learns_text, bad_texts, model, reads_well, offline, threads]
+CHECKS: list[Callable[[Tab, Path], None]] = [
+    see,
+    learn,
+    learns_text,
+    bad_texts,
+    downloads_late,
+    on_gpu,
+    model,
+    reads_well,
+    offline,
+    threads,
+]
+JSPI = "--js-flags=--experimental-wasm-jspi"  # older browsers have it behind this
 
 
 def main() -> int:
@@ -302,7 +340,7 @@ def main() -> int:
         return SKIPPED
     failed = 0
     server = serve(PAGE)
-    with Tab(f"http://127.0.0.1:{server.server_port}/index.html") as tab:
+    with Tab(f"http://127.0.0.1:{server.server_port}/index.html", JSPI) as tab:
         for check in CHECKS:
             with tempfile.TemporaryDirectory() as name:
                 try:

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from browser import FLAGS, find_browser
 
@@ -196,8 +196,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         ".mjs": "text/javascript",
     }
 
+    asked: ClassVar[list[str]] = []  # paths, in order
+
     def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.asked.append(self.path)
 
 
 class Isolated(Quiet):

@@ -188,6 +188,28 @@ TEST(parts_of_words) {
     cr_scope_end();
 }
 
+/* ---- a step of the host reads all its numbers at once */
+static cr_status keep_numbers(cr_plan *p, void *ctx, const double *numbers, double *results) {
+    (void)p, (void)results;
+    memcpy(ctx, numbers, 3 * sizeof *numbers);
+    return CR_OK;
+}
+
+TEST(host_numbers) {
+    gpu *g = the_gpu();
+    double got[3] = {0};
+    cr_scope_begin();
+    cr_tensor *x = cr_from((float[]){1, 5, -2}, CR_LIST(3), CR_F32, dev());
+    const cr_tensor *in[] = {cr_sum(x, CR_ALL, false), cr_max(x, CR_ALL, false), cr_select(x, 0, 2)};
+    const gpu_counters before = g->counters;
+    OK(cr_record_host(3, in, 0, NULL, keep_numbers, got, NULL));
+    CHECK(got[0] == 4 && got[1] == 5 && got[2] == -2, "%g %g %g, wanted 4 5 -2", got[0], got[1], got[2]);
+    CHECK(g->counters.readbacks == before.readbacks + 1, "%lld readings",
+          (long long)(g->counters.readbacks - before.readbacks));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
 /* ---- recording, and when a batch is submitted */
 TEST(batches) {
     gpu *g = the_gpu();

@@ -662,6 +662,7 @@ def stage_targets() -> Total:
 
 def stage_web() -> Total:
     total = run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
+    total.add(run("tests/check_web_gpu.py", [sys.executable, "tests/check_web_gpu.py"], plain_environment()))
     total.add(run("tests/check_page.py", [sys.executable, "tests/check_page.py"], plain_environment()))
     return total
 

@@ -7,6 +7,7 @@ Wants emcc, node and the module acorn (Debian: emscripten, node-acorn)."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RELEASE = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 NATIVE = {**os.environ, "CHAINRULE_ISA": "v2", "CHAINRULE_ONEDNN": "off", "CHAINRULE_DEVICE": "cpu"}
 STEPS = 40
+LIMITS = {"small": 390_000, "whole": 655_000}  # bytes of the modules after gzip: measured, and a little
 SIZES = ["--layers 2 --width 64 --heads 4", "--layers 1 --width 40 --heads 5 --dropout 0.2 --batch 5"]
 
 
@@ -148,6 +150,15 @@ def check_package(native: str, folder: Path) -> tuple[int, int]:
     return passed, max(failed, int(not passed or done.returncode != 0))
 
 
+def check_sizes() -> int:
+    """How many modules are larger than they were."""
+    package = build_web.OUT / "chainrule"
+    sizes = {name: len(gzip.compress((package / f"{name}.wasm").read_bytes(), 9)) for name in LIMITS}
+    large = [name for name, size in sizes.items() if size > LIMITS[name]]
+    print(f"{'FAILED' if large else 'ok'}: bytes after gzip {sizes}, at most {LIMITS}")
+    return len(large)
+
+
 def check_types() -> tuple[int, int, int]:
     """A user's program compiles with the package's types: passed, failed, skipped."""
     if not shutil.which("tsc"):
@@ -171,8 +182,10 @@ def main() -> int:
     build_web.compiled(build_web.OBJECTS, "chainrule")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        large = check_sizes()
         failed = check_program(native, folder)
-        passed = len(SIZES) - failed
+        passed = len(SIZES) - failed + len(LIMITS) - large
+        failed += large
         failed += check_functions(folder)
         more, broken = check_package(native, folder)
         right, wrong, skipped = check_types()

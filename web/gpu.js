@@ -1,4 +1,4 @@
-// gpu.js - the browser's WebGPU behind the table of functions of src/dev/webgpu/api_web.c.  Objects have numbers there.
+// gpu.js - the browser's WebGPU behind the table of functions of gpu.c.  Objects have numbers there.
 //
 // Errors: all calls between two waits are one group of error scopes, popped with the wait that there is anyway, so a
 // step of a training run has no round trip of its own for them.

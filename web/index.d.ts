@@ -32,6 +32,10 @@ export interface Tensor extends Methods {
     backward(gradient?: Tensor | null, options?: { retain_graph?: boolean; create_graph?: boolean }): void;
     detach(): Tensor;
     to(dtype: DType): Tensor;
+    /** A copy on the processor; after gpu() the promise of it. */
+    cpu(): Tensor | Promise<Tensor>;
+    /** A copy on the device of new tensors. */
+    gpu(): Tensor;
     item(): number | boolean;
     /** The elements in order; those of halves as float32. */
     data(): Elements;
@@ -253,6 +257,9 @@ export interface Chainrule extends Functions {
     memory(): number;
     /** Threads of this module: those of load(), or 1. */
     threads(): number;
+    /** Makes the GPU the device of new tensors and runs (whole module, one thread); an Error says why it cannot be.
+        From then on cpu() of a tensor, and the functions of a run that take steps or read weights, give promises. */
+    gpu(): Promise<{ name: string; software: boolean; counts: { [name: string]: number }; destroy(): void }>;
     /** The package over the whole module, started at the first call; its tensors are of another memory. */
     whole(): Promise<Chainrule>;
 }

@@ -54,6 +54,7 @@ export async function load({ whole = false, wasm, threads = 1 } = {}) {
     cr.threads = () => bridge.c.cr_num_threads();
     /** Makes the GPU the device of new tensors and runs, and gives its name; an Error says why it cannot be. */
     cr.gpu = async () => {
+        if (shared) throw new Error("[gpu] a module of many threads has memory that browsers copy to no GPU");
         if (!whole) throw new Error("[gpu] WebGPU needs the whole module: load({ whole: true }), or await whole()");
         const lost = (message) => bridge.frame(() => bridge.c.web_gpu_lost(bridge.text(message)));
         if (!bridge.gpu?.alive) {
@@ -62,11 +63,8 @@ export async function load({ whole = false, wasm, threads = 1 } = {}) {
             module.gpu = bridge.gpu = gpu;
         }
         bridge.device = bridge.some(bridge.frame(() => bridge.c.cr_device_find(bridge.text("webgpu:0"))));
-        return { name: bridge.gpu.name, software: bridge.gpu.software, counts: bridge.gpu.counts };
-    };
-    /** Makes the processor the device of new tensors and runs. */
-    cr.useCpu = () => {
-        bridge.device = bridge.cpu;
+        const { name: adapter, software, counts, device } = bridge.gpu;
+        return { name: adapter, software, counts, destroy: () => device.destroy() };
     };
     let more = whole ? Promise.resolve(cr) : null;
     cr.whole = () => (more ??= load({ whole: true, threads }));

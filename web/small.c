@@ -9,7 +9,8 @@
 #include <string.h>
 
 static cr_status refuse(const char *op) {
-    return cr_fail(CR_RUNTIME, op, "learned vocabularies need the whole module: load({ whole: true }), or await whole()");
+    return cr_fail(CR_RUNTIME, op,
+                   "learned vocabularies need the whole module: load({ whole: true }), or await whole()");
 }
 
 cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
@@ -42,7 +43,8 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
 }
 
 bool cr_path_beside(const char *path, const char *name, char out[4096]) {
-    return snprintf(out, 4096, "%.*s%s", (int)(strrchr(path, '/') ? strrchr(path, '/') + 1 - path : 0), path, name) < 4096;
+    const char *slash = strrchr(path, '/');
+    return snprintf(out, 4096, "%.*s%s", (int)(slash ? slash + 1 - path : 0), path, name) < 4096;
 }
 
 /* Not reached: there is no pipeline, and no file is a GGUF. */

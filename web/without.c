@@ -28,8 +28,12 @@ cr_status    cr_broadcast_from(cr_world *w, cr_tensor *x, int root) { return (vo
 cr_status    cr_all_reduce(cr_world *w, cr_tensor *x) { return (void)w, (void)x, CR_OK; }
 cr_work     *cr_all_reduce_start(cr_world *w, cr_tensor *x) { return (void)w, (void)x, NULL; }
 cr_status    cr_work_wait(cr_work *work) { return (void)work, CR_OK; }
-cr_status    cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) { return (void)w, (void)x, (void)out, CR_OK; }
-bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) { return (void)p, (void)l, (void)g, false; }
+cr_status    cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
+    return (void)w, (void)x, (void)out, CR_OK;
+}
+bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
+    return (void)p, (void)l, (void)g, false;
+}
 cr_status    cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) { return (void)p, (void)loss, CR_OK; }
 cr_status    cr_parallel_meet(cr_parallel *p) { return (void)p, CR_OK; }
 cr_status    cr_parallel_recover(cr_parallel *p, bool *reload) { return (void)p, (void)reload, CR_RUNTIME; }

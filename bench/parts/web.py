@@ -68,9 +68,10 @@ def web(bench: Bench) -> list[Row]:
             best = {kind: max(values) for kind, values in rates.items()}
             rows.append(Row(f"training, {title}", "tokens/s", best["web"], {"native x86-64-v2": best["native"]}))
     rows.append(Row("module loaded", "ms", statistics.median(loaded), group="browser edition, start and size"))
-    module = [PACKAGE / "module.wasm", PACKAGE / "module.mjs"]
+    small, whole = ([PACKAGE / f"{name}.wasm", PACKAGE / f"{name}.mjs"] for name in ("small", "whole"))
     scripts = list(PACKAGE.glob("*.js"))
     page = [file for file in PAGE.glob("*.*") if file.is_file()]
-    for what, files in {"module": module, "package's scripts": scripts, "page": page}.items():
+    sizes = {"small module": small, "whole module": whole, "package's scripts": scripts, "page": page}
+    for what, files in sizes.items():
         rows.append(Row(what, "kB", gzipped(*files), group="browser edition, start and size"))
     return rows

@@ -19,6 +19,10 @@ let state = "empty"; // empty, running, paused, ended
 const engine = new Engine(
     {
         run: show,
+        lost: (text) => {
+            field("device").value = "cpu";
+            say(text);
+        },
         sample: (text) => ($("pre.out").textContent = text),
         failed: guard((message) => {
             setState("paused");
@@ -78,6 +82,7 @@ function show(now) {
         ["Time left", duration(left)],
         ["Parameters", now.parameters.toLocaleString("en")],
         ["Threads", String(now.threads)],
+        ["Computed by", now.adapter ?? "the processor"],
         ["Seed", String(now.seed)],
         ["SHA-256 of the weights", hash, true],
     ]);
@@ -106,7 +111,7 @@ button("train").onclick = guard(async () => {
     const rest =
         { steps, seed: Number(field("seed").value), eval_every: Math.max(25, Math.round(steps / 10)), save_every: 0 };
     try {
-        await engine.call("startText", text, { ...size, ...rest, sample: 0 }, tokensAStep);
+        await engine.call("startText", text, { ...size, ...rest, sample: 0 }, tokensAStep, field("device").value);
     } catch (error) {
         say("");
         throw error;

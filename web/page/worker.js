@@ -157,8 +157,17 @@ function text() {
     let running = false;
     let lock = null; // this tab's right to write KEPT
     let speed = { tokens: 0, seconds: 0 };
+    let adapter = null; // the name of the GPU that computes; null: the processor does
+    let kept = null; // the files of the last save on the GPU, whose memory may be lost
+    let onGpu = null; // a module of one thread: browsers copy no shared memory to a GPU
+    let onCpu = null;
+    let working = Promise.resolve(); // the loop of steps
+    let turn = Promise.resolve();
+    /** One use of the run after the other: on a GPU they wait. */
+    const alone = (f) => (turn = turn.then(f, f));
 
-    const numbers = () => ({ ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads() });
+    const numbers =
+        () => ({ ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads(), adapter });
     const report = (more = {}) => send("run", { ...numbers(), ...more });
 
     async function keepLast() {
@@ -191,27 +200,61 @@ function text() {
         report();
     }
 
-    function sampled() {
+    async function sampled() {
         try {
-            return run.sample("\n", { tokens: 160 });
+            return await run.sample("\n", { tokens: 160 });
         } catch {
             return run.sample(run.tokenizer.decode([0]), { tokens: 160 });
         }
     }
 
+    /** The device of new runs: "cpu", or "gpu", which needs the whole module. */
+    async function choose(device) {
+        onCpu ??= cr;
+        if (device === "gpu") {
+            onGpu ??= await load({ whole: true });
+            adapter = (await onGpu.gpu()).name;
+            cr = onGpu;
+        } else {
+            cr = onCpu;
+            adapter = null;
+        }
+    }
+
+    /** A step; after the loss of the GPU, the run goes on from its last save on the processor. */
+    async function oneStep() {
+        try {
+            return await run.step();
+        } catch (error) {
+            if (!adapter || !kept || !/is lost/.test(error.message)) throw error;
+            await choose("cpu");
+            run = cr.Run.resume(kept, { device: "cpu" });
+            send("lost", `The GPU is gone; the processor goes on from step ${run.look().step}.`);
+            return run.step();
+        }
+    }
+
+    async function keepOnGpu() {
+        if (!adapter) return;
+        await run.save();
+        kept = run.files();
+    }
+
     async function trainOn(tokensAStep) {
         if (running || !run) return;
         running = true;
-        const mine = run;
+        let mine = run;
         let more = true;
         let next = performance.now() + 1500;
+        await alone(keepOnGpu);
         while (running && run === mine && more) {
             const points = [];
             const start = performance.now();
             do {
                 const before = performance.now();
                 const { seconds } = run.look();
-                more = run.step();
+                more = await alone(oneStep);
+                mine = run;
                 const now = run.look();
                 if (more) points.push([now.step, now.loss]);
                 speed.tokens = 0.97 * speed.tokens + (more ? tokensAStep : 0);
@@ -220,42 +263,51 @@ function text() {
             } while (more && performance.now() - start < 50);
             report({ points });
             if (performance.now() > next) {
-                send("sample", sampled());
+                await alone(keepOnGpu);
+                send("sample", await alone(sampled));
                 next = performance.now() + 4000;
             }
             await tick();
         }
         if (run !== mine) return;
         running = false;
-        run.save();
-        send("sample", sampled());
-        report({ ended: !more, hash: await run.hash(), kept: await keepLast() });
+        await alone(() => run.save());
+        send("sample", await alone(sampled));
+        report({ ended: !more, hash: await alone(() => run.hash()), kept: await keepLast() });
     }
 
-    const guarded = (tokens) =>
-        void trainOn(tokens).catch((error) => {
+    function guarded(tokens) {
+        working = trainOn(tokens).catch((error) => {
             running = false;
             send("failed", error.message);
         });
+    }
 
     return {
-        startText(data, options, tokens) {
+        async startText(data, options, tokens, device = "cpu") {
             running = false;
-            begin(cr.Run.train(data, options));
+            await working;
+            await choose(device);
+            begin(await cr.Run.train(data, options));
             guarded(tokens);
         },
         pauseText() {
             running = false;
         },
-        goOnText: (tokens) => guarded(tokens),
-        openRun(bytes, options) {
+        async goOnText(tokens) {
+            await working;
+            guarded(tokens);
+        },
+        async openRun(bytes, options) {
             running = false;
+            await working;
+            await choose("cpu");
             const files = Object.fromEntries(
                 Object.entries(unpack(bytes)).map(([name, data]) => [name.replace(/^[^/]+\//, ""), data]),
             );
             if (!files["checkpoint/state.json"]) throw new Error("This archive holds no run: it has no checkpoint.");
             if (!files["text.txt"]) throw new Error("This run does not hold its text as text.txt.");
-            begin(cr.Run.resume(files, options));
+            begin(cr.Run.resume(files, { ...options, device: "cpu" }));
             const lines = new TextDecoder().decode(files["run.jsonl"] ?? new Uint8Array()).split("\n").filter(Boolean);
             const log = lines.map((line) => JSON.parse(line));
             const pick =
@@ -272,12 +324,12 @@ function text() {
                 return null;
             }
         },
-        download() {
-            run.save();
+        async download() {
+            await alone(() => run.save());
             return archive();
         },
         lookText: numbers,
-        write: (prompt, options) => run.sample(prompt || "\n", options),
+        write: (prompt, options) => alone(() => run.sample(prompt || "\n", options)),
     };
 }
 

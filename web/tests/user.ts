@@ -12,9 +12,12 @@ const optimizer = new cr.optim.AdamW(model.parameters(), { lr: 0.1, betas: [0.9,
 optimizer.step();
 const run = cr.Run.train("text", { layers: 2, weight_decay: 0.1 });
 while (run.step()) console.log(run.look().loss);
-const lm = cr.LanguageModel.load({ "model.gguf": new Uint8Array() });
+const whole = await cr.whole();
+const gpu: { name: string } = await whole.gpu();
+const onCpu: Tensor = await whole.tensor([1]).cpu();
+const lm = whole.LanguageModel.load({ "model.gguf": new Uint8Array() });
 for await (const piece of lm.generate([{ role: "user", content: "hi" }], { tokens: 5 })) console.log(piece.length);
-console.log(grad, values.reshape(2, 1).shape, indices.tolist(), x.equal(values) === true);
+console.log(gpu.name, onCpu.shape, grad, values.reshape(2, 1).shape, indices.tolist(), x.equal(values) === true);
 console.log(cr.scope(() => x.exp()).item());
 // @ts-expect-error: an argument of another type
 x.sum("dim");

@@ -122,7 +122,8 @@ cr_status cr_cpu_linear_packed(const cr_linear_packed_args *args) {
     if (!j.x) return CR_NO_MEMORY;
     if (M == 1) prepare_chunk(&j, 0, 0);
     else cr_run_chunks(M, prepare_chunk, &j);
-    if (!atomic_load(&j.failed)) cr_run_chunks(cr_pieces(j.N, j.each), M == 1 && j.kernels->row ? row_chunk : rows_chunk, &j);
+    const bool one = M == 1 && j.kernels->row;
+    if (!atomic_load(&j.failed)) cr_run_chunks(cr_pieces(j.N, j.each), one ? row_chunk : rows_chunk, &j);
     cr_cpu_give(j.x, bytes);
     return j.failed ? cr_fail(CR_NO_MEMORY, "linear_packed", "no memory for rows of %lld numbers", (long long)K)
                     : CR_OK;

@@ -29,7 +29,7 @@ struct cr_packeds {
     int lanes;                                      /* rows of w at a time */
     /* `to`: whole tiles */
     void (*prepare)(int format, cr_packed_x *to, const float *x, int64_t K);
-    /* y (N) = N rows of w, `line` bytes apart, times a row of x */
+    /* y (N) = N rows of w, `line` bytes apart, times a row of x; NULL: `rows` does it */
     void (*row)(int format, float *y, const uint8_t *w, int64_t line, int64_t N, int64_t K, const cr_packed_x *x);
     /* sum (M, 4, lanes) += the rows of w times M rows of x; row: addresses, one for each lane */
     void (*rows)(int format, float *sum, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M);

@@ -63,7 +63,11 @@ void cr_gpu_batch_forget(gpu *g) {
     g->batch++;
 }
 
+#ifdef __EMSCRIPTEN__                               /* a submission of a browser goes to another process */
+void cr_gpu_start_early(gpu *g) { g->work_limit = g->most_work; }
+#else
 void cr_gpu_start_early(gpu *g) { g->work_limit = g->most_work < FIRST_WORK ? g->most_work : FIRST_WORK; }
+#endif
 
 cr_status cr_gpu_submit(gpu *g, const char *op) {
     if (!g->encoder) return CR_OK;

@@ -84,7 +84,7 @@ bool cr_gpu_outlived(const gpu *g, const char *op, const gpu_buffer *b) {
 }
 
 /* In a browser a pop is a round trip, so all calls between two waits are one group there, and the wait reports their
- * errors (api_web.c).  An object that an error left invalid does no harm until then. */
+ * errors (web/gpu.c).  An object that an error left invalid does no harm until then. */
 static bool scopes_are_deferred(void) { return !cr_wg.DevicePushErrorScope; }
 
 void cr_gpu_scope_begin(gpu *g) {

@@ -1,9 +1,9 @@
-/* api_web.c - the table of WebGPU functions in a browser: calls of web/gpu.js, which holds the objects by number.
+/* gpu.c - the table of WebGPU functions in a browser: calls of gpu.js, which holds the objects by number.
  *
  * The package asks for the adapter and the device before C sees them, so a call never waits for those.  The one import
  * that suspends the caller is gpu_wait (DevicePoll): for a map, with the errors of all calls since the wait before, or
  * for an empty queue.  There are no error scopes here: DevicePushErrorScope is NULL (gpu.c). */
-#include "api.h"
+#include "../src/dev/webgpu/api.h"
 
 #include <emscripten.h>
 #include <stdlib.h>
@@ -53,9 +53,12 @@ static WGPUStatus get_limits(WGPUAdapter a, WGPULimits *l) {
     double v[LIMITS];
     (void)a;
     gpu_limits(v);
-    *l = (WGPULimits){.maxComputeInvocationsPerWorkgroup = (uint32_t)v[0], .maxComputeWorkgroupSizeX = (uint32_t)v[1],
-                      .maxComputeWorkgroupStorageSize = (uint32_t)v[2], .maxStorageBuffersPerShaderStage = (uint32_t)v[3],
-                      .maxComputeWorkgroupsPerDimension = (uint32_t)v[4], .maxStorageBufferBindingSize = (uint64_t)v[5],
+    *l = (WGPULimits){.maxComputeInvocationsPerWorkgroup = (uint32_t)v[0],
+                      .maxComputeWorkgroupSizeX = (uint32_t)v[1],
+                      .maxComputeWorkgroupStorageSize = (uint32_t)v[2],
+                      .maxStorageBuffersPerShaderStage = (uint32_t)v[3],
+                      .maxComputeWorkgroupsPerDimension = (uint32_t)v[4],
+                      .maxStorageBufferBindingSize = (uint64_t)v[5],
                       .maxBufferSize = (uint64_t)v[6]};
     return WGPUStatus_Success;
 }
@@ -126,7 +129,9 @@ static void unmap(WGPUBuffer b) {
 /* ---- objects */
 EM_JS(int, gpu_buffer_new, (double bytes, int usage), { return Module["gpu"].buffer(bytes, usage); })
 EM_JS(int, gpu_module, (const char *text), { return Module["gpu"].module(UTF8ToString(text)); })
-EM_JS(int, gpu_layout, (int n, const int *types), { return Module["gpu"].layout(HEAP32.subarray(types >> 2, (types >> 2) + n)); })
+EM_JS(int, gpu_layout, (int n, const int *types), {
+    return Module["gpu"].layout(HEAP32.subarray(types >> 2, (types >> 2) + n));
+})
 EM_JS(int, gpu_pipeline_layout, (int layout), { return Module["gpu"].pipelineLayout(layout); })
 EM_JS(int, gpu_pipeline_new, (int layout, int module), { return Module["gpu"].pipeline(layout, module); })
 EM_JS(int, gpu_group, (int layout, int n, const double *entries), {
@@ -138,13 +143,17 @@ EM_JS(int, gpu_finish, (int encoder), { return Module["gpu"].finish(encoder); })
 EM_JS(void, gpu_copy, (int encoder, int from, double from_at, int to, double to_at, double bytes), {
     Module["gpu"].at[encoder].copyBufferToBuffer(Module["gpu"].at[from], from_at, Module["gpu"].at[to], to_at, bytes);
 })
-EM_JS(void, gpu_set_pipeline, (int pass, int pipeline), { Module["gpu"].at[pass].setPipeline(Module["gpu"].at[pipeline]); })
+EM_JS(void, gpu_set_pipeline, (int pass, int pipeline), {
+    Module["gpu"].at[pass].setPipeline(Module["gpu"].at[pipeline]);
+})
 EM_JS(void, gpu_set_group, (int pass, int group, int offset), {
     Module["gpu"].at[pass].setBindGroup(0, Module["gpu"].at[group], [offset >>> 0]);
 })
 EM_JS(void, gpu_dispatch, (int pass, int x, int y), { Module["gpu"].at[pass].dispatchWorkgroups(x, y); })
 EM_JS(void, gpu_end, (int pass), { Module["gpu"].at[pass].end(); })
-EM_JS(void, gpu_write, (int buffer, double at, const char *from, double bytes), { Module["gpu"].write(buffer, at, from, bytes); })
+EM_JS(void, gpu_write, (int buffer, double at, const char *from, double bytes), {
+    Module["gpu"].write(buffer, at, from, bytes);
+})
 EM_JS(void, gpu_submit, (int commands), { Module["gpu"].submit(commands); })
 EM_JS(void, gpu_release, (int id), { Module["gpu"].release(id); })
 
@@ -195,7 +204,8 @@ static WGPUCommandBuffer finish(WGPUCommandEncoder e, const WGPUCommandBufferDes
     return (void)o, HANDLE(WGPUCommandBuffer, gpu_finish(ID(e)));
 }
 
-static void copy(WGPUCommandEncoder e, WGPUBuffer from, uint64_t from_at, WGPUBuffer to, uint64_t to_at, uint64_t bytes) {
+static void copy(WGPUCommandEncoder e, WGPUBuffer from, uint64_t from_at, WGPUBuffer to, uint64_t to_at,
+                 uint64_t bytes) {
     gpu_copy(ID(e), ID(from), (double)from_at, ID(to), (double)to_at, (double)bytes);
 }
 
