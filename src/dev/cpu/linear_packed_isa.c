@@ -247,24 +247,23 @@ static void row(int format, float *y, const uint8_t *w, int64_t line, int64_t N,
 
 /* ACROSS vectors of rows of w, which share the loads of x */
 typedef struct panel {
-#ifdef CR_BYTES
-    vbyte q[TILE / 4][ACROSS];
-#else
+    tile t[ACROSS];
+#ifndef CR_BYTES
     vshort q[TILE / 4][ACROSS][2];                  /* even codes, odd ones */
 #endif
-    vec scale[TILE / 16][ACROSS], low[TILE / 16][ACROSS];
 } panel;
 
-static void put_tile(panel *to, int n, const tile *t, int blocks) {
-    for (int i = 0; i < 8 * blocks; i++) {
-#ifdef CR_BYTES
-        to->q[i][n] = t->q[i];
+static void widen(panel *p, int blocks) {
+#ifndef CR_BYTES
+    for (int i = 0; i < 8 * blocks; i++)
+        CR_UNROLL(2)
+        for (int n = 0; n < ACROSS; n++) {
+            p->q[i][n][0] = (vshort)((vushort)p->t[n].q[i] << 8) >> 8;
+            p->q[i][n][1] = (vshort)p->t[n].q[i] >> 8;
+        }
 #else
-        to->q[i][n][0] = (vshort)((vushort)t->q[i] << 8) >> 8;
-        to->q[i][n][1] = (vshort)t->q[i] >> 8;
+    (void)p, (void)blocks;
 #endif
-    }
-    for (int i = 0; i < 2 * blocks; i++) to->scale[i][n] = t->scale[i], to->low[i][n] = t->low[i];
 }
 
 /* Else GCC computes all products of a group first and has no registers for them. */
@@ -295,7 +294,7 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
             for (int i = 0; i < R * ACROSS; i++) {
                 const vint q = v_words(x[i / ACROSS * step].q[word][half + k / 4][4 * block + k % 4]);
 #ifdef CR_BYTES
-                const __m512i code = (__m512i)w->q[at * (group / 4) + k][i % ACROSS];
+                const __m512i code = (__m512i)w->t[i % ACROSS].q[at * (group / 4) + k];
                 a[word][i] = (vint)_mm512_dpbusd_epi32((__m512i)a[word][i], code, (__m512i)q);
 #else
                 const vshort code = w->q[at * (group / 4) + k][i % ACROSS][word];
@@ -309,8 +308,8 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
 #ifdef CR_BYTES
         a[0][i] = (a[0][i] << 8) + a[1][i];
 #endif
-        vec sum = v_fma(to_float(a[0][i]), w->scale[at][i % ACROSS] * v_k(of->scale[block]), LOAD(to));
-        if (low) sum = v_fma(w->low[at][i % ACROSS], v_k(of->sum[half][block]), sum);
+        vec sum = v_fma(to_float(a[0][i]), w->t[i % ACROSS].scale[at] * v_k(of->scale[block]), LOAD(to));
+        if (low) sum = v_fma(w->t[i % ACROSS].low[at], v_k(of->sum[half][block]), sum);
         STORE(to, sum);
     }
 }
@@ -334,7 +333,6 @@ static ALWAYS_INLINE void add_panel(int group, bool low, const panel *w, int blo
 
 static void rows(int format, float *y, const uint8_t *const *row, int64_t K, const cr_packed_x *x, int64_t M) {
     const cr_format_traits *f = &cr_formats[format];
-    tile t;
     panel p;
     const uint8_t *next = row[ACROSS * V - 1] + K / f->block * f->bytes;
     const int64_t bytes = TILE / f->block * f->bytes, step = cr_pieces(K, TILE) * (TILE / UNIT);
@@ -343,10 +341,8 @@ static void rows(int format, float *y, const uint8_t *const *row, int64_t K, con
         const cr_packed_x *from = x + k / UNIT;
         const int64_t at = k / f->block * f->bytes;
         next = fetched(next, ACROSS * V * bytes);
-        for (int n = 0; n < ACROSS; n++) {
-            tile_of[format](&t, row + n * V, at, blocks);
-            put_tile(&p, n, &t, blocks);
-        }
+        for (int n = 0; n < ACROSS; n++) tile_of[format](&p.t[n], row + n * V, at, blocks);
+        widen(&p, blocks);
         if (f->group == 16 && f->low) add_panel(16, true, &p, blocks, from, step, M, y);
         else if (f->group == 16) add_panel(16, false, &p, blocks, from, step, M, y);
         else if (f->low) add_panel(32, true, &p, blocks, from, step, M, y);
