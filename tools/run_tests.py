@@ -793,8 +793,8 @@ STAGES: dict[str, Stage] = {
         stage_web,
         "the program and the JavaScript package in node, the page in Chromium: the bits of x86-64-v2 (make deps)",
         5,
-        r"web/|tests/(tab|browser|check_page)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|src/dev/cpu/vec|"
-        r"tools/(build_web|gen_web|test_web)",
+        r"web/|tests/(tab|browser|check_page|check_web_gpu)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|"
+        r"src/dev/(cpu/vec|kernels|webgpu/)|tools/(build_web|gen_web|test_web)",
     ),
     "mpi": Stage(
         stage_mpi,
