@@ -57,6 +57,7 @@ bool      cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, s
 bool      cr_pipeline_decode(const cr_pipeline *p, cr_decode_state *state, uint32_t id, cr_out *out) {
     return (void)p, (void)state, (void)id, (void)out, false;
 }
+int64_t   cr_pipeline_behind(const cr_pipeline *p) { return (void)p, 0; }
 bool      cr_gguf_is(const unsigned char *file, size_t bytes) { return (void)file, (void)bytes, false; }
 char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key) {
     return (void)path, (void)m, (void)key, refuse(op), NULL;
