@@ -23,10 +23,6 @@ if(EMSCRIPTEN)                                      # web/without.c has what is 
     list(FILTER sources EXCLUDE REGEX "/src/(dist|dev/ref)/|/src/dev/cpu/(compile|lapack|onednn)\\.c$")
 endif()
 
-if(EMSCRIPTEN AND CHAINRULE_WGPU_INCLUDE)
-    list(APPEND sources ${PROJECT_SOURCE_DIR}/web/gpu.c)
-endif()
-
 function(chainrule_objects name)
     add_library(${name} OBJECT ${ARGN})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
@@ -40,6 +36,9 @@ file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${wgpu_folders} ${PROJECT_SOURCE_DI
 find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu NO_CMAKE_FIND_ROOT_PATH)
 if(CHAINRULE_WGPU_INCLUDE)
     list(APPEND CMAKE_BUILD_RPATH ${CHAINRULE_WGPU_INCLUDE})            # the package has the library beside its headers
+    if(EMSCRIPTEN)
+        list(APPEND sources ${PROJECT_SOURCE_DIR}/web/gpu.c)            # in the place of api.c
+    endif()
 else()
     message(NOTICE "went without WebGPU: no wgpu.h here (pip install wgpu)")
     list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/")
