@@ -192,7 +192,7 @@ TEST(integer_division_by_zero) {
             for (int dt = 1; dt < CR_DTYPES; dt++)
                 for (int64_t n = 1; n < 100000; n *= 31) {
                     const cr_device *dev = test_device(d);
-                    if (!test_offers(dev, (cr_dtype)dt) || !test_takes(dev, r + dt, 3)) continue;
+                    if (!test_offers(dev, (cr_dtype)dt) || !test_takes(dev, r + dt, 7)) continue;
                     cr_scope_begin();
                     const cr_program *p = cr_program_at(rows[r]);
                     cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev),
@@ -240,7 +240,7 @@ TEST(row_specials) {
         const elementwise_test *row = &elementwise_tests[i];
         for (int d = 0; p->rule != CR_RULE_BITS && test_device(d); d++)
             for (int f = 0; f < 4; f++) {
-                if (!test_takes(test_device(d), i + f, floats[f] == CR_F32 ? 2 : 6)) continue;
+                if (!test_takes(test_device(d), i + f, floats[f] == CR_F32 ? 4 : 12)) continue;
                 if (floats[f] == CR_F16 && !strcmp(p->name, "geglu")) continue; /* gelu(-32) is 0 in float32 only */
                 data in[3] = {{0}};
                 const bool mild = p->n_in == 3 || (FLUSHED > 0 && p->n_instr > 1);
@@ -389,7 +389,7 @@ TEST(case_specials) {
                     data_free(&s);
                 }
                 expected want = {0};
-                if (test_offers(test_variant(d), (cr_dtype)f) && test_takes(test_variant(d), i + f, 2))
+                if (test_offers(test_variant(d), (cr_dtype)f) && test_takes(test_variant(d), i + f, 4))
                     check_case(c, in, &want, (cr_dtype)f, DENSE, test_variant(d));
                 truth_free(&want);
                 for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
@@ -405,7 +405,7 @@ TEST(promotion) {
             for (int b = 0; b < CR_DTYPES; b++)
                 for (int p = 0; p < 3; p++) {
                     if (!test_offers(test_device(d), cr_promote((cr_dtype)a, (cr_dtype)b)) ||
-                        !test_takes(test_device(d), a + b + p, 11))
+                        !test_takes(test_device(d), a + b + p, 23))
                         continue;
                     stream r = stream_of("promotion", a * 13 + b);
                     /* longer than any piece that is converted at once */
@@ -438,7 +438,7 @@ TEST(casts) {
                 for (int how = 0; how < LAYOUTS; how++) {
                     const cr_device *dev = test_device(d);
                     if (!test_offers(dev, (cr_dtype)a) || !test_offers(dev, (cr_dtype)b) ||
-                        !test_takes(dev, a + b + how, 9))
+                        !test_takes(dev, a + b + how, 17))
                         continue;
                     stream r = stream_of("casts", a);
                     spec s = {SHAPE(5, 53), .lo = -300, .hi = 70000};
