@@ -29,15 +29,18 @@ endfunction()
 chainrule_module(chainrule_whole whole exports.gen.txt $<TARGET_OBJECTS:chainrule_cli> ${objects})
 set(without "/src/text/(chat|classes|decode|encode|formats|gguf|jinja.*|models|normalize|oniguruma)[.]c"
     "/src/text/(pipeline|regex|splits|train|unicode)[.]c"
-    "/src/models/(beam|encoder|gguf_model|lm|lora|quantize|speculative)[.]c" "/src/io/gguf[.]c" "/src/dev/webgpu/" "/web/gpu[.]c" "_text[.]c"
-    "/src/(dev/cpu/cpu|dev/registry|models/family)[.]c"                # compiled below
+    "/src/models/(beam|encoder|gguf_model|lm|lora|quantize|speculative)[.]c" "/src/io/gguf[.]c" "/src/dev/webgpu/"
+    "/web/gpu[.]c" "_text[.]c"
+    "/src/(dev/cpu/cpu|dev/registry|models/family)[.]c"  # compiled below
     "/src/ops/linear_(packed|quantized)[.]c" "/src/dev/cpu/(linear_packed|quantized)(_isa)?[.]c")
 list(JOIN without "|" without)
 set(small_sources checkpoint curve data generate loop main memory model options precision progress ranks runlog settings step train)
 list(TRANSFORM small_sources PREPEND ${PROJECT_SOURCE_DIR}/src/cli/)
 list(TRANSFORM small_sources APPEND .c)
 chainrule_module(chainrule_small small exports.small.gen.txt ${small_sources} ${PROJECT_SOURCE_DIR}/web/small.c
-    ${PROJECT_SOURCE_DIR}/web/small_models.c ${PROJECT_SOURCE_DIR}/src/dev/cpu/cpu.c ${PROJECT_SOURCE_DIR}/src/models/family.c
-    ${PROJECT_SOURCE_DIR}/src/dev/registry.c     "$<FILTER:${objects},EXCLUDE,${without}>")
+    ${PROJECT_SOURCE_DIR}/web/small_models.c ${PROJECT_SOURCE_DIR}/src/dev/cpu/cpu.c
+    ${PROJECT_SOURCE_DIR}/src/models/family.c ${PROJECT_SOURCE_DIR}/src/dev/registry.c
+    "$<FILTER:${objects},EXCLUDE,${without}>")
 target_compile_definitions(chainrule_small PRIVATE CR_WEB_SMALL)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/models/family.c PROPERTIES COMPILE_OPTIONS "-Oz;-Wno-unused-const-variable")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/models/family.c PROPERTIES
+    COMPILE_OPTIONS "-Oz;-Wno-unused-const-variable")

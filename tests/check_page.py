@@ -16,10 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from browser import BUILD, ROOT, SKIPPED, WITHOUT, find_browser
-from tab import Quiet, Tab, serve
+from browser import BUILD, SKIPPED
+from tab import Quiet, Tab, open_page, page_missing
 
-PAGE = ROOT / "build" / "web"
 NATIVE = BUILD / "chainrule"
 TEXT = "".join(f"the number {n * n % 97} of {n} is here\n" for n in range(500))
 TINY = ["--layers", "2", "--width", "64", "--heads", "4", "--context", "64", "--batch", "12"]
@@ -328,19 +327,14 @@ CHECKS: list[Callable[[Tab, Path], None]] = [
     offline,
     threads,
 ]
-JSPI = "--js-flags=--experimental-wasm-jspi"  # older browsers have it behind this
 
 
 def main() -> int:
-    if not find_browser():
-        print(WITHOUT)
-        return SKIPPED
-    if not (PAGE / "index.html").exists():
-        print("no build/web here (make web)")
+    if why := page_missing():
+        print(why)
         return SKIPPED
     failed = 0
-    server = serve(PAGE)
-    with Tab(f"http://127.0.0.1:{server.server_port}/index.html", JSPI) as tab:
+    with open_page() as tab:
         for check in CHECKS:
             with tempfile.TemporaryDirectory() as name:
                 try:
@@ -357,7 +351,6 @@ def main() -> int:
                         tab.size(width, dark=dark)
                         tab.run("new Promise(done => setTimeout(done, 300))")
                         tab.picture(Path(sys.argv[1]) / f"page-{width}{'-dark' if dark else ''}.png")
-    server.shutdown()
     print(f"result: {len(CHECKS) - failed} passed, {failed} failed, 0 skipped")
     return int(failed > 0)
 

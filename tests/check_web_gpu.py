@@ -7,12 +7,10 @@ from __future__ import annotations
 import json
 import sys
 
-from browser import ROOT, SKIPPED, WITHOUT, find_browser
-from tab import Tab, serve
+from browser import SKIPPED
+from tab import open_page, page_missing
 
-PAGE = ROOT / "build" / "web"
 STEPS = 12
-JSPI = "--js-flags=--experimental-wasm-jspi"  # older browsers have it behind this
 SCRIPT = """(async () => {
     const { load } = await import("/chainrule/index.js");
     const text = Array.from({ length: 600 }, (_, n) => `line ${n * n % 97} of ${n}\\n`).join("");
@@ -96,17 +94,12 @@ def check(found: dict[str, object]) -> list[str]:
 
 
 def main() -> int:
-    if not find_browser():
-        print(WITHOUT)
+    if why := page_missing():
+        print(why)
         return SKIPPED
-    if not (PAGE / "index.html").exists():
-        print("no build/web here (make web)")
-        return SKIPPED
-    server = serve(PAGE)
-    with Tab(f"http://127.0.0.1:{server.server_port}/index.html", JSPI) as tab:
+    with open_page() as tab:
         found = json.loads(tab.run(SCRIPT.replace("STEPS", str(STEPS))))
         wrong = check(found) + tab.errors
-    server.shutdown()
     if "-v" in sys.argv:
         print(json.dumps(found, indent=1))
     for line in wrong:

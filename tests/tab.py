@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import http.server
 import json
@@ -15,11 +16,14 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from browser import FLAGS, find_browser
+from browser import FLAGS, ROOT, WITHOUT, find_browser
 
+PAGE = ROOT / "build" / "web"
+JSPI = "--js-flags=--experimental-wasm-jspi"  # older browsers have it behind this
 MOST_SECONDS = 120.0
 
 
@@ -217,3 +221,18 @@ def serve(folder: Path, isolated: bool = False) -> http.server.ThreadingHTTPServ
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
+
+
+def page_missing() -> str:
+    """Why the page of the browser edition cannot be opened here, or nothing."""
+    if not find_browser():
+        return WITHOUT
+    return "" if (PAGE / "index.html").exists() else "no build/web here (make web)"
+
+
+@contextlib.contextmanager
+def open_page() -> Iterator[Tab]:
+    server = serve(PAGE)
+    with Tab(f"http://127.0.0.1:{server.server_port}/index.html", JSPI) as tab:
+        yield tab
+    server.shutdown()
