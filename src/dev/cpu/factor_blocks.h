@@ -10,8 +10,8 @@ static ALWAYS_INLINE VEC NAME(load)(const T *p) { return *(const VEC_AT *)p; }
 static ALWAYS_INLINE void NAME(store)(T *p, VEC v) { *(VEC_AT *)p = v; }
 
 /* to[c to_row + r] = from[r from_row + c], in squares of vectors */
-static void NAME(turn)(T *restrict to, int64_t to_row, const T *restrict from, int64_t from_row, int64_t rows,
-                       int64_t columns) {
+static void NAME(transpose_matrix)(T *restrict to, int64_t to_row, const T *restrict from, int64_t from_row,
+                                   int64_t rows, int64_t columns) {
     const int64_t high = rows / LANES * LANES, wide = columns / LANES * LANES;
     for (int64_t r = 0; r < high; r += LANES)
         for (int64_t c = 0; c < wide; c += LANES) {
@@ -173,7 +173,7 @@ static void NAME(cholesky)(T *a, int64_t n) {
 }
 
 /* Where on is set: rows x and y of n elements change places. */
-static ALWAYS_INLINE void NAME(exchange)(T *x, T *y, MASK on, int64_t n) {
+static ALWAYS_INLINE void NAME(swap_rows)(T *x, T *y, MASK on, int64_t n) {
     for (int64_t k = 0; k < AT(0, n, 0); k += CR_FACTOR_LANES) {
         const VEC u = NAME(load)(x + k), v = NAME(load)(y + k);
         NAME(store)(x + k, BLEND(on, v, u));
@@ -201,8 +201,8 @@ static void NAME(lu)(T *a, T *b, T *best, int64_t m, int64_t n, int64_t columns)
             NAME(store)(best + AT(0, j, 0), at);
             for (int64_t i = j + 1; i < m; i++) {
                 const MASK on = EQUAL(at, (T)i - (VEC){0});
-                NAME(exchange)(a + AT(j, 0, n), a + AT(i, 0, n), on, n);
-                NAME(exchange)(b + AT(j, 0, columns), b + AT(i, 0, columns), on, columns);
+                NAME(swap_rows)(a + AT(j, 0, n), a + AT(i, 0, n), on, n);
+                NAME(swap_rows)(b + AT(j, 0, columns), b + AT(i, 0, columns), on, columns);
             }
             const VEC pivot = NAME(load)(a + AT(j, j, n));
             const MASK zero = EQUAL(pivot, (VEC){0});

@@ -63,6 +63,6 @@ const struct cr_factors CR_ISA_NAME(cr_factors) = {
     .eigh_f64 = eigh_f64, .svd_f64 = svd_f64, .cholesky_f64 = cholesky_f64, .lu_f64 = lu_f64,
     .substitute_f32 = substitute_f32, .cholesky_panel_f32 = cholesky_panel_f32, .lu_panel_f32 = lu_panel_f32,
     .substitute_f64 = substitute_f64, .cholesky_panel_f64 = cholesky_panel_f64, .lu_panel_f64 = lu_panel_f64,
-    .solve_strip_f32 = solve_strip_f32, .turn_f32 = turn_f32,
-    .solve_strip_f64 = solve_strip_f64, .turn_f64 = turn_f64,
+    .solve_strip_f32 = solve_strip_f32, .transpose_matrix_f32 = transpose_matrix_f32,
+    .solve_strip_f64 = solve_strip_f64, .transpose_matrix_f64 = transpose_matrix_f64,
 };

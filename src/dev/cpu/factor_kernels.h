@@ -30,7 +30,7 @@ static void NAME(rotate)(T *x, T *y, T c, T s, int64_t n) {
     }
 }
 
-static void NAME(exchange)(T *x, T *y, int64_t n) {
+static void NAME(swap_rows)(T *x, T *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const T v = x[i];
         x[i] = y[i];
@@ -82,9 +82,9 @@ static bool NAME(cholesky)(cr_storage *home, T *a, int64_t N) {
                                                      .b = NAME(part)(w.room, w.negated, p, n, 1, p),
                                                      .how = CR_MATMUL_ADD});
         }
-        f->NAME(turn)(w.panel, w.row, panel, N, N - p, n);
+        f->NAME(transpose_matrix)(w.panel, w.row, panel, N, N - p, n);
         f->NAME(cholesky_panel)(w.panel, w.row, N - p, n);
-        f->NAME(turn)(panel, N, w.panel, w.row, n, N - p);
+        f->NAME(transpose_matrix)(panel, N, w.panel, w.row, n, N - p);
     }
     for (int64_t i = 0; i < N; i++) memset(a + i * N + i + 1, 0, (size_t)(N - i - 1) * sizeof(T));
     cr_storage_release(w.room);
@@ -137,7 +137,7 @@ static void NAME(lu_panel)(const NAME(work) *w, T *a, int64_t M, int64_t N, int6
     const struct cr_factors *f = cr_cpu_vec()->factors;
     int32_t best[NB];
     T *panel = a + p * N + p;
-    f->NAME(turn)(w->panel, w->row, panel, N, M - p, n);
+    f->NAME(transpose_matrix)(w->panel, w->row, panel, N, M - p, n);
     f->NAME(lu_panel)(w->panel, w->row, M - p, n, best);
     for (int64_t j = 0; j < n; j++) {
         const int64_t to = p + j, from = p + best[j], row = order[to];
@@ -145,10 +145,10 @@ static void NAME(lu_panel)(const NAME(work) *w, T *a, int64_t M, int64_t N, int6
         if (from == to) continue;
         order[to] = order[from];
         order[from] = row;
-        NAME(exchange)(a + to * N, a + from * N, p);
-        NAME(exchange)(a + to * N + p + n, a + from * N + p + n, N - p - n);
+        NAME(swap_rows)(a + to * N, a + from * N, p);
+        NAME(swap_rows)(a + to * N + p + n, a + from * N + p + n, N - p - n);
     }
-    f->NAME(turn)(panel, N, w->panel, w->row, n, M - p);
+    f->NAME(transpose_matrix)(panel, N, w->panel, w->row, n, M - p);
 }
 
 static bool NAME(lu)(cr_storage *home, T *a, int64_t M, int64_t N, int64_t *order, int32_t *pivots) {
@@ -412,8 +412,8 @@ static void NAME(sort_svd)(T *y, T *a, T *v, T *u, int64_t M, int64_t N, int exp
         values[best] = values[k];
         values[k] = value;
         if (best != k) {
-            NAME(exchange)(a + k * M, a + best * M, M);
-            NAME(exchange)(v + k * N, v + best * N, N);
+            NAME(swap_rows)(a + k * M, a + best * M, M);
+            NAME(swap_rows)(v + k * N, v + best * N, N);
         }
         if (value > FLOOR) for (int64_t i = 0; i < M; i++) u[k * M + i] = a[k * M + i] / value;
         else NAME(complete)(u, k, M);
@@ -460,10 +460,10 @@ static bool NAME(svd)(T *y, const T *x, int64_t M, int64_t N) {
 /* The n elements of each of `count` matrices into lanes, zeros into those that are left; and back. */
 static void NAME(spread)(T *a, const T *x, int64_t n, int64_t count) {
     if (count < CR_FACTOR_LANES) memset(a, 0, (size_t)(n * CR_FACTOR_LANES) * sizeof(T));
-    cr_cpu_vec()->factors->NAME(turn)(a, CR_FACTOR_LANES, x, n, count, n);
+    cr_cpu_vec()->factors->NAME(transpose_matrix)(a, CR_FACTOR_LANES, x, n, count, n);
 }
 static void NAME(collect)(T *y, const T *a, int64_t n, int64_t count) {
-    cr_cpu_vec()->factors->NAME(turn)(y, n, a, CR_FACTOR_LANES, n, count);
+    cr_cpu_vec()->factors->NAME(transpose_matrix)(y, n, a, CR_FACTOR_LANES, n, count);
 }
 
 static void NAME(cholesky_group)(T *a, T *y, const T *x, int64_t N, int64_t count) {

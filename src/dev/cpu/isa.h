@@ -166,8 +166,10 @@ struct cr_factors {                                 /* factor_isa.c */
                             bool upper, bool unit);
     void (*solve_strip_f64)(double *x, int64_t x_row, const double *a, int64_t a_row, int64_t n, int64_t columns,
                             bool upper, bool unit);
-    void (*turn_f32)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns);
-    void (*turn_f64)(double *to, int64_t to_row, const double *from, int64_t from_row, int64_t rows, int64_t columns);
+    void (*transpose_matrix_f32)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows,
+                                 int64_t columns);
+    void (*transpose_matrix_f64)(double *to, int64_t to_row, const double *from, int64_t from_row, int64_t rows,
+                                 int64_t columns);
 };
 CR_ISA_TABLE(cr_factors);
 
