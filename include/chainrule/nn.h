@@ -392,7 +392,8 @@ typedef struct cr_encoding {
     const uint32_t *special; int64_t n_special;   /* or only these */
     /* the ids around a text, such as <s>, are added */
     bool add_special;
-    int64_t most;                                 /* ids, 0: any number; those behind a text stay */
+    int64_t max_length;                           /* longer texts are cut, before the ids that the
+                                                     tokenizer puts behind them; 0: no limit */
 } cr_encoding;
 uint32_t     *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, size_t bytes,
                                           const cr_encoding *o, int64_t *n);

@@ -105,7 +105,7 @@ PyObject *api__tokenizer_encode(const arg *a) {
     const cr_tokenizer *t = tokenizer_of(&a[0]);
     const char *text = t ? text_of(a[1].o, &bytes) : NULL;
     if (!text || !encoding_of(&a[2], &a[3], &o, &special)) return NULL;
-    o.most = a[4].i;
+    o.max_length = a[4].i;
     WITHOUT_GIL(y = encoded(t, text, bytes, &o));
     free(special);
     return wrap(y);

@@ -36,7 +36,7 @@ static bool add_text(embedding *e, const char *text, size_t bytes) {
     int64_t n = 0;
     uint32_t *ids = cr_tokenizer_encode_special(
         e->o.tokenizer, text, bytes,
-        &(cr_encoding){.all_special = true, .add_special = true, .most = e->longest}, &n);
+        &(cr_encoding){.all_special = true, .add_special = true, .max_length = e->longest}, &n);
     if (!ids) return cli_fail_library(), false;
     bool ok = n > 0 && cr_grow(&e->ids, e->n + n, &e->room, sizeof *e->ids);
     if (!n) cli_fail("an empty text has no embedding: the tokenizer adds no tokens to a text");

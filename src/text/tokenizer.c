@@ -136,18 +136,18 @@ static cr_status check_encode(const char *op, const cr_tokenizer *t, const void 
     if (!o) return cr_fail_null(op, "the options");
     if (!o->special && o->n_special) return cr_fail_null(op, "the special tokens");
     const int64_t behind = o->add_special && t->pipeline ? cr_pipeline_behind(t->pipeline) : 0;
-    if (o->most < 0 || (o->most && o->most <= behind))
-        return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: the tokenizer puts %lld behind a text",
-                       (long long)o->most, (long long)behind);
+    if (o->max_length < 0 || (o->max_length && o->max_length <= behind))
+        return cr_fail(CR_BAD_VALUE, op, "max_length must be above %lld, the tokens behind a text, not %lld",
+                       (long long)behind, (long long)o->max_length);
     return CR_OK;
 }
 
-/* Cuts a text at its most ids, as sentence-transformers does. */
-static void cut(const cr_tokenizer *t, const cr_encoding *o, cr_ids *ids) {
-    if (!o->most || ids->n <= o->most) return;
+/* Cuts a text to max_length ids, as sentence-transformers does. */
+static void truncate_ids(const cr_tokenizer *t, const cr_encoding *o, cr_ids *ids) {
+    if (!o->max_length || ids->n <= o->max_length) return;
     const int64_t behind = o->add_special && t->pipeline ? cr_pipeline_behind(t->pipeline) : 0;
-    memmove(ids->at + o->most - behind, ids->at + ids->n - behind, (size_t)behind * sizeof *ids->at);
-    ids->n = o->most;
+    memmove(ids->at + o->max_length - behind, ids->at + ids->n - behind, (size_t)behind * sizeof *ids->at);
+    ids->n = o->max_length;
 }
 
 /* All ids, whatever the kind.  threads 0: on another thread than the caller's. */
@@ -165,7 +165,7 @@ static bool encode_whole(const char *op, const cr_tokenizer *t, const char *text
 static bool encode_text(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
                         int threads, cr_ids *out) {
     if (!encode_whole(op, t, text, bytes, o, threads, out)) return false;
-    cut(t, o, out);
+    truncate_ids(t, o, out);
     return true;
 }
 
