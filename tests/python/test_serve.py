@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from chainrule.data import Tokenizer
 from chainrule.data.chat import Chat
 from chainrule.models import Llama
 from chainrule.models.batch import Engine
+from chainrule.nn import lora
 from conftest import BUILD, FULL
 from test_families import tiny
 
@@ -797,31 +799,61 @@ SERVE = [sys.executable, "-m", "chainrule.serve"]
 COMMANDS = [SERVE] + ([[str(PROGRAM), "serve"]] if PROGRAM.exists() else [])
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=["module", "program"][: len(COMMANDS)])
-def test_the_command(command: list[str], folder: Path, model: Any) -> None:
-    """Starts, says where it is, answers, and ends well at a signal."""
+@contextmanager
+def started(command: list[str], *words: str) -> Iterator[tuple[subprocess.Popen[str], Callable[..., Any]]]:
+    """The command's process, and a function that posts to it and gives what it answers."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    words = [*command, "--model", str(folder), "--port", "0", "--threads", "1", "--max-concurrent", "1", "--queue", "2"]
-    words += ["--template", "chatml"]
+    command = [*command, "--port", "0", "--threads", "1", *words]
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PATH": path}
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PATH": path}
     ) as process:
         try:
             assert process.stdout and process.stderr
             line = process.stdout.readline()
             assert line.startswith("serving tiny at http://127.0.0.1:"), line + process.stderr.read()
             client = http.client.HTTPConnection("127.0.0.1", int(line.strip()[:-3].rpartition(":")[2]), timeout=60)
-            body = json.dumps({**HI, "max_tokens": 8, "temperature": 0})
-            client.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-            said = json.loads(client.getresponse().read())
-            assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
-            client.request("POST", "/v1/completions", json.dumps({**HI, "n": 4}), {"Content-Type": "application/json"})
-            assert "room for 3" in json.loads(client.getresponse().read())["error"]["message"]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0 and process.stderr.read() == ""
+
+            def post(route: str, **body: Any) -> Any:
+                client.request("POST", f"/v1/{route}", json.dumps(body), {"Content-Type": "application/json"})
+                return json.loads(client.getresponse().read())
+
+            yield process, post
             client.close()
         finally:
             process.kill()  # one that goes on would be waited for
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=["module", "program"][: len(COMMANDS)])
+def test_the_command(command: list[str], folder: Path, model: Any) -> None:
+    """Starts, says where it is, answers, and ends well at a signal."""
+    words = ["--model", str(folder), "--max-concurrent", "1", "--queue", "2", "--template", "chatml"]
+    with started(command, *words) as (process, post):
+        said = post("completions", **HI, max_tokens=8, temperature=0)
+        assert said["choices"][0]["text"] == text_of(model, "hi", 8, temperature=0.0)
+        assert "room for 3" in post("completions", **HI, n=4)["error"]["message"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0 and process.stderr and process.stderr.read() == ""
+
+
+def test_an_adapter(folder: Path, tmp_path: Path) -> None:
+    """--adapter: the texts of the model with the adapter, and the adapter's template."""
+    tuned: Any = models.from_pretrained(folder)
+    before = text_of(tuned, "hi", 8, temperature=0.0)
+    cr.manual_seed(1)
+    lora.apply(tuned, r=4, alpha=64)
+    for name, weight in tuned.named_parameters():
+        if "lora_B" in name:
+            cr.nn.init.normal_(weight)
+    lora.save(tuned, tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    tuned.eval()
+    wanted = text_of(tuned, "hi", 8, temperature=0.0)
+    assert wanted != before
+    with started(SERVE, "--model", str(folder), "--adapter", str(tmp_path)) as (_, post):
+        said = post("completions", **HI, max_tokens=8, temperature=0)
+        messages = [{"role": "user", "content": "hi"}]
+        chat = post("chat/completions", model="tiny", messages=messages, max_tokens=8, temperature=0)
+    assert said["choices"][0]["text"] == wanted and chat["choices"][0]["message"]["content"] == wanted
 
 
 def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -841,6 +873,8 @@ def test_refused_commands(folder: Path, tmp_path: Path, capsys: Any, monkeypatch
         both = [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.1", "192.0.2.1")]
         patch.setattr(socket, "getaddrinfo", lambda *_: both)
         assert run(*model, "--host", "both.example")[0] == 2
+    code, said = run(*model, "--adapter", str(tmp_path / "none"))
+    assert code == 1 and said.startswith("chainrule serve: ") and "none" in said
     for words, message in (
         (["--api-key", ""], "the API key must be"),
         (["--api-key", "k\xe9"], "the API key must be"),

@@ -61,6 +61,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     p.add_argument(
         "--model", required=True, metavar="DIR", help="a Hugging Face folder, a GGUF file, or a chainrule run"
     )
+    p.add_argument("--adapter", metavar="PATH", help="an adapter of finetune --lora, of PEFT or of llama.cpp")
     p.add_argument("--name", help="of the model in requests; the folder's when absent")
     p.add_argument("--host", default="127.0.0.1", help="where to listen; elsewhere than this machine needs a key")
     p.add_argument("--port", type=number(0, 65535), default=8000, help="0: a free one, which is printed")
@@ -133,8 +134,12 @@ def load(path: str, **options: Any) -> tuple[Any, Tokenizer, str]:
     return model, tokenizer, folder
 
 
-def form_of(template: str | None) -> str | None:
-    """The text of --template: of the file of that name, else the name itself."""
+def form_of(template: str | None, adapter: str | None) -> str | None:
+    """The text of --template: of the file of that name, else the name itself. Without it the adapter's."""
+    if template is None and adapter is not None:
+        template = os.path.join(adapter, "chat_template.jinja")
+        if not os.path.isfile(template):
+            return None
     if template is None or not os.path.isfile(template):
         return template
     with open(template, encoding="utf-8") as file:
@@ -184,13 +189,17 @@ def main(words: list[str] | None = None) -> int:
         print("chainrule serve: needs the package h11: pip install 'chainrule[serve]'", file=sys.stderr)
         return 1
     from .. import _core
+    from ..nn import lora
 
     if o.threads:
         set_num_threads(o.threads)
     try:
         dtype = getattr(_core, o.dtype) if o.dtype else None
         model, tokenizer, folder = load(o.model, dtype=dtype, device=o.device)
-        template = form_of(o.template)
+        if o.adapter is not None:
+            lora.load(model, o.adapter)
+            model.eval()
+        template = form_of(o.template, o.adapter)
         chat = tokenizer._chat(template)
         if not model.encodes and chat.said.template is None:
             template, chat = "chatml", tokenizer._chat("chatml")
