@@ -32,10 +32,11 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, five to seven minutes on two cores
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build/.for-libraries build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
+STAGES := $(patsubst %,build/.for-%,test docs nvrtc mpi libraries web)
+test-all: $(STAGES) build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
-test-ci: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build/.for-libraries build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
+test-ci: $(STAGES) build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
 	@$(TESTS) --ci
 
 test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn
@@ -105,6 +106,12 @@ build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
 build/.for-libraries: tools/requirements-libraries.txt build/.for-oracle
 	@echo "installing $< into build/libraries"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/libraries -r $<
+	@touch $@
+
+# The JavaScript of axe-core; the driver that its package is for is not needed.
+build/.for-web: tools/requirements-web.txt build/.venv
+	@echo "installing $< into build/axe"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/axe -r $<
 	@touch $@
 
 # The array API's own tests, which no index has.
