@@ -127,13 +127,13 @@ void             cr_set_interrupt(cr_interrupt_fn fn, void *ctx);
 cr_status        cr_profile_begin(void);
 cr_status        cr_profile_end(const char *path);  /* write the trace (JSON) */
 
-/* ---- scopes and references: release, retain and drop accept NULL and CR_NONE ----------------- */
+/* ---- scopes and references: all but keep accept NULL and CR_NONE ----------------------------- */
 void       cr_scope_begin(void);        /* the scope owns this thread's new handles */
 void       cr_scope_end(void);          /* release every handle the innermost scope still owns */
 cr_tensor *cr_keep(cr_tensor *t);       /* move t to the enclosing scope or the caller; returns t */
 void       cr_release(const cr_tensor *t); /* release an owned handle; inside its scope: early */
-cr_tensor *cr_retain(const cr_tensor *t);
-                            /* new reference for an object that stores t; in no scope */
+cr_tensor *cr_unscope(cr_tensor *t);    /* move t out of every scope, to the caller; returns t */
+cr_tensor *cr_retain(const cr_tensor *t); /* new reference for an object that stores t */
 void       cr_drop(const cr_tensor *t); /* release a reference from cr_retain */
 
 /* ---- random numbers: Philox 4x32-10, the same bits on every device --------------------------- */

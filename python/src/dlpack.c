@@ -140,7 +140,7 @@ PyObject *api___dlpack__(const arg *a) {
     if (!a[4].b && !backwards) return capsule_of(cr_retain(a[0].t), version[0] >= 1, false);
     cr_tensor *copy;
     WITHOUT_GIL(copy = cr_clone(a[0].t));
-    return copy ? capsule_of(unscoped(copy), version[0] >= 1, true) : raise_error();
+    return copy ? capsule_of(cr_unscope(copy), version[0] >= 1, true) : raise_error();
 }
 
 /* ---- in */

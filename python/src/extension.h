@@ -55,8 +55,6 @@ void forget_grad(PyObject *self);                   /* after the gradient of a T
 /* the object is t, taken, from now on; t NULL: raises cr_error().  The second keeps its gradient. */
 bool become(PyObject *self, cr_tensor *t);
 bool become_data(PyObject *self, const cr_tensor *data);
-cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not
-                                                     * cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 extern PyObject *bad_value, *bad_type;              /* Error, DtypeError */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns

@@ -244,8 +244,8 @@ cr_tensor *get_item(PyObject *self, PyObject *given) {
 static const cr_tensor *read_value(PyObject *value, const cr_device *dev, cr_tensor **made) {
     number x;
     if (is_tensor(value)) *made = hold(value);
-    else if (to_number(value, &x)) *made = unscoped(scalar_of(&x));
-    else if (!PyErr_Occurred()) *made = unscoped(tensor_from(value, NULL, dev));
+    else if (to_number(value, &x)) *made = cr_unscope(scalar_of(&x));
+    else if (!PyErr_Occurred()) *made = cr_unscope(tensor_from(value, NULL, dev));
     return *made;
 }
 
@@ -256,7 +256,7 @@ static const cr_tensor *without_ones(const cr_tensor *y, int ndim, cr_tensor **m
     if (!ones) return y;
     cr_tensor *fewer = cr_reshape(y, cr_ndim(y) - ones, cr_shape(y) + ones);
     cr_drop(*made);
-    return *made = unscoped(fewer);
+    return *made = cr_unscope(fewer);
 }
 
 static bool set(cr_tensor *x, const key *k, PyObject *value) {

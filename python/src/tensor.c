@@ -104,14 +104,7 @@ static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes
     return (PyObject *)self;
 }
 
-/* The library calls back inside its own scopes: tensors that a callback makes must outlive them. */
-cr_tensor *unscoped(cr_tensor *t) {
-    cr_retain(t);
-    cr_release(t);
-    return t;
-}
-
-PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(unscoped(t), type) : raise_error(); }
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(cr_unscope(t), type) : raise_error(); }
 PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
 
 PyObject *retyped(PyObject *o, PyTypeObject *type) { return object_of(hold(o), type); }
@@ -237,11 +230,11 @@ static cr_tensor *operand(PyObject *o) {
     if (is_tensor(o)) return hold(o);
     if (!to_number(o, &x)) {
         if (!PyErr_Occurred() && is_ndarray(o)) from_array(o, COPY_IF_NEEDED, NULL, NULL, &made);
-        return unscoped(made);
+        return cr_unscope(made);
     }
     made = scalar_of(&x);
     if (!made) raise_error();
-    return unscoped(made);
+    return cr_unscope(made);
 }
 
 static bool is_long(const cr_tensor *a, const cr_tensor *b) {
@@ -271,8 +264,10 @@ static PyObject *apply_special(PyObject *a, PyObject *b, binary f, const char *n
     return result == Py_NotImplemented ? result : as_special(&s, name, result);
 }
 
+static inline bool asks_nobody(PyObject *o) { return is_plain(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o); }
+
 static inline PyObject *apply(PyObject *a, PyObject *b, binary f, const char *name, const char *reflected) {
-    if (is_plain(a) && (is_plain(b) || PyFloat_CheckExact(b) || PyLong_CheckExact(b))) return apply_plain(a, b, f);
+    if (asks_nobody(a) && asks_nobody(b)) return apply_plain(a, b, f);
     return apply_special(a, b, f, name, reflected);
 }
 
@@ -618,7 +613,7 @@ static bool replace(Tensor *s, cr_tensor *t) {
         return raise_error();
     }
     cr_tensor *old = s->t;
-    s->t = unscoped(t);
+    s->t = cr_unscope(t);
     cr_drop(old);
     return true;
 }

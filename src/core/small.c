@@ -9,7 +9,8 @@
 enum { LINE = 64, CLASSES = 17, AT_HAND = 64 << 10 };
 
 typedef struct block { struct block *next; } block;
-static _Thread_local struct { block *first[CLASSES]; int bytes[CLASSES]; bool watched; } mine;
+typedef struct lists { block *first[CLASSES]; int bytes[CLASSES]; bool watched; } lists;
+static _Thread_local lists mine;
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS = 0 };                                 /* the sanitizer checks the end of every block */
@@ -30,20 +31,23 @@ static void give_all(void) {
 void *cr_small_take(size_t bytes) {
     const size_t c = (bytes + LINE - 1) / LINE;
     if (c >= CLASSES) return malloc(bytes);
-    block *b = mine.first[c];
+    lists *l = &mine;
+    block *b = l->first[c];
     if (!b) return malloc(c * LINE);
-    mine.first[c] = b->next;
-    mine.bytes[c] -= (int)c * LINE;
+    l->first[c] = b->next;
+    l->bytes[c] -= (int)c * LINE;
     return b;
 }
 
 void cr_small_give(void *p, size_t bytes) {
     const size_t c = (bytes + LINE - 1) / LINE;
-    if (!KEEPS || !p || c >= CLASSES || mine.bytes[c] >= AT_HAND) { free(p); return; }
-    if (!mine.watched) cr_os_at_thread_exit(give_all);
-    mine.watched = true;
+    if (!KEEPS || !p || c >= CLASSES) { free(p); return; }
+    lists *l = &mine;
+    if (l->bytes[c] >= AT_HAND) { free(p); return; }
+    if (!l->watched) cr_os_at_thread_exit(give_all);
+    l->watched = true;
     block *b = p;
-    b->next = mine.first[c];
-    mine.first[c] = b;
-    mine.bytes[c] += (int)c * LINE;
+    b->next = l->first[c];
+    l->first[c] = b;
+    l->bytes[c] += (int)c * LINE;
 }

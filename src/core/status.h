@@ -38,6 +38,7 @@ typedef struct cr_thread_modes {
     unsigned recording;                             /* number of the recording that the thread makes (watch.h); 0:
                                                      * none */
     bool noting;                                    /* checkpoint.c: tensors of graphs that ops read are noted */
+    bool no_bases;                                  /* backward.c: views join no base, nobody else sees them */
     bool packing;                                   /* cr_set_saved_hooks: hooks take what nodes save */
 } cr_thread_modes;
 extern _Thread_local cr_thread_modes cr_modes;

@@ -35,7 +35,7 @@ static void scope_put(cr_scope *s, cr_tensor *t) {
 }
 
 cr_tensor *cr_unscope(cr_tensor *t) {
-    if (!t || !t->scope) return t;
+    if (!t || t == CR_NONE || !t->scope) return t;
     if (t->scope_prev) t->scope_prev->scope_next = t->scope_next;
     else t->scope->first = t->scope_next;
     if (t->scope_next) t->scope_next->scope_prev = t->scope_prev;
@@ -71,7 +71,8 @@ cr_tensor *cr_keep(cr_tensor *t) {
 
 /* ---- references.  Objects whose count reaches zero wait in a list of the thread.  Only the outermost
  * call destroys them, so that a chain of ten million tensors and nodes needs no stack. */
-static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } dead;
+typedef struct graveyard { cr_tensor *tensors; cr_node *nodes; bool busy; } graveyard;
+static _Thread_local graveyard dead;
 
 static cr_node_head *head(const cr_node *n) { return (cr_node_head *)(uintptr_t)n; }
 
@@ -95,10 +96,14 @@ cr_tensor *cr_node_tensor(const cr_node *n) {
     return t;
 }
 
-/* Drops a reference to a tensor that its node points to.  Until the last one is gone, a walk in
- * another thread may add one. */
+/* Drops a reference to a tensor that its node points to, the last one under the node's lock: until it is gone, a
+ * walk in another thread may add one. */
 static bool unref_known(cr_tensor *t) {
     cr_node_head *h = head(t->node);
+    for (int refs = atomic_load_explicit(&t->refs, memory_order_relaxed); refs > 1;)
+        if (atomic_compare_exchange_weak_explicit(&t->refs, &refs, refs - 1, memory_order_release,
+                                                  memory_order_relaxed))
+            return false;
     cr_spin_lock(&h->lock);
     const bool last = cr_unref(&t->refs);
     if (last && atomic_load_explicit(&h->handle, memory_order_relaxed) == t)
@@ -145,28 +150,29 @@ static void tensor_destroy(cr_tensor *t) {
     else cr_small_give(t, sizeof *t);
 }
 
-static void bury(void) {
-    if (dead.busy) return;
-    dead.busy = true;
-    while (dead.tensors || dead.nodes) {
-        cr_tensor *t = dead.tensors;
+static void bury(graveyard *d) {
+    if (d->busy) return;
+    d->busy = true;
+    while (d->tensors || d->nodes) {
+        cr_tensor *t = d->tensors;
         if (t) {
-            dead.tensors = t->scope_next;
+            d->tensors = t->scope_next;
             tensor_destroy(t);
         } else {
-            cr_node *n = dead.nodes;
-            dead.nodes = head(n)->next_dead;
+            cr_node *n = d->nodes;
+            d->nodes = head(n)->next_dead;
             head(n)->free(n);
         }
     }
-    dead.busy = false;
+    d->busy = false;
 }
 
 void cr_node_release(cr_node *n) {
     if (!n || !cr_unref(&head(n)->refs)) return;
-    head(n)->next_dead = dead.nodes;
-    dead.nodes = n;
-    bury();
+    graveyard *d = &dead;
+    head(n)->next_dead = d->nodes;
+    d->nodes = n;
+    bury(d);
 }
 
 cr_tensor *cr_retain(const cr_tensor *t) {
@@ -195,9 +201,10 @@ static inline __attribute__((always_inline)) void drop(const cr_tensor *given, c
                                    : refs == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1))
         return;
     if (!owned) cr_unscope(t);
-    t->scope_next = dead.tensors;
-    dead.tensors = t;
-    bury();
+    graveyard *d = &dead;
+    t->scope_next = d->tensors;
+    d->tensors = t;
+    bury(d);
 }
 
 void cr_drop(const cr_tensor *t) { drop(t, "drop", false); }

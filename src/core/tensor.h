@@ -110,7 +110,5 @@ void       cr_base_leave(cr_tensor *t);
 
 void       cr_scope_enter(cr_scope *s);             /* as cr_scope_begin, in the caller's memory */
 void       cr_scope_leave(cr_scope *s);
-cr_tensor *cr_unscope(cr_tensor *t);                /* removes the handle from its scope: the caller owns it; NULL is
-                                                     * allowed */
 
 #endif

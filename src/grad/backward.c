@@ -38,6 +38,7 @@ typedef struct walk {
                                                      * followed */
     const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
+    const cr_scope *scope;                          /* of the visit */
     struct walk *outer;
 } walk;
 
@@ -103,11 +104,13 @@ static cr_status check_moved(const cr_node *leaf, const cr_tensor *sum, const cr
                    cr_shape_text(d->ndim, d->shape).s);
 }
 
-static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
+/* last: no other input has d, and the scope of the visit may give it up */
+static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d, bool last) {
     uint64_t *at = table_add(&w->waiting, to);
     if (!at) return CR_NO_MEMORY;
     if (!*at) {
-        *at = (uintptr_t)cr_retain(d);
+        cr_tensor *own = last && d->scope == w->scope ? cr_unscope((cr_tensor *)(uintptr_t)d) : cr_retain(d);
+        *at = (uintptr_t)own;
         return heap_push(w, to);
     }
     if (check_moved(to, (cr_tensor *)(uintptr_t)*at, d) != CR_OK) return cr_error_status();
@@ -147,6 +150,7 @@ static cr_status visit_waiting(walk *w, cr_node *n) {
     if (!g) return CR_OK;
     cr_scope own;
     cr_scope_enter(&own);
+    w->scope = &own;
     cr_status status = visit(w, n, g);
     cr_scope_leave(&own);
     cr_drop(g);
@@ -345,6 +349,12 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     return taken ? (cr_tensor *)(uintptr_t)CR_NONE : widens(w, w->at, i) ? cr_matmul_wide(a, b) : cr_matmul(a, b);
 }
 
+static bool is_repeated(const cr_node *n, const cr_call *c, cr_tensor *const *dx, int i) {
+    for (int j = 0; j < n->n; j++)
+        if (j != i && c->needs[j] && dx[j] == dx[i]) return true;
+    return false;
+}
+
 /* Sends dx on to the nodes of the inputs, in each input's shape and dtype. */
 static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *const *dx) {
     for (int i = 0; i < n->n; i++) {
@@ -354,7 +364,8 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
         if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
         cr_tensor *d = unbroadcast(dx[i], &n->in[i], i < 32 && c->wide & 1u << i);
         if (!d) return cr_error_status();
-        if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
+        const bool last = d != dx[i] || !is_repeated(n, c, dx, i);
+        if ((status = deliver(w, n->edges[i], d, last)) != CR_OK) return status;
     }
     return CR_OK;
 }
@@ -398,7 +409,10 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     const double start = cr_profile_start();
     const cr_watch *watch = cr_watching();
     if (watch) watch->named("backward", cr_call_name(&c));
+    const bool outer = cr_modes.no_bases;
+    cr_modes.no_bases = !graph && !n->op->user_gradient;
     n->op->grad(&c, g, dx);
+    cr_modes.no_bases = outer;
     if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     status = cr_finished(cr_call_name(&c), CR_OK);
     return status == CR_OK ? deliver_all(w, n, &c, dx) : status;
@@ -519,7 +533,7 @@ static cr_status survey(walk *w, cr_node *const *roots, int64_t n);
 cr_status cr_walk_through(const cr_tensor *y, const cr_tensor *cotangent) {
     if (!cr_in_graph(y)) return CR_OK;
     cr_status status = current->counted ? survey(current, &y->node, 1) : CR_OK;
-    return status == CR_OK ? deliver(current, y->node, cotangent) : status;
+    return status == CR_OK ? deliver(current, y->node, cotangent, false) : status;
 }
 
 bool cr_walk_frees(void) { return !current->o.create_graph && !current->o.retain_graph; }
@@ -584,7 +598,7 @@ static cr_status push_root(walk *w, const char *op, const char *argument, const 
     } else if (cotangent->dtype != y->dtype && !(cotangent = cr_to(cotangent, y->dtype, y->dev))) {
         return cr_error_status();
     }
-    return deliver(w, y->node, cotangent);
+    return deliver(w, y->node, cotangent, false);
 }
 
 /* Runs the walk if status is CR_OK, and frees it. */

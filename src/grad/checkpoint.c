@@ -79,7 +79,7 @@ static void hold_params(const void *params, bool on) {
 
 static const cr_op op_checkpoint = {
     .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .recompute_forward = true,
-    .grad = checkpoint_grad, .hold = hold_params,
+    .user_gradient = true, .grad = checkpoint_grad, .hold = hold_params,
 };
 
 /* m: NULL in the first run of an outer checkpoint, which notes for itself. */

@@ -45,7 +45,8 @@ static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 static const cr_op op_result = {
-    .name = "function", .name_of = name_of, .arity = 1, .params_bytes = sizeof(function_params), .grad = result_grad,
+    .name = "function", .name_of = name_of, .arity = 1, .params_bytes = sizeof(function_params), .user_gradient = true,
+    .grad = result_grad,
 };
 
 /* y becomes the k-th result of the function; token: the result of the function's node. */
@@ -113,7 +114,7 @@ static const cr_op op_function = {
     .arity = -1,
     .params_bytes = sizeof(function_params),
     .recompute_forward = true,
-    .grad = function_grad,
+    .user_gradient = true, .grad = function_grad,
     .hold = hold_params,
 };
 

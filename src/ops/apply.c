@@ -217,7 +217,7 @@ static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
     if (!out) return NULL;
     out->flags |= (uint16_t)(CR_FLAG_VIEW | (cr_modes.no_grad || c->in[0]->flags & CR_FLAG_APART ? CR_FLAG_APART : 0));
-    if (!recorder || !cr_dtype_is_float(out->dtype) || cr_base_join(out, c->in[0])) return out;
+    if (!recorder || cr_modes.no_bases || !cr_dtype_is_float(out->dtype) || cr_base_join(out, c->in[0])) return out;
     cr_release(out);
     return NULL;
 }

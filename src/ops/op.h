@@ -56,6 +56,7 @@ struct cr_op {
     bool only_saved;                                /* gradients read only what was saved; the rest is CR_NONE */
     bool recompute_forward;                         /* gradients run the forward again: inputs and the result keep
                                                      * their graph */
+    bool user_gradient;                             /* gradients run a function of the user */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs;
                                                      * 0: always forward */
     bool (*kernel_supports)(const cr_call *c);      /* does the kernel support this call?  else the composite runs.

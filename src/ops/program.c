@@ -21,19 +21,19 @@
 int               cr_program_count(void) { return CR_ROW_COUNT; }
 const cr_program *cr_program_at(int i) { return i >= 0 && i < CR_ROW_COUNT ? &cr_rows[i] : NULL; }
 
-static const cr_program *row_named(const char *name, size_t length) {
-    for (int i = 0; i < CR_ROW_COUNT; i++) {
-        const char *row = cr_rows[i].name;
-        if (row[0] == name[0] && strlen(row) == length && !memcmp(row, name, length)) return &cr_rows[i];
+static const cr_program *find_named(const cr_program *rows, int count, const char *name, size_t length) {
+    for (int i = 0; i < count; i++) {
+        const char *row = rows[i].name;
+        if (row[0] == name[0] && !strncmp(row, name, length) && !row[length]) return &rows[i];
     }
     return NULL;
 }
 
 const cr_program *cr_program_find(const char *name) {
     if (!name) return cr_fail_null("program", "name"), NULL;
-    const cr_program *row = NULL;                   /* updates first: a replay asks for one in every step */
-    for (int i = 0; i < CR_UPDATE_COUNT && !row; i++) if (!strcmp(cr_updates[i].name, name)) row = &cr_updates[i];
-    if (!row) row = row_named(name, strlen(name));
+    const size_t length = strlen(name);             /* updates first: a replay asks for one in every step */
+    const cr_program *row = find_named(cr_updates, CR_UPDATE_COUNT, name, length);
+    if (!row) row = find_named(cr_rows, CR_ROW_COUNT, name, length);
     if (!row) cr_fail(CR_BAD_VALUE, "program", "no function or update is named '%.60s': docs/ops.md lists them", name);
     return row;
 }
@@ -160,7 +160,7 @@ static int number(parser *s) {
 }
 
 static int call(parser *s, const char *text, size_t length) {
-    const cr_program *row = row_named(text, length);
+    const cr_program *row = find_named(cr_rows, CR_ROW_COUNT, text, length);
     if (!row && length == 3 && !memcmp(text, "min", 3)) row = &cr_rows[CR_ROW_MINIMUM];
     if (!row && length == 3 && !memcmp(text, "max", 3)) row = &cr_rows[CR_ROW_MAXIMUM];
     if (!row) return wrong(s, text, "an unknown function", "any elementwise function of chainrule.h without its cr_");

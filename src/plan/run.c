@@ -629,7 +629,7 @@ static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
         if (i < p->n_inputs && !cr_takes_gradient(p, i)) continue;
         cr_tensor *d = result_of(p, b->x, &p->gradients[i]);
         if (!d) status = cr_error_status();
-        else dx[n++] = d == CR_NONE ? d : cr_unscope(d);
+        else dx[n++] = cr_unscope(d);
     }
     if (b->done) unbind(p, b->x);                   /* a leaf takes a gradient that nothing else holds without a copy */
     cr_scope_end();

@@ -108,6 +108,28 @@ def test_refused_as_pytorch() -> None:
         y.sum().backward()
 
 
+def test_views_of_a_users_gradient() -> None:
+    """A view that a function's backward makes knows its base, as one made anywhere else without gradients."""
+    p = cr.ones(3, requires_grad=True)
+
+    class Twice(cr.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x = cr.ones(3)
+            part = x[:2]
+            with cr.enable_grad():
+                x.mul_(p)
+                part * 1
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="gradient mode was off"):
+        Twice.apply(cr.ones(2, requires_grad=True)).sum().backward()
+
+
 def test_a_tensor_joins_the_graph() -> None:
     y = cr.zeros(2, 3)
     w = cr.ones(3, requires_grad=True)

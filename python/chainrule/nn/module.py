@@ -486,7 +486,8 @@ class Module:
 
     def _own(self, *kinds: str) -> list[tuple[str, Any]]:
         """Names and values of those kinds, without those of modules inside."""
-        return [(name, self._value_of(name)) for name, kind in self._kinds.items() if kind in kinds]
+        values = self.__dict__ | self._covered if self._covered else self.__dict__
+        return [(name, values[name]) for name, kind in self._kinds.items() if kind in kinds]
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True

@@ -102,11 +102,13 @@ class Fused(Optimizer):
         together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
         down = group.get("maximize", False)
         recording = _core._recording()
+        state_of, advance = self.state.get, self._advance
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state.get(p) or self._begin(group, p)
-                together.setdefault(self._key(group, p, state), []).append((p, -grad if down else grad, state))
+                state = state_of(p) or self._begin(group, p)
+                kind = advance(group, p, state), "master" in state  # a master: the update also writes p, as its copy
+                together.setdefault(kind, []).append((p, -grad if down else grad, state))
         for key, members in together.items():
             name, moments, options = self._rule_of(group, key)
             results: list[Tensor] = []
@@ -131,10 +133,6 @@ class Fused(Optimizer):
                 note(state, name)
             if names:
                 note(self.state, p)
-
-    def _key(self, group: Group, p: Tensor, state: State) -> Hashable:
-        """Counts a step of p; and does the update also write p, as the copy of a master?"""
-        return self._advance(group, p, state), "master" in state
 
     def _rule_of(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
         name, moments, options = self._rule(group, key[0])
@@ -180,7 +178,7 @@ class Fused(Optimizer):
             if plan is not None:
                 if members[0][1]:
                     before[:] = [state.copy() for _, state in members]
-                keys = {self._key(group, p, state) for p, state in members}
+                keys = {(self._advance(group, p, state), "master" in state) for p, state in members}
                 rule, _, options = self._rule_of(group, keys.pop())
                 if not keys and rule == name:
                     options["scale"] = self._scale

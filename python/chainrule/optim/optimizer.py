@@ -190,10 +190,9 @@ class Optimizer:
         """Frees all gradients, or fills them with zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                grad = p.grad
                 if set_to_none:
                     p.grad = None
-                elif grad is not None:
+                elif (grad := p.grad) is not None:
                     p.grad = (grad.detach() if grad.requires_grad else grad).zero_()
 
     # ---- hooks ----
@@ -201,7 +200,9 @@ class Optimizer:
     @property
     def _hooks(self) -> _Hooks:
         """The hooks of this optimizer, for a class too whose ``__init__`` is not that of its base."""
-        made: _Hooks = self.__dict__.setdefault("_own_hooks", _Hooks({}, {}, {}, {}, {}, {}))
+        made: _Hooks | None = self.__dict__.get("_own_hooks")
+        if made is None:
+            made = self.__dict__["_own_hooks"] = _Hooks({}, {}, {}, {}, {}, {})
         return made
 
     def _patch_step_function(self) -> None:
@@ -218,11 +219,11 @@ class Optimizer:
 
         @wraps(func)
         def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            hooks = self._hooks
+            hooks: _Hooks = self.__dict__.get("_own_hooks") or self._hooks
+            if self._stepping or not (_GLOBAL.step_pre or hooks.step_pre or hooks.step_post or _GLOBAL.step_post):
+                return func(self, *args, **kwargs)
             before = [*_GLOBAL.step_pre.values(), *hooks.step_pre.values()]
             after = [*hooks.step_post.values(), *_GLOBAL.step_post.values()]
-            if self._stepping or not (before or after):
-                return func(self, *args, **kwargs)
             if _core._recording():
                 _core._record_refuse("step", "a hook of an optimizer would run: a replay runs kernels only")
             passed: tuple[Any, ...] = (self, *args)
