@@ -96,7 +96,8 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     set(remote ${sources})
     list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
-    set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
+    # short loops over two lines of 64 bytes of code take up to 1.3x as long, whatever was linked before them
+    set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "-O3;-falign-loops=64")
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
     # -O3 makes these several times as large
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dev/cpu/factor_isa.c PROPERTIES COMPILE_OPTIONS -O2)
@@ -121,7 +122,7 @@ set(objects $<TARGET_OBJECTS:chainrule_objects>)
 
 # The vector kernels once for each instruction set; src/dev/cpu chooses by CPUID when the library is loaded.
 if(isa_sources)
-    set(vector_flags -O3 -fno-asynchronous-unwind-tables)
+    set(vector_flags -O3 -falign-loops=64 -fno-asynchronous-unwind-tables)
     if(CHAINRULE_SANITIZE)                          # where -O3 would take minutes for a file and find nothing more
         set(vector_flags -O1)
         if(CMAKE_C_COMPILER_ID STREQUAL GNU)        # GCC's frames for use-after-return misalign 64-byte vectors (its bug 110027)

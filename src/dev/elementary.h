@@ -3,8 +3,11 @@
 #ifndef CR_ELEMENTARY_H
 #define CR_ELEMENTARY_H
 
+#include <stdint.h>
+
 double cr_f64_exp(double x);
 double cr_f64_log(double x);
+void   cr_f64_logs(double *x, int64_t n);           /* x[i] = log(x[i]) */
 double cr_f64_log1p(double x);
 double cr_f64_sin(double x);                        /* |x| <= 2^20; beyond, the C library's */
 double cr_f64_cos(double x);

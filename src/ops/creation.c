@@ -107,12 +107,18 @@ static bool is_whole(const range *r) {
 enum { RANGE_CHUNK = 16 << 10 };
 #define WHOLE_RANGE(T) for (int64_t i = first, a = (int64_t)r->first, b = (int64_t)r->step; i < end; i++) \
     ((T *)r->to)[i] = (T)(a + i * b)
-#define RANGE(T) for (int64_t i = first; i < end; i++) ((T *)r->to)[i] = (T)range_at(r, i)
+#define RANGE(T) do {                               \
+        T *y = r->to;                               \
+        int64_t i = first;                          \
+        for (; i < middle; i++) y[i] = (T)(r->first + (double)i * r->step);    \
+        for (; i < end; i++) y[i] = (T)range_at(r, i); \
+    } while (0)
 
 static void range_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const range *r = ctx;
     const int64_t first = chunk * RANGE_CHUNK, end = first + RANGE_CHUNK < r->n ? first + RANGE_CHUNK : r->n;
+    const int64_t middle = r->both_ends ? cr_imin(end, r->n - r->n / 2) : end;
     const size_t size = cr_dtype_size(r->dt);
     switch (r->dt) {                                /* both ends fit the dtype, so all elements do */
         case CR_F32: RANGE(float); break;

@@ -3,9 +3,20 @@
 #include "../elementary.h"
 #include "vmath_f64.h"
 
+#include <string.h>
+
 double cr_f64_exp(double x) { return vd_exp(d_k(x))[0]; }
 double cr_f64_log(double x) { return vd_log(d_k(x))[0]; }
 double cr_f64_log1p(double x) { return vd_log1p(d_k(x))[0]; }
+void cr_f64_logs(double *x, int64_t n) {
+    vecd v;
+    for (; n >= VD; n -= VD, x += VD) {
+        memcpy(&v, x, sizeof v);
+        v = vd_log(v);
+        memcpy(x, &v, sizeof v);
+    }
+    for (; n > 0; n--, x++) *x = cr_f64_log(*x);
+}
 double cr_f64_power(double a, double b) { return cr_f64_exp(b * cr_f64_log(a)); }
 
 /* x = n pi/2 + r, |r| <= pi/4: the terms after r^17 and r^16 are below 2^-59 of the result */

@@ -3,8 +3,8 @@
  * vector is padded on the stack.  rows.c distributes the rows. */
 #include "isa.h"
 #include "vmath.h"
+#include "vmath_f64.h"
 #include "../../core/pool.h"
-#include "../elementary.h"
 
 enum { PIECE = 1024, LONG = 1 << 20 };             /* elements of one sum in f32; elements between two checks for
                                                     * an interrupt */
@@ -90,7 +90,7 @@ static void softmax(void *to, const void *from, int64_t n, bool log_of) {
     const float *x = from;
     double total = 0;
     if (log_of) {
-        float shift = (float)cr_f64_log(sum_exp(x, n, m));
+        float shift = (float)vd_log(d_k(sum_exp(x, n, m)))[0];
         EACH(n, store_part(y + i, load_part(x + i, left, 0) - m - shift, left));
         return;
     }

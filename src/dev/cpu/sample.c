@@ -195,12 +195,14 @@ static void wait_times(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
     uint32_t words[2 * BLOCK];
-    double w[BLOCK];
+    double w[BLOCK], log_of[BLOCK];
     int64_t first = c * BLOCK, n = cr_imin(s->M * s->N - first, BLOCK);
     draw(s->seed, s->counter, first, n, words);
     load_weights(s, w, first, n);
+    for (int64_t k = 0; k < n; k++) log_of[k] = 1 - cr_uniform64(words, k);
+    cr_f64_logs(log_of, n);
     for (int64_t k = 0; k < n; k++) {
-        double time = w[k] > 0 ? fmin(-cr_f64_log(1 - cr_uniform64(words, k)) / w[k], DBL_MAX) : INFINITY;
+        double time = w[k] > 0 ? fmin(-log_of[k] / w[k], DBL_MAX) : INFINITY;
         s->candidates[first + k] = (candidate){time, (first + k) % s->N};
     }
 }
