@@ -52,9 +52,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
-def pytest_collection_finish() -> None:
-    """Leaves what was imported until now out of the garbage collections that tests ask for: they took a third of the
-    time."""
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> None:
+    """Leaves what was made until now out of the garbage collections that a file's tests ask for: they took a third of
+    the time."""
     gc.freeze()
 
 
