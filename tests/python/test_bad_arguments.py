@@ -26,14 +26,15 @@ def limit() -> None:
 
 
 WAYS: dict[str, tuple[list[str], dict[str, str], int]] = {
-    "plain": ([], {}, 60 if FULL else 4),
-    "development mode": (["-X", "dev", "-W", "error::BytesWarning"], {}, 15 if FULL else 1),
+    "plain": ([], {}, 60 if FULL else 3),
     "debug allocator": ([], {"PYTHONMALLOC": "debug"}, 15 if FULL else 1),
-    "one thread, reference": ([], {"CHAINRULE_DEVICE": "ref", "CHAINRULE_NUM_THREADS": "1"}, 15 if FULL else 1),
+    "development mode": (["-X", "dev", "-W", "error::BytesWarning"], {}, 15),
+    "one thread, reference": ([], {"CHAINRULE_DEVICE": "ref", "CHAINRULE_NUM_THREADS": "1"}, 15),
 }
+QUICK = ("plain", "debug allocator")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(w, marks=[] if w in QUICK else [pytest.mark.full]) for w in WAYS])
 def test_bad_arguments(way: str, tmp_path: Path) -> None:
     options, environment, calls = WAYS[way]
     if SANITIZED and "PYTHONMALLOC" in environment:

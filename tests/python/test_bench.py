@@ -109,6 +109,7 @@ def test_every_elementwise_kernel() -> None:
         )
 
 
+@pytest.mark.full
 def test_cuda_on_the_simulator(tmp_path: Path) -> None:
     """bench/run.py's part as it stands, on small sizes: no case fails, and the page has a table for each part."""
     environment = simulated(BUILD)
