@@ -22,14 +22,14 @@ NINJA   = test -t 1 && quiet= || { quiet=--quiet; echo "building build/release";
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
-demo: build/release/build.ninja ## trains a small GPT on this repository's own text for a minute, and lets it write
+demo: build/release/build.ninja ## trains a small GPT on this repository's own text for half a minute, and lets it write
 	@$(NINJA) chainrule
 	@sh tools/demo.sh
 
 build: build/release/build.ninja ## the library and the program, in build/release
 	@$(NINJA)
 
-test: build/.for-test build ## the quick truth, five to seven minutes on two cores
+test: build/.for-test build ## the quick truth, about five minutes on two cores
 	@$(TESTS)
 
 STAGES := $(patsubst %,build/.for-%,test docs nvrtc mpi libraries web)

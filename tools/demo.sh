@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh - trains a small GPT on this repository's own text for a minute, then it writes.  A demo that was
+# demo.sh - trains a small GPT on this repository's own text for half a minute, then it writes.  A demo that was
 # stopped goes on; the next one after its end starts anew.
 export LC_ALL=C
 demo=build/demo
@@ -12,4 +12,4 @@ fi
 files=$(find README.md CONTRIBUTING.md docs src -name '*.md' -o -name '*.c' ! -name '*.gen.*' | sort)
 # Without rulers and columns, which would teach it to draw them.
 grep -hv -e '----' $files | sed 's/\([^ ]\)   */\1 /g' > $demo/text.txt
-exec $chainrule train --out $demo --overwrite --context 128 --minutes 1 --eval-every 500 --data $demo/text.txt "$@"
+exec $chainrule train --out $demo --overwrite --context 128 --minutes 0.5 --eval-every 500 --data $demo/text.txt "$@"
