@@ -904,7 +904,7 @@ def matrix_norm(
     """Of matrices in the axes ``dim``: "fro", "nuc" (the sum of singular values), 2 and -2 (the largest and the
     smallest of them), 1 and -1 (sums of a column), inf and -inf (sums of a row)."""
     if isinstance(dim, int) or len(dim) != 2:
-        raise RuntimeError(f"[linalg.matrix_norm] dim names 2 axes: {dim}")
+        raise RuntimeError(f"[linalg.matrix_norm] dim must name 2 axes, not {dim}")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         raise RuntimeError(f"[linalg.matrix_norm] ord {ord!r}: 'fro', 'nuc', 1, 2, inf and their negatives are known")
     if A.ndim < 2:

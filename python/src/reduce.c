@@ -57,10 +57,16 @@ static PyObject *with_mean(const arg *a, cr_tensor *(*f)(const arg *)) {
 PyObject *api_var_mean(const arg *a) { return with_mean(a, api_var); }
 PyObject *api_std_mean(const arg *a) { return with_mean(a, api_std); }
 
-/* p "nuc": linalg.matrix_norm */
+static PyObject *all_axes(const cr_tensor *x) {
+    PyObject *axes = PyTuple_New(cr_ndim(x));
+    for (int i = 0; axes && i < cr_ndim(x); i++) PyTuple_SetItem(axes, i, PyLong_FromLong(i));
+    return axes;
+}
+
+/* p "nuc": linalg.matrix_norm, which refuses other numbers of axes than two */
 static PyObject *nuclear(const arg *a) {
     PyObject *linalg = PyImport_ImportModule("chainrule.linalg"), *dim = NULL, *x = NULL, *y = NULL;
-    if (linalg) dim = a[2].given ? Py_NewRef(a[2].from) : Py_BuildValue("(ii)", -2, -1);
+    if (linalg) dim = a[2].given ? Py_NewRef(a[2].from) : all_axes(a[0].t);
     if (dim) x = a[4].given ? PyObject_CallMethod(a[0].from, "to", "O", a[4].from) : Py_NewRef(a[0].from);
     if (x) y = PyObject_CallMethod(linalg, "matrix_norm", "OsOO", x, "nuc", dim, a[3].b ? Py_True : Py_False);
     Py_XDECREF(linalg);
