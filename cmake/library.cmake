@@ -96,7 +96,7 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     set(remote ${sources})
     list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
-    # short loops over two lines of 64 bytes of code take up to 1.3x as long, whatever was linked before them
+    # a short loop whose code lies in two lines of 64 bytes takes up to 1.3x as long
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "-O3;-falign-loops=64")
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
     # -O3 makes these several times as large

@@ -16,7 +16,7 @@ static struct { long ops, cases, first, second, low, beyond; } count;
 
 /* Some of a table for a GPU without CHAINRULE_TEST_FULL. */
 static bool taken(const cr_device *dev, int number) { return test_takes(dev, number, 20); }
-/* Every device runs gradients in float32. Of the other dtypes it runs a sample. */
+/* Every device runs gradients in float32, and a sample of the other dtypes. */
 static bool low_taken(const cr_device *dev, cr_dtype dt, int number) {
     return test_offers(dev, dt) && taken(dev, number) && (dt == CR_F32 || test_sampled(number, 2));
 }
