@@ -143,10 +143,12 @@ def text_of(file: str, definitions: str) -> str:
         for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")
     ]
     device, arguments, kernel = (f'#line 1 "{name}"\n{text}\n' for name, text in parts)
-    kernel = re.sub(
-        r'^#include "(\w+\.cuh)"\n', lambda found: (KERNELS / found[1]).read_text(encoding="utf-8"), kernel, flags=re.M
+    return re.sub(
+        r'^#include "(\w+\.cuh)"\n',
+        lambda found: (KERNELS / found[1]).read_text(encoding="utf-8"),
+        device + arguments + defines + kernel,
+        flags=re.M,
     )
-    return device + arguments + defines + kernel
 
 
 class Result:

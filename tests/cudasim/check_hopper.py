@@ -1,6 +1,7 @@
 """Checks the kernels for sm_90a and the simulator's model of its units without a GPU:
 
-* layouts.cpp, compiled for the host, compares swizzles, operands, fragments and descriptors with CUTLASS;
+* layouts.cpp, compiled for the host, compares swizzles, operands, fragments (those of sm_80 too) and descriptors with
+  CUTLASS;
 * NVRTC compiles hopper.cu for sm_90a: ptxas serializes no product of a warpgroup and spills nothing, and the
   machine code has as many products (HGMMA) and tensor copies (UTMALDG) as expected.
 
@@ -28,7 +29,7 @@ def check_layouts(result: Result) -> None:
     cutlass = PACKAGES / "cutlass_library/source/include"
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if not compiler or not (cutlass / "cute/tensor.hpp").exists() or not (CUDA / "include/cuda_runtime_api.h").exists():
-        return result.skip("layouts of sm_90a: no CUTLASS (make build/.for-nvrtc) or no C++ compiler: not compared")
+        return result.skip("layouts of tensor cores: no CUTLASS (make build/.for-nvrtc) or no C++ compiler: not compared")
     with tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         includes = [f"-I{path}" for path in (cutlass, CUDA / "include", CUDA / "include/cccl")]
         source, program = str(ROOT / "tests/cudasim/layouts.cpp"), f"{folder}/layouts"
@@ -37,9 +38,9 @@ def check_layouts(result: Result) -> None:
         done = subprocess.run([program], text=True, capture_output=True) if made.returncode == 0 else made
     found = re.search(r"^result: (\d+) passed, (\d+) failed", done.stdout or "", re.MULTILINE)
     fine = done.returncode == 0 and found is not None and int(found[1]) > 40000
-    result.check(fine, f"layouts of sm_90a differ from CUTLASS's:\n{done.stdout[-3000:]}")
+    result.check(fine, f"layouts of tensor cores differ from CUTLASS's:\n{done.stdout[-3000:]}")
     if fine and found:
-        print(f"report {found[1]} places of elements for sm_90a agree with CUTLASS")
+        print(f"report {found[1]} places of elements for tensor cores agree with CUTLASS")
 
 
 def compile_text(library: ctypes.CDLL, text: str) -> tuple[bytes, str]:

@@ -1,9 +1,10 @@
-/* layouts.cpp - the layouts of hopper.h (the simulator) and of hopper.cuh (the kernels) against the layout
- * algebra of CUTLASS: check_hopper.py compiles it for the host, where NVIDIA's headers are. */
+/* layouts.cpp - the layouts of hopper.h (the simulator), of hopper.cuh and fragments.cuh (the kernels) against the
+ * layout algebra of CUTLASS: check_hopper.py compiles it for the host, where NVIDIA's headers are. */
 #include "hopper.h"
 
 #include <cstdio>
 #include <cute/arch/mma_sm90.hpp>
+#include <cute/atom/mma_traits_sm80.hpp>
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
 #include <cute/tensor.hpp>
 
@@ -13,6 +14,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef float f32;
 #define D inline
+#include "../../src/dev/cuda/fragments.cuh"
 #include "../../src/dev/cuda/hopper.cuh"
 
 using namespace cute;
@@ -67,6 +69,28 @@ template <class Layout> static void fragments(const char *what, int elements) {
         }
 }
 
+/* Fragments of one product of a warp, each word of EACH elements: thread and element -> row + 16 k, column + 8 k, row +
+ * 16 column. */
+template <class Traits, int EACH> static void warp_fragments(const char *what) {
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 8 * EACH; k++) {
+            const fragment a = fragment_a(i, k / EACH);
+            const int got = (int)typename Traits::ALayout{}(a.lane, a.word * EACH + k % EACH);
+            check(got == i + 16 * k, what, i, k, got, i + 16 * k);
+        }
+    for (int j = 0; j < 8; j++)
+        for (int k = 0; k < 8 * EACH; k++) {
+            const fragment b = fragment_b(j, k / EACH);
+            const int got = (int)typename Traits::BLayout{}(b.lane, b.word * EACH + k % EACH);
+            check(got == j + 8 * k, what, j, k, got, j + 8 * k);
+        }
+    for (int t = 0; t < 32; t++)
+        for (int e = 0; e < 4; e++) {
+            const int got = fragment_row(t, e) + 16 * fragment_column(t, e);
+            check(got == (int)typename Traits::CLayout{}(t, e), what, t, e, got, (int)typename Traits::CLayout{}(t, e));
+        }
+}
+
 /* The descriptor of step 0 of a tile; CUTLASS does not know a shared address on a host: 0. */
 template <GMMA::Major MAJOR, class Layout> static void describe(const char *what, const Layout &layout, u64 ours) {
     const auto tile = make_tensor(make_smem_ptr((bfloat16_t *)nullptr), layout);
@@ -85,6 +109,9 @@ int main() {
     fragments<GMMA::CLayout_64x64>("results of 64 columns", 32);
     fragments<GMMA::CLayout_64x128>("results of 128 columns", 64);
     fragments<GMMA::ALayout_64x16>("rows in registers", 8);
+    warp_fragments<MMA_Traits<SM80_16x8x16_F32F16F16F32_TN>, 2>("m16n8k16, f16");
+    warp_fragments<MMA_Traits<SM80_16x8x16_F32BF16BF16F32_TN>, 2>("m16n8k16, bf16");
+    warp_fragments<MMA_Traits<SM80_16x8x8_F32TF32TF32F32_TN>, 1>("m16n8k8, TF32");
 
     const auto rows = tile_to_shape(GMMA::Layout_K_SW128_Atom<T>{}, Shape<_128, _64>{});
     describe<GMMA::Major::K>("by_rows", rows, by_rows(0));

@@ -339,16 +339,15 @@ KERNEL(256) attention_join(const arguments a) {
 #endif
 #elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
 /* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT
- * columns.  Fragments are as in the PTX manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16
- * x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
+ * columns. */
 /* dk and dv: two warps have the same rows */
 constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS / (PASS == 2 ? 2 : 1), COLUMNS = 8 * NT;
 constexpr int DT = (HEAD + 15) / 16 * 2;            /* tiles of 8 columns of D; columns beyond HEAD are 0 */
 constexpr int PITCH = HEAD <= 64 ? 64 : 128;        /* elements of a row in shared memory */
 D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT) % ROWS; }
 /* of element e of the m-th fragment of results */
-D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }
-D int column_of(int n, int e) { return 8 * n + lane() % 4 * 2 + e % 2; }
+D int row_of(int m, int e) { return warp_row() + 16 * m + fragment_row(lane(), e); }
+D int column_of(int n, int e) { return 8 * n + fragment_column(lane(), e); }
 
 /* Dynamic shared memory: tiles of ROWS rows, then tiles of COLUMNS (attention.c computes its size). */
 extern __shared__ __align__(128) u16 memory[];

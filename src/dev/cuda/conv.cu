@@ -144,9 +144,11 @@ D void put(tile &to, const stage &s) {
 struct results {                                    /* of a thread: as fragments */
     f32 v[MT][NT][4] = {};
     D static int row_of(int m, int e) {
-        return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8;
+        return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + fragment_row(lane(), e);
     }
-    D static int column_of(int n, int e) { return (int)threadIdx.x / 128 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
+    D static int column_of(int n, int e) {
+        return (int)threadIdx.x / 128 * (8 * NT) + 8 * n + fragment_column(lane(), e);
+    }
     D void add(const tile &t) {
         const int row = row_of(0, 0), column = (int)threadIdx.x / 128 * (8 * NT) + lane() / 4, word = lane() % 4;
 #pragma unroll

@@ -305,10 +305,8 @@ D block4 philox(u64 seed, u64 counter) {
     return block4{{c0, c1, c2, c3}};
 }
 
-/* ---- tensor cores (sm_80 and later): c (16, 8) += a b by a warp, 8 words of k, each of two half
- * floats or one f32 as TF32.  Fragments are as in the PTX manual for mma.m16n8k16 and, with the same
- * words, mma.m16n8k8: lane l has rows l / 4 and 8 more of a and c; words l % 4 and 4 more of a and b;
- * column l / 4 of b; columns 2 (l % 4) and 1 more of c.  The rows change first in a[], last in c[]. */
+/* ---- tensor cores (sm_80 and later): c += a b by a warp, F: f16, bf16, or f32 as TF32 */
+#include "fragments.cuh"
 D int lane() { return (int)threadIdx.x % 32; }
 #ifdef __CUDA_ARCH__
 template <class F> D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
@@ -347,11 +345,11 @@ template <class F> D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b
     const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     u64 (*const lanes)[6] = exchange(mine);
     for (int e = 0; e < 4; e++) {
-        const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
-        for (int w = 0; w < 8; w++)
+        for (int w = 0; w < 8; w++) {
+            const fragment x = fragment_a(fragment_row(lane(), e), w), y = fragment_b(fragment_column(lane(), e), w);
             for (int i = 0; i < (same<F, f32> ? 1 : 2); i++)
-                c[e] += word_part<F>(lanes[4 * row + w % 4][e / 2 + w / 4 * 2], i) *
-                        word_part<F>(lanes[4 * column + w % 4][4 + w / 4], i);
+                c[e] += word_part<F>(lanes[x.lane][x.word], i) * word_part<F>(lanes[y.lane][4 + y.word], i);
+        }
     }
     __syncwarp();
 }

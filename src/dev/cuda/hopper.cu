@@ -33,8 +33,8 @@ typedef hopper_arguments hopper;
  * element e of the results. */
 D int group() { return (int)(threadIdx.x / 128) - 1; }
 D int thread() { return (int)(threadIdx.x % 128); }
-D int row_of(int e) { return thread() / 32 * 16 + lane() / 4 + e / 2 % 2 * 8; }
-D int column_of(int e) { return e / 4 * 8 + lane() % 4 * 2 + e % 2; }
+D int row_of(int e) { return thread() / 32 * 16 + fragment_row(lane(), e); }
+D int column_of(int e) { return e / 4 * 8 + fragment_column(lane(), e); }
 
 /* A slot in a ring of slots, and the parity of its barriers. */
 struct ring {
