@@ -12,6 +12,7 @@ from .. import _core, nn
 from .._core import Generator, Tensor
 from ..amp import autocast
 from ..nn import functional as F
+from ..nn.evaluating import evaluating
 from . import generation
 from .cache import Spans, Store
 
@@ -240,4 +241,5 @@ class Decoder(nn.Module):
             temperature, top_k, top_p, min_p = 1.0, 0, 1.0, 0.0  # nothing is drawn
         drawn = (n, temperature, top_p, top_k, min_p, repetition_penalty)
         options = (*drawn, num_beams, length_penalty, early_stopping, draft_tokens)
-        return [*self._write(tokens, options, generator, mask, stop, draft, cache_dtype)]
+        with evaluating(self):  # once for all steps
+            return [*self._write(tokens, options, generator, mask, stop, draft, cache_dtype)]

@@ -62,13 +62,14 @@ def called(model: Decoder, dtype: _core.dtype | None) -> tuple[Any, ...]:
     like = model.like
     device = like.device
     step = step_of(model) if dtype in (None, like.dtype) else None
+    mode = evaluating(model)
 
     def run(tokens: Tensor, stores: tuple[Tensor, ...], pasts: tuple[int, ...], last: int) -> Tensor:
         B, T = tokens.shape
         pairs: Any = [*zip(stores[::2], stores[1::2], strict=True)]
         if dtype is _core.int8:
             pairs = [(Int8(k, ks), Int8(v, vs)) for (k, v), (ks, vs) in zip(pairs[::2], pairs[1::2], strict=True)]
-        with evaluating(model), no_grad():
+        with mode, no_grad():
             if B > 1:  # texts one behind the other
                 layers = [pairs[i : i + B] for i in range(0, len(pairs), B)]
                 x = model.hidden(tokens.view(1, -1), layers, Spans([T] * B, pasts)).view(B, T, -1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -32,23 +30,32 @@ def _set(module: Module, mode: bool) -> None:
     object.__setattr__(module, "training", mode)
 
 
-@contextmanager
-def evaluating(module: Module) -> Iterator[None]:
-    """Without dropout and the like.  The last thread that leaves restores the mode of each module inside."""
-    with _lock:
-        state = _states.setdefault(module, _State())
-        if not state.inside:
-            state.root, state.trained = module.training, _core._training_inside(module)
-            for m in (module, *state.trained):
-                _set(m, False)
-        state.inside += 1
-    try:
-        yield
-    finally:
+class evaluating:  # noqa: N801 - a context manager
+    """Without dropout and the like.  It may be entered several times; the last thread that leaves restores the mode of
+    each module inside."""
+
+    __slots__ = ("module", "state")
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        with _lock:
+            self.state = _states.setdefault(module, _State())
+
+    def __enter__(self) -> None:
+        state = self.state
+        with _lock:
+            if not state.inside:
+                state.root, state.trained = self.module.training, _core._training_inside(self.module)
+                for m in (self.module, *state.trained):
+                    _set(m, False)
+            state.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        state = self.state
         with _lock:
             state.inside -= 1
             if not state.inside:
-                _set(module, state.root)
+                _set(self.module, state.root)
                 for m in state.trained:
                     _set(m, True)
                 state.trained = []
