@@ -861,6 +861,33 @@ TEST(functions_that_return_their_input) {
     }
 }
 
+/* a + a + b, whose gradient is one handle for all three */
+static cr_status shared_bwd(const cr_function_call *c, cr_tensor **dx) {
+    dx[0] = dx[1] = dx[2] = cr_mul_scalar(c->grads[0], 1);
+    return CR_OK;
+}
+
+TEST(one_gradient_for_several_inputs) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        calls k = {0};
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(4, 5, 6, d), *x = cr_mul_scalar(a, 1), *z = cr_mul_scalar(b, 1), *y;
+        const cr_function_use u = {.name = "test_shared",
+                                   .n_in = 3,
+                                   .in = (const cr_tensor *[]){x, x, z},
+                                   .n_out = 1,
+                                   .out = (const cr_tensor *[]){vec3(6, 9, 12, d)},
+                                   .backward = shared_bwd,
+                                   .ctx = &k,
+                                   .done = end_calls};
+        OK(cr_function_record(&u, &y));
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        EXPECT3(cr_grad(a), 2, 2, 2);
+        EXPECT3(cr_grad(b), 1, 1, 1);
+        cr_scope_end();
+    }
+}
+
 /* ---- other memory under the same node, and version counters */
 TEST(data_of_a_leaf_is_replaced) {
     EACH_DEVICE(d) {
