@@ -82,6 +82,13 @@ static cr_tensor *diagonal_and_windows(const cr_tensor *x, const cr_tensor *w) {
     /* elements of these share memory */
     return cr_mul(windows, cr_unsqueeze(cr_slice(w, 1, 0, 4, 1), 2));
 }
+/* elements 3 + i + 5 j, written, and windows whose elements share memory */
+static cr_tensor *any_strides(const cr_tensor *x, const cr_tensor *w) {
+    cr_tensor *y = square(x), *some = cr_as_strided(y, 2, (int64_t[]){2, 3}, (int64_t[]){1, 5}, 3);
+    cr_mul_(some, cr_slice(cr_slice(w, 0, 0, 2, 1), 1, 0, 3, 1));
+    cr_tensor *shared = cr_as_strided(y, 3, (int64_t[]){4, 6, 2}, (int64_t[]){2, 3, 0}, 1);
+    return cr_mul(cr_sum(shared, CR_LIST(2), false), w);
+}
 static cr_tensor *expanded_view(const cr_tensor *x, const cr_tensor *w) {
     cr_tensor *y = cr_sum(square(x), CR_LIST(0), true), *wide = cr_expand(y, CR_LIST(4, 6));
     cr_mul_(cr_select(y, 0, 0), line(w, 1));
@@ -135,6 +142,7 @@ static const struct { const char *name; cr_tensor *(*run)(const cr_tensor *x, co
     {"turned views", turned_view},
     {"across lines", across_lines},
     {"diagonal and windows", diagonal_and_windows},
+    {"any strides", any_strides},
     {"an expanded view", expanded_view},
     {"transposed memory", transposed_memory},
     {"strided memory", strided_memory},
@@ -300,6 +308,24 @@ TEST(views_at_their_edges) {
         SHAPE_IS(cr_unfold(x, 1, 0, 1), 3, 5, 0);
         FAILS(CR_BAD_VALUE, "[unfold] windows of 5 on axis 1 of (3, 4)", cr_unfold(x, 1, 5, 1));
         FAILS(CR_BAD_VALUE, "[unfold] the step must be positive: 0", cr_unfold(x, 1, 1, 0));
+        const int64_t two[] = {2, 2}, one_three[] = {1, 3}, huge[] = {2, INT64_MAX};
+        cr_tensor *turned = cr_transpose(x, 0, 1), *part = cr_as_strided(turned, 2, two, one_three, 2);
+        SHAPE_IS(part, 2, 2);
+        CHECK(cr_storage_offset(cr_select(cr_select(part, 0, 1), 0, 1)) ==
+                  cr_storage_offset(cr_select(cr_select(x, 0, 1), 0, 2)),
+              "in memory, whatever the order of the axes");
+        SHAPE_IS(cr_as_strided(none, 1, (int64_t[]){0}, one_three, 5), 0);
+        CHECK(cr_item(cr_as_strided(x, 0, NULL, NULL, 11)) == 1, "the last element");
+        FAILS(CR_BAD_VALUE, "[as_strided] elements 9 ... 13 of the memory, of which the tensor has 0 ... 11",
+              cr_as_strided(x, 2, two, one_three, 9));
+        FAILS(CR_BAD_VALUE, "[as_strided] elements -1 ", cr_as_strided(x, 2, two, one_three, -1));
+        FAILS(CR_BAD_VALUE, "[as_strided] elements", cr_as_strided(x, 2, two, huge, 2));
+        FAILS(CR_BAD_VALUE, "[as_strided] elements", cr_as_strided(none, 0, NULL, NULL, 0));
+        FAILS(CR_BAD_VALUE, "[as_strided] size 2 with stride -1", cr_as_strided(x, 1, two, (int64_t[]){-1}, 2));
+        FAILS(CR_BAD_VALUE, "[as_strided] 17 axes", cr_as_strided(x, 17, two, two, 0));
+        cr_tensor *leaf = cr_mul_scalar(cr_requires_grad_(cr_clone(x), true), 1);
+        FAILS(CR_BAD_VALUE, "[as_strided] a tensor in a graph or of a transform must be contiguous",
+              cr_as_strided(cr_transpose(leaf, 0, 1), 2, two, one_three, 0));
         CHECK(cr_split_chunks(x, 8, 1, out) == 4 && cr_split_chunks(none, 3, 0, out) == 3, "chunk: %s",
               cr_error() ? cr_error() : "");
         FAILS(CR_BAD_VALUE, "[chunk] 0 chunks", cr_split_chunks(x, 0, 1, out));

@@ -266,6 +266,11 @@ cr_tensor *cr_diag(const cr_tensor *x, int64_t offset);
                             /* (N) -> matrix with this diagonal; matrix -> copy of its diagonal */
 cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step);
                             /* view: windows x[i step : i step + size] along a new last axis */
+cr_tensor *cr_as_strided(const cr_tensor *x, int ndim, const int64_t *shape,
+                         const int64_t *strides, int64_t offset);
+                            /* view: elements that lie `strides` apart in memory, from x's first
+                               plus `offset` on, within those that x reaches; x in a graph:
+                               contiguous */
 cr_tensor *cr_contiguous(const cr_tensor *x);           /* a view if x is contiguous, else a copy */
 cr_tensor *cr_clone(const cr_tensor *x);                /* copy */
 cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev);

@@ -78,10 +78,10 @@ class _Turns:
 class _Mode:
     """A setting of this thread, put back at the end: ``with mode:``, or a decorator."""
 
-    def __init__(self, setter: Callable[[bool], bool], value: bool) -> None:
+    def __init__(self, setter: Callable[[Any], Any], value: Any) -> None:
         self._setter = setter
         self._value = value
-        self._before: list[bool] = []
+        self._before: list[Any] = []
 
     def __enter__(self) -> None:
         self._before.append(self._setter(self._value))
@@ -179,10 +179,26 @@ def inference_mode(mode: bool = True) -> _Mode: ...
 @overload
 def inference_mode(mode: _F) -> _F: ...
 def inference_mode(mode: Any = True) -> Any:
-    """``no_grad`` under PyTorch's other name; unlike PyTorch's, its tensors can take part in a graph later."""
+    """``no_grad`` under PyTorch's other name; unlike PyTorch's, its tensors can take part in a graph later.
+    mode: False ends it inside, with recording on."""
     if callable(mode):
-        return _Mode(_core._set_grad_enabled, False)(mode)
-    return _Mode(_core._set_grad_enabled, not mode and _core.is_grad_enabled())
+        return _Mode(_set_inference, (True, False))(mode)
+    return _Mode(_set_inference, (mode, not mode))
+
+
+_inference = _local()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Does this thread run inside ``inference_mode``?"""
+    return getattr(_inference, "on", False)
+
+
+def _set_inference(new: tuple[bool, bool]) -> tuple[bool, bool]:
+    """Inference mode, recording -> as they were"""
+    before = is_inference_mode_enabled(), _core._set_grad_enabled(new[1])
+    _inference.on = new[0]
+    return before
 
 
 def detect_anomaly(check_nan: bool = True) -> _Mode:

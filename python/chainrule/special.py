@@ -79,13 +79,30 @@ expit = sigmoid
 
 
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """The n-th derivative of ``digamma``: (-1)^(n + 1) n! zeta(n + 1, input); for n > 0 input > 0.
+    """The n-th derivative of ``digamma``: (-1)^(n + 1) n! zeta(n + 1, input), below 0 by reflection.
     RuntimeError: n < 0."""
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n: {n}")
-    return (
-        digamma(input) if n == 0 else zeta(_core.full_like(input, n + 1), input) * ((-1) ** (n + 1) * math.factorial(n))
-    )
+    if n == 0:
+        return digamma(input)
+    x = input if input.is_floating_point() else input.to(_core.get_default_dtype())
+    below = x < 0
+    sign = (-1) ** (n + 1) * math.factorial(n)
+    y = zeta(_core.full_like(x, n + 1), _core.where(below, 1 - x, x)) * sign
+    return _core.where(below, (-1) ** n * y - _cotangent(n, _core.where(below, x - x.round(), 0.25)), y)
+
+
+def _cotangent(n: int, x: Tensor) -> Tensor:
+    """The n-th derivative of pi cot(pi x): pi^(n + 1) P(cot(pi x)), P = c at first and then -(1 + c^2) P'."""
+    p = [0, 1]
+    for _ in range(n):
+        slope = [k * p[k] for k in range(1, len(p))]
+        p = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    c = 1 / (x * math.pi).tan()
+    y = _core.full_like(x, p[-1])  # infinite at the poles
+    for factor in reversed(p[:-1]):
+        y = y * c + factor
+    return y * math.pi ** (n + 1)
 
 
 def multigammaln(a: Tensor, p: int) -> Tensor:
@@ -164,7 +181,7 @@ class _GammaInc(Function):
         tail = tail * _log_mass(b, z).exp()
         y = _core.where(high == upper, tail, 1 - tail)
         edge = _core.where((x < 0) | (a < 0) | x.isnan() | a.isnan(), math.nan, _core.where((x > 0) != upper, 1.0, 0.0))
-        edge = _core.where((a == 0) & (x > 0), float(not upper), edge)
+        edge = _core.where(a == 0, _core.where(x > 0, float(not upper), math.nan), edge)
         return _core.where(inside, y, edge.to(x.dtype))
 
     @staticmethod

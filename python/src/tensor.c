@@ -444,8 +444,15 @@ static int op_bool(PyObject *self) {
     return answer;
 }
 
+/* The number of a tensor that Python converts. */
+static PyObject *number_of(PyObject *self) {
+    if (cr_numel(handle(self)) == 1) return item_of(self);
+    PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    return NULL;
+}
+
 static PyObject *op_float(PyObject *self) {
-    PyObject *x = item_of(self), *y = x ? PyNumber_Float(x) : NULL;
+    PyObject *x = number_of(self), *y = x ? PyNumber_Float(x) : NULL;
     Py_XDECREF(x);
     return y;
 }
@@ -458,7 +465,7 @@ PyObject *api___complex__(const arg *a) {
 }
 
 static PyObject *op_int(PyObject *self) {
-    PyObject *x = item_of(self), *y = x ? PyNumber_Long(x) : NULL;
+    PyObject *x = number_of(self), *y = x ? PyNumber_Long(x) : NULL;
     Py_XDECREF(x);
     return y;
 }

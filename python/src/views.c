@@ -91,85 +91,13 @@ PyObject *api_squeeze_(const arg *a) { return reshaped(a, "squeeze_", api_squeez
 PyObject *api_transpose_(const arg *a) { return reshaped(a, "transpose_", api_transpose); }
 PyObject *api_t_(const arg *a) { return reshaped(a, "t_", api_t); }
 
-/* ---- as_strided: a view outside of a graph, else a copy by indices, whose gradient adds up what elements share */
-static void let_go(void *t) { cr_drop(t); }
-
-/* The first and the last element of memory that the tensor has. */
-static void extent(const cr_tensor *x, int64_t *first, int64_t *last) {
-    *first = *last = cr_storage_offset(x);
-    for (int i = 0; i < cr_ndim(x); i++) {
-        const int64_t reach = (cr_size(x, i) - 1) * cr_strides(x)[i];
-        *(reach < 0 ? first : last) += reach;
-    }
-}
-
-/* Is x contiguous?  A tensor inside vmap or jvp has the strides of one sample. */
-static bool has_row_order(const cr_tensor *x) {
-    int64_t step = 1;
-    for (int i = cr_ndim(x) - 1; i >= 0; i--) {
-        if (cr_size(x, i) > 1 && cr_strides(x)[i] != step) return false;
-        step *= cr_size(x, i);
-    }
-    return true;
-}
-
-static cr_tensor *strided_copy(const cr_tensor *x, int n, const int64_t *size, const int64_t *stride, int64_t skip) {
-    cr_scope_begin();
-    cr_tensor *at = cr_full(n, size, (double)skip, CR_I64, cr_device_of(x));
-    for (int i = 0; at && i < n; i++) {
-        int64_t along[CR_MAX_DIMS];
-        for (int k = 0; k < n; k++) along[k] = k == i ? -1 : 1;
-        at = cr_add(at, cr_reshape(cr_mul(cr_arange(0, (double)size[i], 1, CR_I64, cr_device_of(x)),
-                                          cr_scalar_int(stride[i])), n, along));
-    }
-    return leave(cr_take(x, at));
-}
-
 /* (input, size, stride, storage_offset) */
 cr_tensor *api_as_strided(const arg *a) {
     const cr_tensor *x = a[0].t;
-    const int n = a[1].size.n;
-    const int64_t *size = a[1].size.v, *stride = a[2].size.v;
-    int64_t first, last, at = a[3].given ? a[3].i : cr_storage_offset(x), end = at, count = 1;
-    if (n != a[2].size.n) {
-        set_error(PyExc_RuntimeError, "[as_strided] %d sizes and %d strides", n, a[2].size.n);
-        return NULL;
-    }
-    extent(x, &first, &last);
-    bool fits = true;
-    for (int i = 0; i < n; i++) {
-        int64_t reach;
-        if (size[i] < 0 || stride[i] < 0) {
-            set_error(PyExc_RuntimeError, "[as_strided] size %lld with stride %lld: neither may be negative",
-                      (long long)size[i], (long long)stride[i]);
-            return NULL;
-        }
-        fits &= !__builtin_mul_overflow(size[i] - 1, stride[i], &reach) && !__builtin_add_overflow(end, reach, &end) &&
-                !__builtin_mul_overflow(count, size[i], &count);
-    }
-    if (!fits || (count && (!cr_numel(x) || at < first || end > last))) {
-        set_error(PyExc_RuntimeError,
-                  "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld",
-                  (long long)at, (long long)end, (long long)first, (long long)last);
-        return NULL;
-    }
-    const bool host = cr_data(x) || !cr_numel(x);
-    if (!host) cr_error_clear();
-    const bool recorded = cr_requires_grad(x) && cr_grad_enabled();
-    if (!count && !recorded) return cr_empty(n, size, cr_dtype_of(x), cr_device_of(x));
-    if (host && !recorded) {
-        char *from = (char *)cr_data(x) + (at - cr_storage_offset(x)) * (int64_t)cr_dtype_size(cr_dtype_of(x));
-        cr_tensor *kept = cr_retain((cr_tensor *)(uintptr_t)x);
-        cr_tensor *y = cr_borrow_strided(from, n, size, stride, cr_dtype_of(x), let_go, kept);
-        if (!y) cr_drop(kept);
-        return y;
-    }
-    if (!has_row_order(x)) {
-        set_error(PyExc_RuntimeError,
-                  "[as_strided] a tensor in a graph, of a transform, or of a GPU, must be contiguous");
-        return NULL;
-    }
-    return strided_copy(x, n, size, stride, at - cr_storage_offset(x));
+    if (a[1].size.n == a[2].size.n)
+        return cr_as_strided(x, a[1].size.n, a[1].size.v, a[2].size.v, a[3].given ? a[3].i - cr_storage_offset(x) : 0);
+    set_error(PyExc_RuntimeError, "[as_strided] %d sizes and %d strides", a[1].size.n, a[2].size.n);
+    return NULL;
 }
 
 cr_tensor *api_narrow(const arg *a) { return cr_narrow(a[0].t, axis(a[1].i), a[2].i, a[3].i); }

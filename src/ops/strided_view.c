@@ -340,6 +340,63 @@ cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length
     return along("narrow", x, a, &(cr_part){first, first + length, 1});
 }
 
+/* ---- as_strided: any elements between the first and the last that x has in memory */
+
+/* The first and the last position of the elements, one of which is 0; false: beyond an int64. */
+static bool extent(int ndim, const int64_t *shape, const int64_t *strides, int64_t *first, int64_t *last) {
+    *first = *last = 0;
+    for (int i = 0; i < ndim; i++) {
+        int64_t reach;
+        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach)) return false;
+        if (__builtin_add_overflow(*(reach < 0 ? first : last), reach, reach < 0 ? first : last)) return false;
+    }
+    return true;
+}
+
+static cr_status check_strided(const char *op, const cr_tensor *x, int ndim, const int64_t *shape,
+                               const int64_t *strides, int64_t offset, int64_t *count) {
+    if (ndim < 0 || ndim > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, op, "%d axes: at most %d are supported", ndim, CR_MAX_DIMS);
+    if (ndim && !(shape && strides)) return cr_fail_null(op, shape ? "strides" : "shape");
+    bool fits = true;
+    *count = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] < 0 || strides[i] < 0)
+            return cr_fail(CR_BAD_VALUE, op, "size %lld with stride %lld: neither may be negative", (long long)shape[i],
+                           (long long)strides[i]);
+        fits &= !__builtin_mul_overflow(*count, shape[i], count);
+    }
+    if (!*count) return CR_OK;
+    int64_t low, high, first, last;
+    extent(x->ndim, x->shape, x->strides, &low, &high);
+    if (!x->numel) low = 0, high = -1;
+    fits = fits && extent(ndim, shape, strides, &first, &last) && !__builtin_add_overflow(last, offset, &last);
+    if (fits && offset >= low && last <= high) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, op, "elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld",
+                   (long long)(x->offset + offset), (long long)(fits ? x->offset + last : INT64_MAX),
+                   (long long)(x->offset + low), (long long)(x->offset + high));
+}
+
+/* A wrapper (transform.h) has the strides of one sample. */
+static bool in_row_order(const cr_tensor *x) {
+    int64_t order[CR_MAX_DIMS];
+    cr_strides_contiguous(x->ndim, x->shape, order);
+    for (int i = 0; i < x->ndim; i++) if (x->shape[i] > 1 && x->strides[i] != order[i]) return false;
+    return true;
+}
+
+cr_tensor *cr_as_strided(const cr_tensor *x, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
+    static const char op[] = "as_strided";
+    int64_t count;
+    if (!cr_given(op, "x", x) || check_strided(op, x, ndim, shape, strides, offset, &count) != CR_OK) return NULL;
+    cr_part_params p = {.ndim = ndim, .offset = count ? offset : 0};
+    memcpy(p.shape, shape, sizeof *shape * (size_t)ndim);
+    memcpy(p.strides, strides, sizeof *strides * (size_t)ndim);
+    if (!count || in_row_order(x)) return cr_apply(&cr_op_part, 1, &x, &p);
+    if (!cr_wrapped(x) && !(cr_in_graph(x) && cr_grad_enabled())) return embedded(x, &p);
+    return cr_fail(CR_BAD_VALUE, op, "a tensor in a graph or of a transform must be contiguous"), NULL;
+}
+
 /* ---- several views of one tensor: all of them, or none */
 cr_status cr_all_or_none(int made, int n, cr_tensor **out) {
     if (made == n) return CR_OK;

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import chainrule as cr
+import numpy as np
 import pytest
 
 SCRIPTS = sorted((Path(__file__).parent / "torch_scripts").glob("*.py"))
@@ -241,6 +242,75 @@ def test_refused(torch: Any) -> None:
         with pytest.raises(kind) as caught:
             eval(call, names)
         assert said in str(caught.value), call
+
+
+COMPOSED = [  # of x (2, 3, 4) with a gradient, i: ints
+    "torch.gradient(x)",
+    "torch.gradient(x, spacing=0.5, dim=(0, -1))",
+    "torch.gradient(x, spacing=(torch.tensor([0.0, 1, 3, 4]),), dim=2, edge_order=2)",
+    "torch.gradient(i, dim=1, edge_order=2)",
+    "torch.unravel_index(i, (5, 4, 6))",
+    "torch.chain_matmul(x[0], x[0].t(), x[1])",
+    "x.put(i[0, 0], torch.tensor([1.0, 2, 3, 4]))",
+    "torch.put(x, i[0, 0], torch.tensor([1.0, 2, 3, 4]), True)",
+    "(x * 1).put_(torch.tensor([0, -1]), torch.tensor([5.0, 6]))",
+    "torch.scalar_tensor(3), torch.scalar_tensor(True, dtype=torch.bool)",
+    "torch.empty_strided((2, 3), (4, 1)).stride(), x.new_empty_strided((0, 3), (9, 1)).shape",
+    "x.detach().as_strided_scatter(torch.ones(2, 2), (2, 2), (1, 5), 3)",  # PyTorch's gradient is that of the rest
+    "(x.narrow_copy(1, 1, 2), *torch.unsafe_split(x, 3, 2), *x.unsafe_chunk(2, 1))",
+    "torch.nonzero_static(x > 0.5, size=40), (x > 0.5).nonzero_static(size=2, fill_value=7)",
+    "x.isreal(), x.angle(), torch.angle(torch.tensor([-1.0, 0.0, -0.0, float('nan')])), x.sgn()",
+    "torch.igamma(x.abs().detach(), x.abs() + 1), torch.igammac(x.abs().detach(), x.abs())",
+    "(x.abs() + 1).mvlgamma(2), x.abs().polygamma(1), (x - 2.3).polygamma(2)",
+    "torch.bartlett_window(7), torch.bartlett_window(6, periodic=False), torch.kaiser_window(1)",
+    "torch.kaiser_window(7), torch.kaiser_window(6, False, beta=5.0, dtype=torch.float64)",
+    "torch.inference_mode(False).__enter__() or torch.is_grad_enabled()",
+]
+COMPOSED_REFUSED = [
+    "torch.gradient(x, edge_order=3)",
+    "torch.gradient(x, dim=(0, 0))",
+    "torch.gradient(x[:1], dim=0)",
+    "torch.gradient(x, spacing=(1.0, 2.0))",
+    "torch.unravel_index(i, (-1, 3))",
+    "x.put(i[0, 0], torch.ones(3))",
+    "torch.empty_strided((2, 3), (1,))",
+    "int(x)",
+    "float(x)",
+]
+
+
+@pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
+def test_composed(torch: Any) -> None:
+    theirs = import_module("torch")
+    data = np.random.default_rng(1).standard_normal((2, 3, 4)).astype(np.float32)
+
+    def results(lib: Any, call: str) -> list[Any]:
+        """Values, then the gradient of x."""
+        x, i = lib.tensor(data, requires_grad=True), lib.arange(24).view(2, 3, 4)
+        y = eval(call, {"torch": lib, "x": x, "i": i})
+        flat = [*y] if isinstance(y, tuple | list) else [y]
+        total = sum(t.sum() for t in flat if isinstance(t, lib.Tensor) and t.requires_grad)
+        if isinstance(total, lib.Tensor):
+            total.backward()
+        return [t.tolist() if hasattr(t, "tolist") else t for t in [*flat, *([x.grad] if x.grad is not None else [])]]
+
+    for call in COMPOSED:
+        got, want = results(torch, call), results(theirs, call)
+        assert len(got) == len(want), call
+        for a, b in zip(got, want, strict=True):
+            assert np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True), (call, a, b)
+    for call in COMPOSED_REFUSED:
+        kinds = []
+        for lib in (torch, theirs):
+            with pytest.raises((RuntimeError, ValueError, IndexError)) as caught:
+                results(lib, call)
+            kinds.append([kind for kind in (ValueError, IndexError) if issubclass(caught.type, kind)])
+        assert kinds[0] == kinds[1], call
+    with torch.inference_mode():
+        assert torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
+        with torch.inference_mode(False):
+            assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
 
 
 def test_names_of_nodes(torch: Any) -> None:

@@ -20,6 +20,7 @@ from . import _alias, _missing, _names
 
 _alias.install_finder()
 
+from ..autograd import is_inference_mode_enabled as is_inference_mode_enabled  # noqa: E402
 from . import legacy as _legacy  # noqa: E402
 from ._install import install as install  # noqa: E402
 from ._memory import from_file as from_file  # noqa: E402
@@ -72,11 +73,18 @@ _NAMES |= dict.fromkeys(
 )
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
 _NAMES |= {"ScriptModule": "chainrule.torch.jit", "finfo": "chainrule.torch._absent"}
-_NAMES |= dict.fromkeys(("hann_window", "hamming_window", "blackman_window"), "chainrule.torch._windows")
+_NAMES |= {
+    f"{name}_window": "chainrule.torch._windows" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")
+}
 _NAMES |= dict.fromkeys(
     """cholesky cholesky_inverse cholesky_solve det geqrf inverse lobpcg logdet lu lu_solve lu_unpack matrix_exp
     matrix_power orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split(),
     "chainrule.torch._linalg",
+)
+_NAMES |= dict.fromkeys(
+    """angle as_strided_scatter chain_matmul empty_strided gradient igamma igammac isreal narrow_copy nonzero_static put
+    scalar_tensor unravel_index unsafe_chunk unsafe_split""".split(),
+    "chainrule.torch._composed",
 )
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
@@ -147,10 +155,6 @@ def is_same_size(input: _cr.Tensor, other: _cr.Tensor) -> bool:
 
 def is_inference(input: _cr.Tensor) -> bool:
     """No tensor is bound to inference mode."""
-    return False
-
-
-def is_inference_mode_enabled() -> bool:
     return False
 
 

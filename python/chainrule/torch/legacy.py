@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import chainrule as cr
@@ -475,6 +476,7 @@ METHODS: dict[str, Any] = {
     "detach_copy": lambda self: self.detach().clone(),
     "const_data_ptr": lambda self: self.data_ptr(),
     "storage_type": lambda self: Storage,
+    "sgn": lambda self: self.sign(),
     "is_conj": lambda self: False,
     "is_neg": lambda self: False,
     "is_complex": lambda self: False,
@@ -500,18 +502,23 @@ METHODS |= dict.fromkeys(
 )
 
 
-def _linalg(name: str) -> Callable[..., Any]:
-    def method(self: cr.Tensor, *args: Any, **kwargs: Any) -> Any:
-        from . import _linalg
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A method that is a function of a module of this package, which its first call imports."""
 
-        return getattr(_linalg, name)(self, *args, **kwargs)
+    def method(self: cr.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(f"{__package__}.{module}"), name)(self, *args, **kwargs)
 
     method.__name__ = name
     return method
 
 
 METHODS |= {
-    name: _linalg(name)
+    name: _later("_composed", name)
+    for name in """angle as_strided_scatter igamma igammac isreal mvlgamma narrow_copy new_empty_strided nonzero_static
+    polygamma put put_ unsafe_chunk unsafe_split""".split()
+}
+METHODS |= {
+    name: _later("_linalg", name)
     for name in """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp matrix_power
     orgqr ormqr pinverse qr slogdet svd triangular_solve""".split()
 }
