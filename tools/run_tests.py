@@ -649,6 +649,10 @@ def stage_wheel() -> Total:
     return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
 
 
+def stage_debian() -> Total:
+    return run("tools/test_debian.py", [sys.executable, "tools/test_debian.py"], plain_environment(), timeout=2000)
+
+
 def stage_release() -> Total:
     python = ROOT / "build/release-venv/bin/python"
     if not python.is_file():
@@ -777,6 +781,12 @@ STAGES: dict[str, Stage] = {
         "source distribution and wheel, in a fresh virtual environment",
         3,
         "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "debian": Stage(
+        stage_debian,
+        "Debian packages: built, read by lintian, used from an unpacked folder",
+        8,
+        "debian/|cmake/install|tools/test_debian",
     ),
     "release": Stage(
         stage_release,
