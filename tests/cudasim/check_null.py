@@ -19,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import resources
 from environment import simulated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -98,11 +99,14 @@ def main() -> int:
         wrong += [said for status, said in ended if status]
         megabytes = sum(path.stat().st_size for path in cache.glob("*.cubin")) / 1e6
         compiled = sum(int(n) for _, said in ended for n in re.findall(r"^compiled (\d+) of", said, re.MULTILINE))
+        count, rows = resources.table_of(cache)
     wanted = sum(len(paths) for paths in work.values())
     if compiled != wanted and len(sys.argv) == 1:
         wrong.append(f"{compiled} of {wanted} texts were compiled")
+    wrong += resources.compared(rows)
     for line in wrong:
         print(line)
+    print(f"report {resources.summary(count, rows)}")
     print(
         f"report {compiled} texts by NVRTC for sm_{', sm_'.join(ARCHITECTURES)}: {megabytes:.1f} MB in the cache,"
         f" {time.monotonic() - start:.0f} s"
