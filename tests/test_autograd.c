@@ -871,7 +871,8 @@ TEST(one_gradient_for_several_inputs) {
     EACH_DEVICE(d) {
         cr_scope_begin();
         calls k = {0};
-        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(4, 5, 6, d), *x = cr_mul_scalar(a, 1), *z = cr_mul_scalar(b, 1), *y;
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(4, 5, 6, d), *y;
+        cr_tensor *x = cr_mul_scalar(a, 1), *z = cr_mul_scalar(b, 1);
         const cr_function_use u = {.name = "test_shared",
                                    .n_in = 3,
                                    .in = (const cr_tensor *[]){x, x, z},
