@@ -818,7 +818,7 @@ class Module:
         self._upgrade_state(state_dict, prefix, local_metadata)
         takes: list[Callable[[], None]] = []
         assign = bool(local_metadata.get("assign_to_params_buffers"))
-        own = {name: value for name, value in self._own(PARAMETER, BUFFER) if value is not None}
+        own = {name: v for kind in (PARAMETER, BUFFER) for name, v in self._own(kind) if v is not None}
         extra = prefix + EXTRA
         for name, value in own.items():
             key = prefix + name
