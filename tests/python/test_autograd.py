@@ -362,12 +362,14 @@ def test_grad_frees_the_graph() -> None:
 # ---- modes ----
 
 
-def test_inference_mode_off_changes_nothing() -> None:
-    for outer in (cr.no_grad(), cr.enable_grad()):
+def test_inference_mode_off_records() -> None:
+    """As PyTorch's, also within ``no_grad``; afterwards as before."""
+    for outer in (cr.no_grad(), cr.enable_grad(), cr.inference_mode()):
         with outer:
             before = cr.is_grad_enabled()
             with cr.inference_mode(False):
-                assert cr.is_grad_enabled() is before
+                assert cr.is_grad_enabled()
+            assert cr.is_grad_enabled() is before
 
 
 def test_modes() -> None:
