@@ -387,7 +387,7 @@ static bool in_row_order(const cr_tensor *x) {
 
 cr_tensor *cr_as_strided(const cr_tensor *x, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
     static const char op[] = "as_strided";
-    int64_t count;
+    int64_t count = 0;
     if (!cr_given(op, "x", x) || check_strided(op, x, ndim, shape, strides, offset, &count) != CR_OK) return NULL;
     cr_part_params p = {.ndim = ndim, .offset = count ? offset : 0};
     memcpy(p.shape, shape, sizeof *shape * (size_t)ndim);
