@@ -1,5 +1,6 @@
 # The Python extension chainrule._core on the stable ABI of CPython 3.11.  For development it lies with the package's Python files
 # in build/<preset>/python, which can be put on a path as it is; for a wheel (pip, scikit-build-core) component `python` is installed.
+# CPython without a GIL has no stable ABI: there it is chainrule._core of that version.
 #   CHAINRULE_PYTHON_INCLUDE   for another system: Python.h, with a pyconfig.h of that system (tools/release.py)
 #   CHAINRULE_PYTHON_IMPORTS   for Windows: the import library of python3.dll
 if(CHAINRULE_PYTHON_INCLUDE)
@@ -24,9 +25,14 @@ list(APPEND extension_sources ${api_tables} $<TARGET_OBJECTS:chainrule_cli>)
 if(CHAINRULE_PYTHON_INCLUDE)
     add_library(chainrule_python MODULE ${extension_sources})
     target_include_directories(chainrule_python SYSTEM PRIVATE ${CHAINRULE_PYTHON_INCLUDE})
-    target_compile_definitions(chainrule_python PRIVATE Py_LIMITED_API=0x030B0000)
+    file(STRINGS ${CHAINRULE_PYTHON_INCLUDE}/pyconfig.h free_threaded REGEX "^#define Py_GIL_DISABLED 1")
+    if(free_threaded)
+        set_target_properties(chainrule_python PROPERTIES PREFIX "" SUFFIX .so)
+    else()
+        target_compile_definitions(chainrule_python PRIVATE Py_LIMITED_API=0x030B0000)
+        set_target_properties(chainrule_python PROPERTIES PREFIX "" SUFFIX .abi3.so)
+    endif()
     target_link_libraries(chainrule_python PRIVATE ${CHAINRULE_PYTHON_IMPORTS})
-    set_target_properties(chainrule_python PROPERTIES PREFIX "" SUFFIX .abi3.so)
     if(WIN32)
         set_target_properties(chainrule_python PROPERTIES SUFFIX .pyd)
     endif()

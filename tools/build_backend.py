@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,13 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """With the header's folder: pip installs what a hook requires apart from scikit-build-core,
-    whose folder alone CMake is told."""
+    whose folder alone CMake is told.  CPython without a GIL has no stable ABI: its wheel is of that version."""
     wgpu = importlib.util.find_spec("wgpu")
     header = (
         {"cmake.define.CHAINRULE_WGPU_DIR": str(Path(wgpu.origin).parent / "resources")} if wgpu and wgpu.origin else {}
     )
-    name: str = build(wheel_directory, {**header, **(config_settings or {})}, metadata_directory)
+    include = sysconfig.get_path("include")
+    free = {"cmake.define.CHAINRULE_PYTHON_INCLUDE": include, "wheel.py-api": ""}
+    options = {**header, **(free if sysconfig.get_config_var("Py_GIL_DISABLED") else {})}
+    name: str = build(wheel_directory, {**options, **(config_settings or {})}, metadata_directory)
     return name

@@ -649,6 +649,10 @@ def stage_wheel() -> Total:
     return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
 
 
+def stage_free_threaded() -> Total:
+    return run("tools/test_free_threaded.py", [sys.executable, "tools/test_free_threaded.py"], plain_environment())
+
+
 def stage_debian() -> Total:
     return run("tools/test_debian.py", [sys.executable, "tools/test_debian.py"], plain_environment(), timeout=2000)
 
@@ -781,6 +785,12 @@ STAGES: dict[str, Stage] = {
         "source distribution and wheel, in a fresh virtual environment",
         3,
         "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "free-threaded": Stage(
+        stage_free_threaded,
+        "the extension in a CPython without a GIL: suites of threads and more",
+        6,
+        r"python/src/.*[.][ch]|cmake/python|tools/test_free_threaded",
     ),
     "debian": Stage(
         stage_debian,

@@ -175,11 +175,12 @@ static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};
 
 /* ---- nodes of the graph */
-typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address; } Node;      /* node: owned */
+typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address, *weak; } Node;       /* node: owned */
 static PyTypeObject *node_type;
 static PyObject *node_classes;                       /* "MulBackward0" -> a subclass of Node, made when first seen */
-static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one
-                                                      * object for each node, as PyTorch has it */
+static PyObject *node_names;                         /* those that Python gave; each once */
+static PyObject *node_objects;                       /* a node's address -> a weak reference to its object: there is
+                                                      * one for each node, as PyTorch has it */
 
 /* Ops whose node has another name in PyTorch than theirs. */
 static const char *const NODES[][2] = {
@@ -226,10 +227,25 @@ static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both
     if (!self) { Py_DECREF(address); cr_node_release(n); return NULL; }
     self->node = n;
     self->address = address;
-    PyObject *pointer = PyLong_FromVoidPtr(self);
-    if (!pointer || PyDict_SetItem(node_objects, address, pointer) < 0) Py_CLEAR(self);
-    Py_XDECREF(pointer);
+    self->weak = NULL;
+    PyObject *weak = PyWeakref_NewRef((PyObject *)self, NULL);
+    if (!weak || PyDict_SetItem(node_objects, address, weak) < 0) Py_CLEAR(self);
+    Py_XDECREF(weak);
     return (PyObject *)self;
+}
+
+/* The object of a node, a new reference; NULL: it has none. */
+static PyObject *object_at(PyObject *address) {
+    PyObject *object = NULL;
+#ifdef Py_GIL_DISABLED
+    PyObject *weak = NULL;
+    if (PyDict_GetItemRef(node_objects, address, &weak) > 0) PyWeakref_GetRef(weak, &object);
+    Py_XDECREF(weak);
+#else
+    PyObject *weak = PyDict_GetItemWithError(node_objects, address);
+    if (weak && PyWeakref_GetObject(weak) != Py_None) object = Py_NewRef(PyWeakref_GetObject(weak));
+#endif
+    return object;
 }
 
 PyObject *node_object(cr_node *n) {
@@ -237,10 +253,8 @@ PyObject *node_object(cr_node *n) {
         if (cr_error()) return raise_error();
         Py_RETURN_NONE;
     }
-    PyObject *address = PyLong_FromVoidPtr(n), *known = address ? PyDict_GetItemWithError(node_objects, address) : NULL;
-    if (address && !known && !PyErr_Occurred()) return node_new(n, address);
-    PyObject *self = known ? PyLong_AsVoidPtr(known) : NULL;
-    Py_XINCREF(self);
+    PyObject *address = PyLong_FromVoidPtr(n), *self = address ? object_at(address) : NULL;
+    if (address && !self && !PyErr_Occurred()) return node_new(n, address);
     Py_XDECREF(address);
     cr_node_release(n);
     return self;
@@ -249,7 +263,10 @@ PyObject *node_object(cr_node *n) {
 static void node_free(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Node *n = (Node *)(void *)self;
-    if (PyDict_Contains(node_objects, n->address) == 1) PyDict_DelItem(node_objects, n->address);
+    if (n->weak) PyObject_ClearWeakRefs(self);
+    PyObject *other = object_at(n->address);        /* made by another thread meanwhile */
+    if (!other && PyDict_DelItem(node_objects, n->address) < 0) PyErr_Clear();
+    Py_XDECREF(other);
     Py_DECREF(n->address);
     cr_node_release(n->node);
     PyObject_Free(self);
@@ -314,8 +331,11 @@ static PyGetSetDef node_getset[] = {
     {"_tensor", get_tensor, NULL,
      "The leaf, or the result if it retains its gradient; None where no reference to it is left.", NULL},
     {0}};
+static PyMemberDef node_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weak), READONLY, NULL}, {0}};
 static PyType_Slot node_slots[] = {
     {Py_tp_dealloc, (void *)node_free},
+    {Py_tp_members, node_members},
     {Py_tp_repr, (void *)node_repr},
     {Py_tp_methods, node_methods},
     {Py_tp_getset, node_getset},
@@ -325,6 +345,14 @@ static PyType_Slot node_slots[] = {
 static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 node_slots};
+
+/* What a dict of this file has for a str, of which it keeps the first value for ever; borrowed. */
+static PyObject *kept_in(PyObject *dict, PyObject *key, PyObject *value) {
+    PyObject *found;
+    SHARED(found = PyDict_GetItemWithError(dict, key);
+           if (!found && !PyErr_Occurred() && PyDict_SetItem(dict, key, value) == 0) found = value);
+    return found;
+}
 
 /* The class of the nodes of this name, which lives for ever, as its name does. */
 static PyTypeObject *node_class(PyObject *name) {
@@ -338,9 +366,9 @@ static PyTypeObject *node_class(PyObject *name) {
     PyOS_snprintf(full, room, "chainrule.%s", text);
     PyType_Spec spec = {full, sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, no_slots};
     class = PyType_FromSpecWithBases(&spec, (PyObject *)node_type);
-    if (class && PyDict_SetItem(node_classes, name, class) == 0) Py_DECREF(class);
-    else Py_CLEAR(class);
-    return (PyTypeObject *)(void *)class;
+    PyObject *kept = class ? kept_in(node_classes, name, class) : NULL;
+    Py_XDECREF(class);
+    return (PyTypeObject *)(void *)kept;
 }
 
 bool make_autograd_types(PyObject *module) {
@@ -348,7 +376,8 @@ bool make_autograd_types(PyObject *module) {
     node_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &node_spec, NULL);
     node_objects = PyDict_New();
     node_classes = PyDict_New();
-    return node_objects && node_classes && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
+    node_names = PyDict_New();
+    return node_objects && node_classes && node_names && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
            PyModule_AddType(module, node_type) == 0;
 }
 
@@ -363,11 +392,8 @@ PyObject *api_detach_(const arg *a) {
 
 /* (input, name): the names live for ever, each once */
 PyObject *api__named(const arg *a) {
-    static PyObject *names;
-    if (!names && !(names = PyDict_New())) return NULL;
-    PyObject *known = PyDict_GetItemWithError(names, a[1].from);
-    if (!known && (PyErr_Occurred() || PyDict_SetItem(names, a[1].from, known = a[1].from) < 0)) return NULL;
-    const char *text = PyUnicode_AsUTF8AndSize(known, NULL);
+    PyObject *known = kept_in(node_names, a[1].from, a[1].from);
+    const char *text = known ? PyUnicode_AsUTF8AndSize(known, NULL) : NULL;
     if (!text) return NULL;
     cr_node_rename(a[0].t, text);
     return Py_NewRef(a[0].from);

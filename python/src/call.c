@@ -138,7 +138,7 @@ static bool to_tensors(PyObject *o, arg *a) {
         PyObject *item = PyTuple_GetItem(items, i);
         ok = is_tensor(item);
         if (ok) notice(item);
-        if (ok) a->list.v[a->list.n++] = cr_retain(handle(item));
+        if (ok) a->list.v[a->list.n++] = hold(item);
         else raise_type(item, "expected Tensor as element %zd, got", i);
     }
     Py_DECREF(items);

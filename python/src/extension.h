@@ -10,7 +10,27 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 #include <chainrule.h>
+
+/* ---- threads.  What the GIL guards is guarded by an object's own lock, and by one lock for what all share, in CPython
+ * without a GIL (Py_GIL_DISABLED).  Under the second no Python code may run. */
+#ifdef Py_GIL_DISABLED
+extern PyMutex shared_mutex;
+#define LOCKED(object, ...) do { \
+        Py_BEGIN_CRITICAL_SECTION(object); \
+        __VA_ARGS__; \
+        Py_END_CRITICAL_SECTION(); \
+    } while (0)
+#define SHARED(...) do { \
+        PyMutex_Lock(&shared_mutex); \
+        __VA_ARGS__; \
+        PyMutex_Unlock(&shared_mutex); \
+    } while (0)
+#else
+#define LOCKED(object, ...) do { __VA_ARGS__; } while (0)
+#define SHARED(...) do { __VA_ARGS__; } while (0)
+#endif
 
 /* ---- types */
 typedef struct Tensor {
@@ -42,7 +62,11 @@ static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; 
 /* The same with a reference, for cr_drop.  Other Python code can give the object another handle
  * (x.data = y, detach_()): while the GIL is released, in callbacks, in long calls that check for
  * signals. */
-static inline cr_tensor *hold(PyObject *o) { return cr_retain(handle(o)); }
+static inline cr_tensor *hold(PyObject *o) {
+    cr_tensor *t;
+    LOCKED(o, t = cr_retain(handle(o)));
+    return t;
+}
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
 /* first, then the others, taken; first NULL: raises cr_error() */

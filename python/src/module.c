@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef Py_GIL_DISABLED
+PyMutex shared_mutex;
+#endif
+static PyObject *known;                              /* "module.name" -> the function */
+
 PyObject *python_function(const char *module, const char *name) {
-    static PyObject *known;                          /* "module.name" -> the function */
-    if (!known && !(known = PyDict_New())) return NULL;
     PyObject *key = PyUnicode_FromFormat("%s.%s", module, name), *f = key ? PyDict_GetItemWithError(known, key) : NULL;
     if (key && !f && !PyErr_Occurred()) {
         PyObject *full = PyUnicode_FromFormat("chainrule.%s", module), *m = full ? PyImport_Import(full) : NULL;
@@ -83,13 +86,16 @@ PyMODINIT_FUNC PyInit__core(void) {
     }
     if (made) return Py_NewRef(made);                /* removed from sys.modules and imported again */
     PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+    if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
 #ifndef _WIN32
     /* Mesa's Vulkan layer asks the desktop for its GPU, and complains on stderr where there is none */
     if (!getenv("XDG_RUNTIME_DIR")) (void)setenv("NODEVICE_SELECT", "1", 0);
 #endif
     cr_set_interrupt(signals_raise, NULL);
     cr_set_source(source_of_call, NULL);
-    if (module && PyModule_AddFunctions(module, program) == 0 &&
+    if (module && (known = PyDict_New()) && PyModule_AddFunctions(module, program) == 0 &&
         make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&
         make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
         return made = Py_NewRef(module);

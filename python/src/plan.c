@@ -294,9 +294,14 @@ static bool find_stamps(void) {
 }
 
 static uint64_t stamp_of(PyObject *dict) {
+#ifdef Py_GIL_DISABLED
+    (void)dict, (void)find_stamps;                  /* another thread may write it meanwhile */
+    return 0;
+#else
     static int found = -1;                          /* under the GIL */
     if (found < 0) found = find_stamps();
     return found ? stamp_at(dict) : 0;
+#endif
 }
 
 /* The first guard that does not hold; -1: all do; their number: an object that they name has ended. */

@@ -155,14 +155,17 @@ PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second)
                                   ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}},
                                   floats[] = {{"mantissa", "in [0.5, 1) by size"}, {"exponent", "int32"}, {0}};
     int i = 0;
-    while (types[i].name && strcmp(types[i].name, type_name)) i++;
-    types[i].name = type_name;
+    SHARED(while (types[i].name && strcmp(types[i].name, type_name)) i++;
+           types[i].name = type_name);
     PyTypeObject **type = &types[i].type;
     PyStructSequence_Desc d = {
         .name = type_name,
         .fields = strstr(type_name, "aminmax") ? ends : strstr(type_name, "frexp") ? floats : fields,
         .n_in_sequence = 2};
-    if (!*type) *type = PyStructSequence_NewType(&d);
+    if (!*type) {
+        PyTypeObject *made = PyStructSequence_NewType(&d);
+        SHARED(if (!*type) *type = made);
+    }
     PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;
     if (pair) {
         PyStructSequence_SetItem(pair, 0, a);

@@ -4,6 +4,8 @@
  * chainrule/_subclass.py, which is done here without a call) or ASKED (it defines its own). */
 #include "extension.h"
 
+#include <stdatomic.h>
+
 static _Thread_local int plain_calls;               /* calls under way whose results stay Tensors */
 
 typedef enum { PLAIN, KEPT, ASKED } type_kind;
@@ -13,7 +15,7 @@ PyTypeObject *plain_type;
 
 /* Types that are known to be PLAIN: those whose __torch_function__ is _disabled_torch_function_impl. */
 static PyTypeObject *known[8];
-static int known_count;
+static atomic_int known_count;
 
 static type_kind kind_of(PyTypeObject *type) {
     PyObject *own = PyObject_GetAttrString((PyObject *)type, "__torch_function__");
@@ -23,8 +25,10 @@ static type_kind kind_of(PyTypeObject *type) {
     if (bound && bound == python_function("_subclass", "torch_function")) found = KEPT;
     if (own && own == python_function("_core", "_disabled_torch_function_impl")) {
         found = PLAIN;
-        if (known_count < (int)(sizeof known / sizeof *known))
-            plain_type = known[known_count++] = (PyTypeObject *)(void *)Py_NewRef((PyObject *)type);
+        SHARED(if (known_count < (int)(sizeof known / sizeof *known)) {
+            plain_type = known[known_count] = (PyTypeObject *)(void *)Py_NewRef((PyObject *)type);
+            known_count++;
+        });
     }
     Py_XDECREF(own);
     Py_XDECREF(bound);

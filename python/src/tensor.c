@@ -2,7 +2,6 @@
 #include "extension.h"
 
 #include <string.h>
-#include <structmember.h>
 
 PyTypeObject *tensor_type;
 PyObject *bad_value, *bad_type;
@@ -86,12 +85,25 @@ static void track(PyObject *self) {
 }
 
 /* Memory of freed Tensors, for the next ones: most calls of a Python program make a result and free one. */
+#ifndef Py_GIL_DISABLED
 static Tensor *spare[64];
 static int spares;
 
+static Tensor *take_spare(void) { return spares ? spare[--spares] : NULL; }
+static bool keep_spare(Tensor *s) {
+    const bool room = spares < (int)(sizeof spare / sizeof *spare);
+    if (room) spare[spares++] = s;
+    return room;
+}
+#else                                               /* its allocator has such lists, for each thread */
+static Tensor *take_spare(void) { return NULL; }
+static bool keep_spare(Tensor *s) { (void)s; return false; }
+#endif
+
 static Tensor *allocate(PyTypeObject *type) {
     if (type != tensor_type) return (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    return spares ? (Tensor *)(void *)PyObject_Init((PyObject *)spare[--spares], type) : PyObject_GC_New(Tensor, type);
+    Tensor *s = take_spare();
+    return s ? (Tensor *)(void *)PyObject_Init((PyObject *)s, type) : PyObject_GC_New(Tensor, type);
 }
 
 static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes a reference that no scope owns */
@@ -117,12 +129,10 @@ PyObject *wrap_borrowed(const cr_tensor *t) {
 /* The object that x.grad returns from now on, taken; NULL: none yet. */
 static void keep_grad(Tensor *s, PyObject *grad) {
     PyObject *before = s->grad;
-    if (before && ((Tensor *)(void *)before)->owner == s) ((Tensor *)(void *)before)->owner = NULL;
-    s->grad = grad;
-    if (grad) {
-        ((Tensor *)(void *)grad)->owner = s;
-        track((PyObject *)s);
-    }
+    SHARED(if (before && ((Tensor *)(void *)before)->owner == s) ((Tensor *)(void *)before)->owner = NULL;
+           s->grad = grad;
+           if (grad) ((Tensor *)(void *)grad)->owner = s);
+    if (grad) track((PyObject *)s);
     Py_XDECREF(before);
 }
 
@@ -135,8 +145,7 @@ static void tensor_free(PyObject *self) {
     Py_XDECREF(s->dict);
     cr_drop(s->t);
     if (type != tensor_type) ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    else if (spares < (int)(sizeof spare / sizeof *spare)) spare[spares++] = s;
-    else PyObject_GC_Del(self);
+    else if (!keep_spare(s)) PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -599,7 +608,7 @@ static PyObject *get_T(PyObject *self, void *unused) {
 }
 
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
-void forget_grad(PyObject *self) { keep_grad((Tensor *)(void *)self, NULL); }
+void forget_grad(PyObject *self) { LOCKED(self, keep_grad((Tensor *)(void *)self, NULL)); }
 
 PyObject *api__grad_owner(const arg *a) {
     Tensor *owner = ((Tensor *)(void *)a[0].from)->owner;
@@ -608,9 +617,12 @@ PyObject *api__grad_owner(const arg *a) {
 
 /* Where the object is the gradient of another one, that one gets the new handle too. */
 static bool become_grad(Tensor *s, cr_tensor *t) {
-    cr_tensor *g = s->owner ? cr_grad_retain(s->owner->t) : NULL;
-    const bool ok = !g || g != s->t || cr_set_grad(s->owner->t, t) == CR_OK;
+    cr_tensor *owner = NULL;
+    SHARED(if (s->owner) owner = cr_retain(s->owner->t));
+    cr_tensor *g = owner ? cr_grad_retain(owner) : NULL;
+    const bool ok = !g || g != s->t || cr_set_grad(owner, t) == CR_OK;
     cr_drop(g);
+    cr_drop(owner);
     return ok;
 }
 
@@ -619,8 +631,8 @@ static bool replace(Tensor *s, cr_tensor *t) {
         cr_release(t);
         return raise_error();
     }
-    cr_tensor *old = s->t;
-    s->t = cr_unscope(t);
+    cr_tensor *old;
+    LOCKED((PyObject *)s, old = s->t; s->t = cr_unscope(t));
     cr_drop(old);
     return true;
 }
@@ -650,9 +662,7 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     return -1;
 }
 
-static PyObject *get_grad(PyObject *self, void *unused) {
-    (void)unused;
-    Tensor *s = (Tensor *)(void *)self;
+static PyObject *grad_of(Tensor *s) {
     cr_tensor *g = cr_grad_retain(s->t);
     PyObject *before = s->grad, *grad = before;
     if (before && handle(before) == g) {
@@ -662,6 +672,13 @@ static PyObject *get_grad(PyObject *self, void *unused) {
         keep_grad(s, g && g != CR_NONE ? Py_XNewRef(grad) : NULL);
     }
     cr_drop(g);
+    return grad;
+}
+
+static PyObject *get_grad(PyObject *self, void *unused) {
+    (void)unused;
+    PyObject *grad;
+    LOCKED(self, grad = grad_of((Tensor *)(void *)self));
     return grad;
 }
 
@@ -676,7 +693,7 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         raise_error();
         return -1;
     }
-    keep_grad((Tensor *)(void *)self, g == CR_NONE ? NULL : Py_NewRef(value));
+    LOCKED(self, keep_grad((Tensor *)(void *)self, g == CR_NONE ? NULL : Py_NewRef(value)));
     return 0;
 }
 

@@ -172,13 +172,12 @@ static bool make_dtypes(PyObject *module) {
 /* ---- Device */
 static const char *device_name(PyObject *self) { return cr_device_name(((Device *)(void *)self)->dev); }
 
+static PyObject *cpu_object;                         /* asked for most: one object */
+
 PyObject *device_object(const cr_device *dev) {
-    static PyObject *cpu;                            /* asked for most: one object */
-    if (dev == cr_cpu() && cpu) { Py_INCREF(cpu); return cpu; }
+    if (dev == cr_cpu() && cpu_object) return Py_NewRef(cpu_object);
     Device *d = PyObject_New(Device, device_type);
-    if (!d) return NULL;
-    d->dev = dev;
-    if (dev == cr_cpu()) { cpu = (PyObject *)d; Py_INCREF(cpu); }
+    if (d) d->dev = dev;
     return (PyObject *)d;
 }
 
@@ -493,6 +492,6 @@ static bool make_default_generator(PyObject *module) {
 
 bool make_types(PyObject *module) {
     return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) &&
-           make_device(module) && (generator_type = add_type(module, &generator_spec, NULL)) &&
+           make_device(module) && (cpu_object = device_object(cr_cpu())) && (generator_type = add_type(module, &generator_spec, NULL)) &&
            make_default_generator(module);
 }

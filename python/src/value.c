@@ -16,13 +16,13 @@ static PyObject *wrap_value(cr_value *v) {          /* takes the reference; NULL
     if (!v) return raise_error();
     Value *self = PyObject_New(Value, value_type);
     if (self) self->v = v;
-    else cr_value_release(v);
+    else SHARED(cr_value_release(v));
     return (PyObject *)self;
 }
 
 static void value_free(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
-    cr_value_release(node(self));
+    SHARED(cr_value_release(node(self)));
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -49,7 +49,9 @@ static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *names) 
         return PyErr_Occurred() ? NULL : raise_type(data, "Value(): argument 'data' must be a number, not");
     if (device != Py_None && !to_device(device, &dev))
         return PyErr_Occurred() ? NULL : raise_type(device, "Value(): argument 'device' must be Device or str, not");
-    PyObject *self = wrap_value(cr_value_new(x, dev));
+    cr_value *v;
+    SHARED(v = cr_value_new(x, dev));
+    PyObject *self = wrap_value(v);
     if (self && label && set_label(self, label, NULL)) Py_CLEAR(self);
     return self;
 }
@@ -64,14 +66,23 @@ static PyObject *apply_number(PyObject *a, PyObject *b, binary f) {
         if (PyErr_Occurred()) return NULL;
         Py_RETURN_NOTIMPLEMENTED;
     }
-    cr_value *leaf = cr_value_new(x, cr_value_device(node(is_value(a) ? a : b)));
-    cr_value *y = f(is_value(a) ? node(a) : leaf, is_value(a) ? leaf : node(b));
-    cr_value_release(leaf);
+    cr_value *y;
+    SHARED(cr_value *leaf = cr_value_new(x, cr_value_device(node(is_value(a) ? a : b)));
+           y = f(is_value(a) ? node(a) : leaf, is_value(a) ? leaf : node(b));
+           cr_value_release(leaf));
     return wrap_value(y);
 }
 
 static inline PyObject *apply(PyObject *a, PyObject *b, binary f) {
-    return is_value(a) && is_value(b) ? wrap_value(f(node(a), node(b))) : apply_number(a, b, f);
+    if (!is_value(a) || !is_value(b)) return apply_number(a, b, f);
+    cr_value *y;
+    SHARED(y = f(node(a), node(b)));
+    return wrap_value(y);
+}
+static inline PyObject *apply_one(PyObject *a, cr_value *(*f)(cr_value *)) {
+    cr_value *y;
+    SHARED(y = f(node(a)));
+    return wrap_value(y);
 }
 
 static PyObject *op_add(PyObject *a, PyObject *b) { return apply(a, b, cr_value_add); }
@@ -81,10 +92,14 @@ static PyObject *op_div(PyObject *a, PyObject *b) { return apply(a, b, cr_value_
 static PyObject *op_pow(PyObject *a, PyObject *b, PyObject *modulus) {
     double n;
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-    if (is_value(a) && to_double(b, &n)) return wrap_value(cr_value_pow_scalar(node(a), n));
+    if (is_value(a) && to_double(b, &n)) {
+        cr_value *y;
+        SHARED(y = cr_value_pow_scalar(node(a), n));
+        return wrap_value(y);
+    }
     return PyErr_Occurred() ? NULL : apply(a, b, cr_value_pow);
 }
-static PyObject *op_neg(PyObject *a) { return wrap_value(cr_value_neg(node(a))); }
+static PyObject *op_neg(PyObject *a) { return apply_one(a, cr_value_neg); }
 
 static PyObject *op_compare(PyObject *a, PyObject *b, int op) {
     if (!is_value(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
@@ -95,7 +110,7 @@ static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)node(se
 
 /* ---- methods */
 #define UNARY(name) static PyObject *method_##name(PyObject *self, PyObject *unused) { (void)unused; \
-    return wrap_value(cr_value_##name(node(self))); }
+    return apply_one(self, cr_value_##name); }
 UNARY(relu)
 UNARY(tanh)
 UNARY(exp)
@@ -104,7 +119,9 @@ UNARY(sigmoid)
 
 static PyObject *backward(PyObject *self, PyObject *unused) {
     (void)unused;
-    if (cr_value_backward(node(self)) != CR_OK) return raise_error();
+    cr_status status;
+    SHARED(status = cr_value_backward(node(self)));
+    if (status != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }
 
@@ -115,7 +132,10 @@ static PyObject *zero_grad(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *move(PyObject *self, const cr_device *dev) {
-    return dev ? wrap_value(cr_value_to(node(self), dev)) : raise_error();
+    if (!dev) return raise_error();
+    cr_value *y;
+    SHARED(y = cr_value_to(node(self), dev));
+    return wrap_value(y);
 }
 static PyObject *cpu(PyObject *self, PyObject *unused) { (void)unused; return move(self, cr_cpu()); }
 static PyObject *cuda(PyObject *self, PyObject *unused) { (void)unused; return move(self, cr_device_find("cuda")); }
@@ -185,7 +205,9 @@ static PyObject *get_prev(PyObject *self, void *unused) {
     cr_value *in[2];
     PyObject *set = PySet_New(NULL);
     for (int i = 0, n = cr_value_inputs(node(self), in, NULL); set && i < n; i++) {
-        PyObject *x = wrap_value(cr_value_retain(in[i]));
+        cr_value *v;
+        SHARED(v = cr_value_retain(in[i]));
+        PyObject *x = wrap_value(v);
         if (!x || PySet_Add(set, x) < 0) Py_CLEAR(set);
         Py_XDECREF(x);
     }
@@ -222,7 +244,9 @@ static int set_label(PyObject *self, PyObject *value, void *unused) {
     if (!value || !PyUnicode_Check(value)) { raise_type(value ? value : Py_None, "label must be str, not"); return -1; }
     const char *label = PyUnicode_AsUTF8AndSize(value, NULL);
     if (!label) return -1;
-    if (cr_value_set_label(node(self), *label ? label : NULL) == CR_OK) return 0;
+    cr_status status;
+    SHARED(status = cr_value_set_label(node(self), *label ? label : NULL));
+    if (status == CR_OK) return 0;
     raise_error();
     return -1;
 }
@@ -260,7 +284,7 @@ static bool nodes_of(PyObject *items, Py_ssize_t n, const cr_device *dev, cr_val
             if (!PyErr_Occurred()) raise_type(item, "expected Value or a number, got");
             return false;
         }
-        to[i] = made[i] = cr_value_new(x, dev);
+        SHARED(to[i] = made[i] = cr_value_new(x, dev));
         if (!made[i]) return raise_error(), false;
     }
     return true;
@@ -280,10 +304,11 @@ static PyObject *neuron(PyObject *module, PyObject *const *args, Py_ssize_t coun
         for (Py_ssize_t i = 0; i < 2 * n; i++) made[i] = NULL;
         const cr_device *dev = cr_value_device(b);
         if (nodes_of(w, n, dev, all, made) && nodes_of(x, n, dev, all + n, made + n)) {
-            y = cr_value_neuron(n, all, all + n, b, PyObject_IsTrue(args[3]) == 1);
+            const bool relu_after = PyObject_IsTrue(args[3]) == 1;
+            SHARED(y = cr_value_neuron(n, all, all + n, b, relu_after));
             if (!y) raise_error();
         }
-        for (Py_ssize_t i = 0; i < 2 * n; i++) cr_value_release(made[i]);
+        SHARED(for (Py_ssize_t i = 0; i < 2 * n; i++) cr_value_release(made[i]));
         if (all != few) PyMem_Free(all);
     }
     Py_DECREF(w);
@@ -319,7 +344,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"chainrule.Value", sizeof(Value), 0, Py_TPFLAGS_DEFAULT, slots};
 
 bool make_value_type(PyObject *module) {
-    if (cr_value_serial() != CR_OK) return raise_error(), false;    /* Python lets one thread at a time run */
+    if (cr_value_serial() != CR_OK) return raise_error(), false;    /* one thread at a time, by the GIL or SHARED */
     value_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
     return value_type && PyModule_AddType(module, value_type) == 0 && PyModule_AddFunctions(module, functions) == 0;
 }
