@@ -12,19 +12,21 @@ registers are no failure: a larger stack is, and a share of warps that falls to 
 from __future__ import annotations
 
 import math
+import re
 import struct
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 COMMITTED = Path(__file__).with_name("resources.txt")
+KERNELS = Path(__file__).resolve().parent.parent.parent / "src/dev/cuda"
 # Attributes of the sections .nv.info, as cuobjdump -elf names them.
 MAX_THREADS, FRAME_SIZE, REGISTERS = 0x05, 0x11, 0x2F
 BY_VALUE = 4  # the format of an attribute with bytes behind it; others fit in its header
 WARPS = {"120": 48}  # of a multiprocessor (CUDA C Programming Guide, "Technical Specifications"); others: 64
 ALL_REGISTERS, OF_WARP = 65536, 256  # of a multiprocessor; the unit in which a warp gets them
 SHARED = {"80": 164, "90": 228, "100": 228, "120": 100}  # KiB of a multiprocessor
-LOST = 1024  # bytes of it that each block takes for itself; machine code for sm_100 and later counts them
+LOST = 1024  # bytes of it that each block takes for itself; machine code for sm_90 and later counts them
 
 
 class Kernel(NamedTuple):
@@ -62,7 +64,7 @@ def warps_of(architecture: str, threads: int, registers: int, shared: int) -> in
     """Per cent of a multiprocessor's warps that blocks of so many threads can fill."""
     most, warps = WARPS.get(architecture, 64), (threads + 31) // 32
     per_warp = -(-registers * 32 // OF_WARP) * OF_WARP
-    taken = shared + (LOST if int(architecture) < 100 else 0)
+    taken = shared + (LOST if int(architecture) < 90 else 0)
     blocks = min(ALL_REGISTERS // per_warp // warps, most // warps, SHARED[architecture] * 1024 // max(1, taken))
     return 100 * blocks * warps // most
 
@@ -98,9 +100,17 @@ def kernels_of(data: bytes) -> list[Kernel]:
     return found
 
 
+def library_kernels() -> set[str]:
+    """Tests have kernels of their own."""
+    kernel = re.compile(r"KERNEL\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(\w+)\s*\(")
+    return {name for path in KERNELS.glob("*.c*") for name in kernel.findall(path.read_text(encoding="utf-8"))}
+
+
 def table_of(folder: Path) -> tuple[int, dict[tuple[str, str], Kernel]]:
     """How many kernels there are, and the worst figures of each name and architecture."""
-    every = [kernel for path in sorted(folder.glob("*.cubin")) for kernel in kernels_of(path.read_bytes())]
+    own = library_kernels()
+    found = (kernel for path in sorted(folder.glob("*.cubin")) for kernel in kernels_of(path.read_bytes()))
+    every = [kernel for kernel in found if kernel.name in own]
     rows: dict[tuple[str, str], Kernel] = {}
     for new in every:
         old = rows.get(new[:2], new)
@@ -127,11 +137,12 @@ def read_committed() -> dict[tuple[str, str], Kernel]:
 def compared(rows: dict[tuple[str, str], Kernel]) -> list[str]:
     """What has become worse than the committed table, and kernels that it lacks."""
     said, known = [], read_committed()
+    unknown = sorted({name for name, of in rows if (name, of) not in known})
+    if unknown:
+        said.append(f"kernels that {COMMITTED.name} lacks (resources.py CACHE --write): {', '.join(unknown)}")
     for key, new in rows.items():
-        old = known.get(key)
-        if old is None:
-            said.append(f"{new.name} for sm_{new.architecture} is not in {COMMITTED.name}: resources.py CACHE --write")
-        elif new.stack > old.stack or new.warps < min(old.warps, 26):
+        old = known.get(key, new)
+        if new.stack > old.stack or new.warps < min(old.warps, 26):
             said.append(f"{new.name} for sm_{new.architecture} takes more: {new}, before {old}")
     return said
 
