@@ -18,8 +18,8 @@ command -v compute-sanitizer >/dev/null 2>&1 || { echo "compute-sanitizer is not
 log=$(mktemp) || exit 2
 trap 'rm -f "$log"' EXIT
 
-# a variable or -, a test program, and words of the names of its tests; none: all.  tests/cudasim/check_families.py
-# counts that every kernel of every .cu file runs.
+# variables with ; between them or -, a test program, and words of the names of its tests; none: all.
+# tests/cudasim/check_families.py counts that every kernel of every .cu file runs.
 families="- test_tiny
 - test_cuda_kernels rows norm_gradients selection first_of_many many_indices batch_norms tiles total_norm precision linear_gelu
 CHAINRULE_CUBLASLT=off test_cuda_kernels linear_gelu
@@ -27,14 +27,14 @@ CHAINRULE_CUBLASLT=off test_cuda_kernels linear_gelu
 - test_cuda_hopper hopper_attention
 - test_cuda_attention attention_plain attention_tensor_cores attention_split attention_groups
 - test_cuda_order sorts searches exact_scans float_scans samples runs_and_masks
-CHAINRULE_TEST_OPS=max_pool,linear_quantized,dequantize,band,nonzero,argmax,index_add,index_put,put,index_get test_cuda_ops cases
+CHAINRULE_TEST_FULL=1;CHAINRULE_TEST_OPS=max_pool,linear_quantized,dequantize,band,nonzero,argmax,index_add,index_put,put,index_get test_cuda_ops cases
 - test_cuda_ops random_functions"
 
 bad=0
-while read -r variable program tests; do
-    [ "$variable" != - ] || variable=
-    # shellcheck disable=SC2086  # words of their own
-    env $variable compute-sanitizer --tool "$tool" $options --error-exitcode 9 "$build/tests/$program" $tests >"$log" 2>&1 </dev/null
+while read -r variables program tests; do
+    [ "$variables" != - ] || variables=
+    # shellcheck disable=SC2046,SC2086  # words of their own
+    env $(echo "$variables" | tr ';' ' ') compute-sanitizer --tool "$tool" $options --error-exitcode 9 "$build/tests/$program" $tests >"$log" 2>&1 </dev/null
     status=$? said=$(grep "SUMMARY" "$log" | sed 's/^=* *//' | tr '\n' ';')
     [ $status = 0 ] && grep -q "$clean" "$log" && ! grep -q "LEAK SUMMARY: [1-9]" "$log" && continue
     cat "$log"

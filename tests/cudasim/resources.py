@@ -12,14 +12,14 @@ registers are no failure: a larger stack is, and a share of warps that falls to 
 from __future__ import annotations
 
 import math
-import re
 import struct
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from check_families import kernels
+
 COMMITTED = Path(__file__).with_name("resources.txt")
-KERNELS = Path(__file__).resolve().parent.parent.parent / "src/dev/cuda"
 # Attributes of the sections .nv.info, as cuobjdump -elf names them.
 MAX_THREADS, FRAME_SIZE, REGISTERS = 0x05, 0x11, 0x2F
 BY_VALUE = 4  # the format of an attribute with bytes behind it; others fit in its header
@@ -100,15 +100,9 @@ def kernels_of(data: bytes) -> list[Kernel]:
     return found
 
 
-def library_kernels() -> set[str]:
-    """Tests have kernels of their own."""
-    kernel = re.compile(r"KERNEL\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(\w+)\s*\(")
-    return {name for path in KERNELS.glob("*.c*") for name in kernel.findall(path.read_text(encoding="utf-8"))}
-
-
 def table_of(folder: Path) -> tuple[int, dict[tuple[str, str], Kernel]]:
     """How many kernels there are, and the worst figures of each name and architecture."""
-    own = library_kernels()
+    own = {name for names in kernels().values() for name in names}  # tests have some too
     found = (kernel for path in sorted(folder.glob("*.cubin")) for kernel in kernels_of(path.read_bytes()))
     every = [kernel for kernel in found if kernel.name in own]
     rows: dict[tuple[str, str], Kernel] = {}
