@@ -193,7 +193,7 @@ class Tab:
 
     def key(self, name: str, code: int, text: str = "") -> None:
         for kind in ("keyDown", "keyUp"):
-            key = {"key": name, "code": name, "windowsVirtualKeyCode": code}
+            key: dict[str, Any] = {"key": name, "code": name, "windowsVirtualKeyCode": code}
             self.call(
                 "Input.dispatchKeyEvent", type=kind, **key, **({"text": text} if text and kind == "keyDown" else {})
             )
