@@ -565,6 +565,7 @@ CHECKS: list[Callable[[Tab, Path], None]] = [
     two_tabs,
     storage,
     bad_texts,
+    audit,
     long_and_strange,
     downloads_late,
     on_gpu,
@@ -599,7 +600,7 @@ def main() -> int:
                         tab.size(width, dark=dark)
                         tab.run("new Promise(done => setTimeout(done, 300))")
                         tab.picture(Path(sys.argv[1]) / f"page-{width}{'-dark' if dark else ''}.png")
-    skipped = int(not AXE.exists())
+    skipped = 0 if AXE.exists() else CHECKS.count(audit)
     print(f"result: {len(CHECKS) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return int(failed > 0)
 
