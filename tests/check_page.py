@@ -467,7 +467,7 @@ def compares(tab: Tab, s: Section, folder: Path) -> None:
     with open(folder / "huge.gguf", "wb") as file:
         file.truncate(5_000_000_000)
     tab.give_files("#model [name=files]", folder / "huge.gguf")
-    s.wait_error("This model has 5.0 GB and needs about 5.8 GB of memory: a page has at most 4 GB.")
+    s.wait_error("This model has 5.0 GB and needs about 5.4 GB of memory: a page has at most 4 GB.")
     tab.go(tab.url)
     s = Section(tab, "model")
     tab.wait(f"!{s.root}.querySelector('[data-do=last]').hidden")

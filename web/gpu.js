@@ -30,7 +30,7 @@ export async function openGpu(lost, defaults) {
     return new Gpu(adapter, device, lost, able ? await subgroupsOf(device) : 0);
 }
 
-/** The size of all subgroups of a device; 0: they are of several sizes, or too small.  The kernel is subgroups.wgsl's. */
+/** The size of all subgroups of a device, as subgroups.wgsl measures it; 0: of several sizes, or too small. */
 async function subgroupsOf(device) {
     const SIZE = 256;
     const code = `enable subgroups;

@@ -18,6 +18,7 @@ export function models(bridge, cr) {
     /** A file that is read where it is used: {size, read(from, to) -> Uint8Array}, or a Blob in a worker; else null. */
     function slicesOf(data) {
         if (typeof data?.read === "function") return data;
+        if (data instanceof Uint8Array) return { size: data.length, read: (from, to) => data.subarray(from, to) };
         if (!(data instanceof Blob)) return null;
         if (typeof FileReaderSync !== "function")
             throw new TypeError("[files] a File can be read in a worker only: give its bytes, or {size, read}");
@@ -26,9 +27,11 @@ export function models(bridge, cr) {
         return { size: data.size, read };
     }
 
-    /** A file whose bytes go by slices into the memory that maps it, so they are in memory once. */
-    function linkSlices(path, { size, read }) {
-        const [EIO, ENOMEM] = [29, 48];
+    /** A file whose bytes go by slices into the memory that maps it, once: all mappings share it, and the caller frees
+        what is added to pages. */
+    function linkSlices(path, { size, read }, pages) {
+        let mapped = 0;
+        const [EINVAL, EIO, ENOMEM] = [28, 29, 48];
         const slice = (from, to) => {
             try {
                 return read(from, to);
@@ -47,19 +50,22 @@ export function models(bridge, cr) {
                 return part.length;
             },
             mmap(stream, address, length, position) {
-                const ptr = c.web_pages(length);
+                if (position !== 0 || length > size) throw new FS.ErrnoError(EINVAL); // files are mapped whole
+                if (mapped) return { ptr: mapped, allocated: false };
+                const ptr = c.web_pages(size);
                 if (!ptr) throw new FS.ErrnoError(ENOMEM);
-                for (let at = 0; at < length && position + at < size; at += SLICE) {
-                    const to = Math.min(position + length, size, position + at + SLICE);
-                    bridge.bytes.set(slice(position + at, to), (ptr >>> 0) + at);
-                }
-                return { ptr, allocated: true };
+                pages.push(ptr);
+                for (let at = 0; at < size; at += SLICE)
+                    bridge.bytes.set(slice(at, Math.min(at + SLICE, size)), (ptr >>> 0) + at);
+                mapped = ptr;
+                return { ptr, allocated: false };
             },
         };
     }
 
-    /** Writes files into a new folder of the module's file system; name -> Uint8Array, text, or what slicesOf takes. */
-    function folderOf(files, prefix) {
+    /** Writes files into a new folder of the module's file system; name -> Uint8Array or text.  With pages, files are
+        only read: what slicesOf takes, and bytes, lie in memory where they are mapped (linkSlices). */
+    function folderOf(files, prefix, pages = null) {
         if (typeof files !== "object" || !files) throw new TypeError(`[files] expected {name: bytes}, got ${files}`);
         const folder = `/${prefix}${folders++}`;
         FS.mkdir(folder);
@@ -72,8 +78,8 @@ export function models(bridge, cr) {
                 if (!FS.analyzePath(next).exists) FS.mkdir(next);
                 return next;
             }, folder);
-            const slices = slicesOf(data);
-            if (slices) linkSlices(`${folder}/${name}`, slices);
+            const slices = pages && slicesOf(data);
+            if (slices) linkSlices(`${folder}/${name}`, slices, pages);
             else FS.writeFile(`${folder}/${name}`, bytesOf("files", data));
         }
         return folder;
@@ -270,11 +276,13 @@ export function models(bridge, cr) {
         }
     }
 
-    const lms = collector(({ chat, cache, model }) => {
+    function freeParts({ chat, cache, model, pages }) {
         c.cr_chat_free(chat);
         c.cr_cache_free(cache);
         c.cr_lm_free(model);
-    });
+        pages.forEach((at) => c.free(at));
+    }
+    const lms = collector(freeParts);
     const BOOL = 0; // a cache in the dtype of the weights
 
     /** A pretrained model: a GGUF file, a Hugging Face folder, or a run's folder. */
@@ -284,31 +292,36 @@ export function models(bridge, cr) {
         /** files: {name: bytes}, or for large ones {name: File} in a worker, {name: {size, read(from, to)}} elsewhere.
             They are not kept beside the model. */
         static load(files) {
-            if (!c.cr_lm_load) throw new Error("[LanguageModel] pretrained models need the whole module: await whole()");
-            const folder = folderOf(files, "model"); // checks them
+            if (!c.cr_lm_load)
+                throw new Error("[LanguageModel] pretrained models need the whole module: await whole()");
+            const pages = []; // the weights lie in them
+            const folder = folderOf(files, "model", pages); // checks them
             const path = `${folder}/${modelPath(files)}`;
             const loaded = () =>
                 bridge.frame(() => {
                     const at = bridge.text(path);
                     const handle = bridge.call("cr_lm_load", at, bridge.device);
-                    return bridge.then(handle, (lm) => new LanguageModel(bridge.some(lm), at));
+                    return bridge.then(handle, (lm) => new LanguageModel(lm, at, pages));
                 });
             return bridge.finally(loaded, () => removeFolder(folder));
         }
 
-        /** A model of C; at: the path that it was read from, on the stack. */
-        constructor(handle, at) {
+        #parts = { chat: 0, cache: 0, model: 0, pages: [] }; // of C
+
+        /** Takes over a model of C, 0: a failure; at: the path that it was read from, on the stack. */
+        constructor(handle, at, pages) {
             this.handle = handle;
+            this.#parts = { ...this.#parts, model: handle, pages };
             try {
+                bridge.some(handle);
                 this.tokenizer = new Tokenizer(c.cr_tokenizer_load(at));
-                this.chat = bridge.some(c.cr_chat_open(at, this.tokenizer.handle, 0));
-                this.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
+                this.#parts.chat = bridge.some(c.cr_chat_open(at, this.tokenizer.handle, 0));
+                this.#parts.cache = bridge.some(c.cr_cache_new(handle, BOOL));
             } catch (error) {
-                c.cr_chat_free(this.chat ?? 0);
-                c.cr_lm_free(this.handle);
+                freeParts(this.#parts);
                 throw error;
             }
-            lms.register(this, { chat: this.chat, cache: this.cache, model: this.handle }, this);
+            lms.register(this, this.#parts, this);
         }
 
         get context() {
@@ -373,7 +386,7 @@ export function models(bridge, cr) {
         #samplesOf(folder, name) {
             module.FS.chdir(folder); // messages name the file
             const all = bridge.frame(() =>
-                c.web_lm_samples(this.handle, this.tokenizer.handle, this.chat, bridge.text(name)));
+                c.web_lm_samples(this.handle, this.tokenizer.handle, this.#parts.chat, bridge.text(name)));
             module.FS.chdir("/");
             if (!all) bridge.failProgram();
             const count = c.web_samples_count(all);
@@ -408,7 +421,7 @@ export function models(bridge, cr) {
         prompt(messages) {
             const variables = encoder.encode(JSON.stringify({ messages, add_generation_prompt: true }));
             return bridge.lend(variables, (at) => {
-                const text = bridge.some(c.cr_chat_text(this.chat, at, variables.length, 0));
+                const text = bridge.some(c.cr_chat_text(this.#parts.chat, at, variables.length, 0));
                 const out = bridge.string(text);
                 c.cr_free(text);
                 return out;
@@ -419,7 +432,7 @@ export function models(bridge, cr) {
         ends(answer = false) {
             return bridge.frame(() => {
                 const at = bridge.put(Uint32Array, new Array(64).fill(0));
-                const n = Number(c.cr_chat_ends(this.chat, answer, at, 64n));
+                const n = Number(c.cr_chat_ends(this.#parts.chat, answer, at, 64n));
                 return Array.from(bridge.view(Uint32Array, at, Math.min(n, 64)));
             });
         }
@@ -441,7 +454,7 @@ export function models(bridge, cr) {
                     bridge.lend(Uint32Array.from(ids), (at) => {
                         const how = sampling(options);
                         return bridge.call(
-                            "web_lm_next", this.handle, at, ids.length, this.cache, how, generator.handle,
+                            "web_lm_next", this.handle, at, ids.length, this.#parts.cache, how, generator.handle,
                         );
                     }),
                 );
@@ -482,18 +495,15 @@ export function models(bridge, cr) {
                     stamp += c.cr_tensor_version(c.cr_params_at(set, i));
             if (stamp === this.#stamp) return;
             this.#stamp = stamp;
-            c.cr_cache_free(this.cache);
-            this.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
-            lms.unregister(this);
-            lms.register(this, { chat: this.chat, cache: this.cache, model: this.handle }, this);
+            c.cr_cache_free(this.#parts.cache);
+            this.#parts.cache = 0;
+            this.#parts.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
         }
 
         free() {
             if (!this.handle) return;
             lms.unregister(this);
-            c.cr_chat_free(this.chat);
-            c.cr_cache_free(this.cache);
-            c.cr_lm_free(this.handle);
+            freeParts(this.#parts);
             this.handle = 0;
         }
     }

@@ -1,4 +1,4 @@
-// link.js - settings in the fragment of the page's address, "#text&size=tiny&steps=500": choices and numbers, never data.
+// link.js - settings in the fragment of the page's address, "#text&size=tiny&steps=500": choices and numbers, no data.
 const SETTINGS = "select, input[type=number], input[type=range]";
 
 function take(root, name, value) {
@@ -7,8 +7,8 @@ function take(root, name, value) {
     const before = field.value;
     field.value = value;
     const numbers = [Number(value), Number(field.min || -Infinity), Number(field.max || Infinity)];
-    const inside = field.matches("select") || (value.trim() !== "" && numbers[0] >= numbers[1] && numbers[0] <= numbers[2]);
-    if (field.value === "" || !inside) {
+    const inside = value.trim() !== "" && numbers[0] >= numbers[1] && numbers[0] <= numbers[2];
+    if (field.value === "" || !(inside || field.matches("select"))) {
         field.value = before;
         throw new Error(`The link has ${name} = '${value}', which is not possible; the setting is ${before}.`);
     }

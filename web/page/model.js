@@ -66,7 +66,8 @@ const openExamples = guard(async (file) => {
 /** Examples for the model that is open, or a model. */
 function take(files) {
     const [file] = files;
-    return files.length === 1 && /[.]jsonl$/i.test(file.name) && !$(".opened").hidden ? openExamples(file) : open(files);
+    const lines = files.length === 1 && /[.]jsonl$/i.test(file.name) && !$(".opened").hidden;
+    return lines ? openExamples(file) : open(files);
 }
 
 function clear() {

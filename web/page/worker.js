@@ -360,7 +360,7 @@ function model() {
     function check(files) {
         const gigabytes = (n) => `${(n / 1e9).toFixed(1)} GB`;
         const size = files.reduce((sum, file) => sum + file.size, 0);
-        const need = 1.15 * size + 5e7; // the file, and what a text needs
+        const need = 1.05 * size + 1.2e8; // the file, what a text needs, and memory grows by up to 0.1 GB at once
         const device = (navigator.deviceMemory ?? Infinity) * 1.07e9;
         if (need <= Math.min(MOST, device)) return;
         throw new Error(

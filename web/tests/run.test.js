@@ -144,7 +144,8 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     const wanted = run("generate", "--model", "bpe", "--prompt", prompt, "--tokens", "24", "--temperature", "0");
     const gguf = readFileSync(join(folder, "model.gguf"));
     let asked = 0; // bytes
-    const slices = { size: gguf.length, read: (from, to) => ((asked += to - from), new Uint8Array(gguf).slice(from, to)) };
+    const part = (from, to) => ((asked += to - from), new Uint8Array(gguf).slice(from, to));
+    const slices = { size: gguf.length, read: part };
     const gone = { size: gguf.length, read: () => assert.fail("gone") };
     assert.throws(() => cr.LanguageModel.load({ "model.gguf": gone }), /model.gguf.*I\/O error/);
     for (const files of [{ "model.gguf": gguf }, { "model.gguf": slices }, read(join(folder, "folder"))]) {
@@ -154,7 +155,7 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
         assert.ok(wanted.includes(out.slice(0, 20)), `${out} is not ${wanted}`);
         lm.free();
     }
-    assert.ok(asked >= gguf.length);
+    assert.equal(asked, gguf.length); // once, whoever maps it
     const lm = cr.LanguageModel.load(read(join(folder, "folder")));
     lm.lora({ rank: 4, seed: 1, targets: "all-linear" });
     const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: 0.02 });
@@ -205,7 +206,8 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
 });
 
 test("samples are those of finetune: what counts, and mistakes by line", async () => {
-    const template = "{% for m in messages %}{{ m.role[0] }}{{ m.content }} {% endfor %}{% if add_generation_prompt %}a{% endif %}";
+    const each = "{% for m in messages %}{{ m.role[0] }}{{ m.content }} {% endfor %}";
+    const template = `${each}{% if add_generation_prompt %}a{% endif %}`;
     const lm = cr.LanguageModel.load({ ...read(join(folder, "folder")), "chat_template.jinja": template });
     const lines = (...rows) => ({ "rows.jsonl": rows.map((row) => JSON.stringify(row)).join("\n") });
     const texts = ({ tokens, targets }) => [
@@ -219,7 +221,7 @@ test("samples are those of finetune: what counts, and mistakes by line", async (
     const [talk] = lm.samples(lines({ messages: chat })).map(texts);
     assert.ok(talk[0].startsWith("u7 al") && talk[1].startsWith("line"), `${talk}`);
     assert.equal(lm.samples({ "a.txt": text }).length > 100, true);
-    assert.throws(() => lm.samples(lines({ prompt: 5 })), /^ChainruleError: rows.jsonl line 1: "prompt" must be a string/);
+    assert.throws(() => lm.samples(lines({ prompt: 5 })), /rows.jsonl line 1: "prompt" must be a string/);
     assert.throws(() => lm.samples(lines({ text: "a b" }, { messages: [] })), /rows.jsonl line 2: "messages" must be/);
     assert.throws(() => lm.samples(lines({ other: 1 })), /rows.jsonl line 1: needs "messages"/);
     assert.throws(() => lm.samples({ "rows.jsonl": "" }), /'rows.jsonl' has no samples/);
