@@ -13,6 +13,7 @@ const LIMITS = [
     "maxStorageBufferBindingSize",
     "maxBufferSize",
 ];
+const LOSS_MS = 200;
 const LARGE = LIMITS.slice(5); // limits that are asked for beyond the defaults
 const TYPES = { 2: "uniform", 3: "storage", 4: "read-only-storage" }; // of WGPUBufferBindingType
 
@@ -136,6 +137,8 @@ class Gpu {
             const [, ...found] = await Promise.all([ready, ...errors]);
             this.#failure = found.find(Boolean)?.message ?? "";
         } catch (error) {
+            // a map fails before the loss of its device is known
+            await Promise.race([this.device.lost, new Promise((done) => setTimeout(done, LOSS_MS))]);
             const found = await Promise.all(errors).catch(() => []);
             this.#failure = found.find(Boolean)?.message ?? error.message;
         }
