@@ -488,7 +488,8 @@ TEST(unicode) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         cr_out o = {0};
         cr_unicode_normalize(forms[i].form, forms[i].in, strlen(forms[i].in), &o);
-        CHECK(!o.failed && !strcmp(o.text, forms[i].out), "form %d of %s is %s", (int)forms[i].form, forms[i].in, o.text);
+        CHECK(!o.failed && !strcmp(o.text, forms[i].out), "form %d of %s is %s", (int)forms[i].form, forms[i].in,
+              o.text);
         cr_out_free(&o);
     }
     cr_out o = {0};
