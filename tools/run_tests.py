@@ -794,7 +794,7 @@ STAGES: dict[str, Stage] = {
     "web": Stage(
         stage_web,
         "the program and the JavaScript package in node, the page in browsers: the bits of x86-64-v2 (make deps)",
-        5,
+        6,
         r"web/|tests/(tab|browser|check_page|check_firefox|check_web_gpu)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|"
         r"src/dev/(cpu/vec|kernels|webgpu/)|tools/(build_web|gen_web|test_web)",
     ),
