@@ -106,7 +106,7 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     if(EMSCRIPTEN)                                  # every byte is downloaded; vectors are explicit, and tiles unrolled by pragmas
         set_source_files_properties(${sources} ${isa_sources} PROPERTIES COMPILE_OPTIONS -Oz)
         set(hot ${sources} ${isa_sources})
-        list(FILTER hot INCLUDE REGEX "/src/dev/cpu/(attention|elementwise|integers|linear_packed|matmul|quantized|rows)_isa\\.c$")
+        list(FILTER hot INCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|quantized|rows)_isa\\.c$")
         set_source_files_properties(${hot} PROPERTIES COMPILE_OPTIONS "-O2;-fno-unroll-loops")
     endif()
 endif()

@@ -87,6 +87,7 @@ class Tab:
         self.url, self.flags = url, flags
         self.errors: list[str] = []  # of the console, and exceptions that nobody caught
         self.number = 0
+        self.workers: list[str] = []  # their sessions
 
     def __enter__(self) -> Tab:
         browser = find_browser()
@@ -95,15 +96,33 @@ class Tab:
         self.downloads = Path(self.profile.name) / "downloads"
         command = [browser, *FLAGS, *self.flags, "--remote-debugging-port=0", f"--user-data-dir={self.profile.name}"]
         self.process = subprocess.Popen([*command, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        port = self.wait_for_port(Path(self.profile.name) / "DevToolsActivePort")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+        self.port = self.wait_for_port(Path(self.profile.name) / "DevToolsActivePort")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/json/list") as answer:
             pages = [page for page in json.load(answer) if page["type"] == "page"]
-        self.socket = Socket(pages[0]["webSocketDebuggerUrl"])
-        for domain in ("Page", "Runtime", "Log"):
-            self.call(f"{domain}.enable")
+        self.attach(pages[0]["id"])
         self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
         self.go(self.url)
         return self
+
+    def attach(self, page: str) -> None:
+        self.socket = Socket(f"ws://127.0.0.1:{self.port}/devtools/page/{page}")
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        self.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True)
+
+    @contextlib.contextmanager
+    def second(self) -> Iterator[Tab]:
+        """Another tab of the same browser, in front of this one, with the same page."""
+        page = self.call("Target.createTarget", url="about:blank")["targetId"]
+        other = Tab(self.url)
+        other.port = self.port
+        other.attach(page)
+        other.go(self.url)
+        try:
+            yield other
+        finally:
+            self.call("Target.closeTarget", targetId=page)
+            self.call("Page.bringToFront")
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
@@ -123,9 +142,13 @@ class Tab:
             time.sleep(0.1)
         raise TimeoutError("Chromium did not start")
 
-    def call(self, method: str, **params: Any) -> Any:
+    def send(self, method: str, params: dict[str, Any], session: str = "") -> None:
         self.number += 1
-        self.socket.send(json.dumps({"id": self.number, "method": method, "params": params}))
+        message = {"id": self.number, "method": method, "params": params}
+        self.socket.send(json.dumps({**message, "sessionId": session} if session else message))
+
+    def call(self, method: str, session: str = "", **params: Any) -> Any:
+        self.send(method, params, session)
         while True:
             message = json.loads(self.socket.receive())
             self.note(message)
@@ -136,6 +159,10 @@ class Tab:
 
     def note(self, message: dict[str, Any]) -> None:
         params = message.get("params", {})
+        if message.get("method") == "Target.attachedToTarget" and params["targetInfo"]["type"] == "worker":
+            self.workers.append(params["sessionId"])
+        if message.get("method") == "Target.detachedFromTarget" and params["sessionId"] in self.workers:
+            self.workers.remove(params["sessionId"])
         if message.get("method") == "Runtime.exceptionThrown":
             self.errors.append(str(params["exceptionDetails"].get("exception", {}).get("description", params)))
         if message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
@@ -147,8 +174,12 @@ class Tab:
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete'")
 
-    def run(self, script: str) -> Any:
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+    def worker(self, name: str) -> str:
+        """The session of the worker of this name, for run()."""
+        return next(session for session in list(self.workers) if self.run("self.name", session) == name)
+
+    def run(self, script: str, session: str = "") -> Any:
+        found = self.call("Runtime.evaluate", session, expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in found:
             raise RuntimeError(f"{script}: {found['exceptionDetails']}")
         return found["result"].get("value")
@@ -162,7 +193,7 @@ class Tab:
 
     def key(self, name: str, code: int, text: str = "") -> None:
         for kind in ("keyDown", "keyUp"):
-            key = {"key": name, "code": name, "windowsVirtualKeyCode": code}
+            key: dict[str, Any] = {"key": name, "code": name, "windowsVirtualKeyCode": code}
             self.call(
                 "Input.dispatchKeyEvent", type=kind, **key, **({"text": text} if text and kind == "keyDown" else {})
             )

@@ -5,6 +5,7 @@
 
 
 #include "folder.h"
+#include "text/unicode.h"
 
 /* ---- tokenizers */
 static void check_round(const cr_tokenizer *t, const char *text, size_t bytes, int64_t want) {
@@ -469,4 +470,31 @@ TEST(loader_bad) {
     cr_tokens_free(t);
     o = cr_loader_defaults();
     CHECK(o.device == cr_default_device() && o.shuffle && o.batch > 0 && o.context > 0, "defaults");
+}
+
+/* The tables of Unicode, which are packed: values of the standard's own database. */
+TEST(unicode) {
+    static const struct { cr_form form; const char *in, *out; } forms[] = {
+        {CR_NFC, "s\xcc\x87\xcc\xa3", "\xe1\xb9\xa9"},
+        {CR_NFD, "\xe1\xb9\xa9", "s\xcc\xa3\xcc\x87"},
+        {CR_NFD, "\xe1\xbe\x82", "\xce\xb1\xcc\x93\xcc\x80\xcd\x85"},          /* three levels */
+        {CR_NFC, "\xf0\xaf\xa0\x80", "\xe4\xb8\xbd"},                               /* the last entries */
+        {CR_NFC, "\xf0\x9d\x85\x9e", "\xf0\x9d\x85\x97\xf0\x9d\x85\xa5"},      /* never composed again */
+        {CR_NFKC, "\xef\xac\x81\xe2\x84\xa6", "fi\xce\xa9"},
+        {CR_NFC, "\xef\xac\x81", "\xef\xac\x81"},
+        {CR_NFKC, "\xe3\x8e\x92", "MHz"},
+        {CR_NFD, "\xea\xb0\x81", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8"},      /* Hangul */
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        cr_out o = {0};
+        cr_unicode_normalize(forms[i].form, forms[i].in, strlen(forms[i].in), &o);
+        CHECK(!o.failed && !strcmp(o.text, forms[i].out), "form %d of %s is %s", (int)forms[i].form, forms[i].in,
+              o.text);
+        cr_out_free(&o);
+    }
+    cr_out o = {0};
+    const char upper[] = "A\xc4\xb0\xce\xa3\xe1\x82\xa0\xf0\x9e\xa4\xa1";
+    cr_unicode_lower(upper, sizeof upper - 1, &o);
+    CHECK(!strcmp(o.text, "ai\xcc\x87\xcf\x83\xe2\xb4\x80\xf0\x9e\xa5\x83"), "lower case: %s", o.text);
+    cr_out_free(&o);
 }

@@ -242,6 +242,28 @@ TEST(batches) {
     test_ran_on(dev());
 }
 
+/* A small write to a tensor that the recorded batch reads goes into the batch, in its order; a large one ends it. */
+static void written_in_order(int64_t n, int64_t submits) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(n), 1, CR_F32, dev()), *new = cr_full(CR_LIST(n), 5, CR_F32, cr_cpu());
+    OK(cr_synchronize(dev()));
+    cr_tensor *before = cr_add(x, x);
+    const int64_t had = g->counters.submits;
+    OK(cr_write(x, CR_F32, cr_data(new), sizeof(float) * (size_t)n));
+    CHECK(g->counters.submits == had + submits, "%lld numbers took %lld submissions", (long long)n,
+          (long long)(g->counters.submits - had));
+    cr_tensor *after = cr_add(x, x);
+    const double sums[] = {cr_item(cr_mean(before, CR_ALL, false)), cr_item(cr_mean(after, CR_ALL, false))};
+    CHECK(sums[0] == 2 && sums[1] == 10, "before and after the write: %g and %g", sums[0], sums[1]);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+TEST(writes_in_order) {
+    written_in_order(1000, 0);
+    written_in_order(100000, 1);
+}
+
 /* A program of five instructions is one dispatch, whatever the shape of its class. */
 TEST(programs) {
     gpu *g = the_gpu();

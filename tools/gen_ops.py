@@ -46,6 +46,13 @@ OPERATORS: dict[type[ast.AST], str] = {
 }
 C_OPERATORS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 WIDTH = 130
+# Functions and updates whose compiled loops the browser edition has, where every byte is downloaded.  The others run by
+# their instructions there, with the same bits.
+LOOPS = set(
+    "div maximum minimum clamp abs square reciprocal sqrt rsqrt pow where lerp log1p sin cos tanh erf sigmoid relu"
+    " leaky_relu elu gelu gelu_tanh silu swiglu geglu softplus logsigmoid sgd sgd_momentum sgd_nesterov adam adamw"
+    " lion rmsprop scale uniform normal rotate".split()
+)
 HEADER_WIDTH, HEADER_DOC, HEADER_BELOW = 100, 60, 28  # columns of the header: its width, a doc beside, a doc below
 
 
@@ -544,13 +551,18 @@ def structured_h() -> list[str]:
     return [*out, "#define CR_STRUCTURED_OPS(X) \\", *rows[:-1], rows[-1].removesuffix(" \\")]
 
 
+def is_rare(p: Program) -> bool:
+    return p.name.removesuffix("_bwd").removesuffix("_copy") not in LOOPS
+
+
 def initializer(p: Program, label: str, differentiable: bool, grad: str, fast: str = "NULL") -> str:
     consts = f"{label}_k" if p.consts else "NULL"
     code = f"{label}_code" if p.instrs else "NULL"
     counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, {len(p.outs)}"
     flag, outs = "true" if differentiable else "false", ", ".join(map(str, p.outs))
+    loop = f"RARE({p.fused})" if p.fused >= 0 and is_rare(p) else str(p.fused)
     return (
-        f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag},'
+        f'{{"{p.name}", DOC("{p.doc}"), {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {loop}, {flag},'
         f" {grad}, {fast}, -1, NULL}}"
     )
 
@@ -637,6 +649,15 @@ def programs_c(
         '#include "programs.h"',
         "",
         "#include <math.h>",
+        "",
+        "/* RARE: the number of a compiled loop that the modules of the browser edition do not have. */",
+        "#ifdef __EMSCRIPTEN__",
+        "#define RARE(loop) (-1)",
+        '#define DOC(text) ""',
+        "#else",
+        "#define RARE(loop) (loop)",
+        "#define DOC(text) text",
+        "#endif",
         "",
         "/* Values are numbered: inputs, params, constants (k), instructions (v). */",
     ]
@@ -732,12 +753,13 @@ def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     entries = []
     for p in [*(p for c in compiled for p in c.programs() if p.fused >= 0), *updates]:
         out += ["", f"/* {p.doc} */" if p.name.endswith("_bwd") else f"/* {p.name}: {p.doc} */"]
-        out.append(
-            f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *params, int64_t n) {{"
-        )
+        kind = "static inline void" if is_rare(p) else "static void"  # nobody calls it in the browser edition
+        parameters = "float *const *out, const float *const *in, const float *params, int64_t n"
+        out.append(f"{kind} fused_{p.fused}({parameters}) {{")
         out += fused_body(p) + ["}"]
-        entries.append(f"fused_{p.fused}")
+        entries.append(f"RARE(fused_{p.fused})" if is_rare(p) else f"fused_{p.fused}")
     out += ["", "typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);"]
+    out += ["#ifdef __EMSCRIPTEN__", "#define RARE(loop) NULL", "#else", "#define RARE(loop) loop", "#endif"]
     return [*out, "static const fused_fn fused_table[] = {", *wrap(entries), "};"]
 
 

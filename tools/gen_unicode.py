@@ -6,6 +6,9 @@ unicodedata2 (a wheel of the Unicode database, 16.0.0: the version of tiktoken a
 * lower case
 * the category of each character
 
+Decompositions, lower case and classes are bytes that unicode.c unpacks at their first use: code points are differences
+to the one before, 7 bits in each byte, the low ones first; bit 7: more follow.
+
 use: gen_unicode.py          with unicodedata2==16.0.0 and Python 3.11, whose own database is Unicode 14
 """
 
@@ -22,6 +25,7 @@ POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)  # computed, not stored
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
 PAGE = 128  # characters; the smallest sum of both tables
+DOTTED = 0x130  # the one letter whose lower case has two characters: unicode.c has it
 
 
 def wrapped(items: list[str], columns: int = 116) -> str:
@@ -47,8 +51,61 @@ def young() -> list[str]:
     return [f'{{0x{a:X}, 0x{b:X}, "{category}"}}' for a, b, category in ranges]
 
 
-def full(c: int, form: str) -> list[int]:
-    return [ord(d) for d in unicode.normalize(form, chr(c))]
+def bits7(n: int) -> list[int]:
+    return [n] if n < 128 else [n & 127 | 128, *bits7(n >> 7)]
+
+
+def signed(n: int) -> list[int]:
+    """The sign in bit 0."""
+    return bits7(2 * n if n >= 0 else -2 * n - 1)
+
+
+def gaps(codes: list[int]) -> list[int]:
+    """How many code points lie between each and the one before."""
+    return [byte for before, c in zip([-1, *codes], codes, strict=False) for byte in bits7(c - before - 1)]
+
+
+def decompositions() -> tuple[dict[str, list[int]], dict[str, int]]:
+    """The columns of the table, and its counts: one level each, that of Unicode's own table."""
+    codes, kinds, parts, counts = [], list[int](), list[int](), {"decomposed": 0, "mapped": 0, "composed": 0}
+    before = [0] * 32
+    for c in POINTS:
+        words = unicode.decomposition(chr(c)).split()
+        if not words or c in HANGUL:
+            continue
+        compatible = words[0].startswith("<")
+        mapped = [int(word, 16) for word in words[compatible:]]
+        composes = not compatible and len(mapped) == 2 and unicode.normalize("NFC", chr(c)) == chr(c)
+        codes.append(c)
+        kinds.append(4 * len(mapped) + 2 * compatible + composes)
+        for k, m in enumerate(mapped):
+            parts += signed(m - before[k])
+            before[k] = m
+        counts["mapped"] += len(mapped)
+        counts["composed"] += composes
+    counts["decomposed"] = len(codes)
+    return {"decomposed_gaps": gaps(codes), "decomposed_kinds": kinds, "decomposed_parts": parts}, counts
+
+
+def lower_case() -> tuple[dict[str, list[int]], int]:
+    codes = [c for c in POINTS if chr(c).lower() != chr(c) and c != DOTTED]
+    assert [c for c in POINTS if len(chr(c).lower()) > 1] == [DOTTED]
+    steps = [byte for c in codes for byte in signed(ord(chr(c).lower()) - c)]
+    return {"lower_gaps": gaps(codes), "lower_steps": steps}, len(codes)
+
+
+def combining_classes() -> tuple[list[int], int]:
+    """Of each range of one class: the gap before it, its length less 1, the class."""
+    ranges: list[list[int]] = []
+    for c in POINTS:
+        ccc = unicode.combining(chr(c))
+        if ccc and ranges and ranges[-1][1:] == [c - 1, ccc]:
+            ranges[-1][1] = c
+        elif ccc:
+            ranges.append([c, c, ccc])
+    ends = [-1, *(last for _, last, _ in ranges)]
+    rows = [bits7(a - end - 1) + bits7(b - a) + [k] for end, (a, b, k) in zip(ends, ranges, strict=False)]
+    return [byte for row in rows for byte in row], len(ranges)
 
 
 def pages() -> tuple[list[int], list[str]]:
@@ -64,43 +121,16 @@ def pages() -> tuple[list[int], list[str]]:
 def main() -> None:
     assert unicode.unidata_version == "16.0.0", unicode.unidata_version
     assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
-    data: list[int] = []
-    places: dict[tuple[int, ...], int] = {}
-
-    def place(codes: list[int]) -> int:
-        key = tuple(codes)
-        if key not in places:
-            places[key] = len(data)
-            data.extend(codes)
-        return places[key]
-
-    decompositions, lower = [], []
-    for c in POINTS:
-        if c not in HANGUL:
-            canonical, compatible = full(c, "NFD"), full(c, "NFKD")
-            if compatible != [c]:
-                own = canonical if canonical != [c] else []
-                place_own = place(own) if own else 0
-                decompositions.append(f"{{0x{c:X}, {place_own}, {place(compatible)}, {len(own)}, {len(compatible)}}}")
-        small = [ord(d) for d in chr(c).lower()]
-        if small != [c]:
-            lower.append(f"{{0x{c:X}, 0, {place(small)}, 0, {len(small)}}}")
-    classes: list[tuple[int, int, int]] = []
-    for c in POINTS:
-        ccc = unicode.combining(chr(c))
-        if not ccc:
-            continue
-        if classes and classes[-1][1] == c - 1 and classes[-1][2] == ccc:
-            classes[-1] = (classes[-1][0], c, ccc)
-        else:
-            classes.append((c, c, ccc))
-    compositions = []
-    for c in POINTS:
-        parts = unicode.decomposition(chr(c)).split()
-        if len(parts) == 2 and not parts[0].startswith("<") and full(c, "NFC") == [c]:
-            compositions.append((int(parts[0], 16), int(parts[1], 16), c))
-    compositions.sort()
-    assert len(data) < 65536
+    columns, counts = decompositions()
+    lower, counts["lowered"] = lower_case()
+    classes, counts["classed"] = combining_classes()
+    packed = {**columns, **lower, "classes_packed": classes}
+    assert counts["mapped"] < 65536
+    names = ", ".join(f"{name.upper()} = {count}" for name, count in counts.items())
+    tables = "\n".join(
+        f"static const uint8_t {name}[] = {{\n{wrapped([str(byte) for byte in data])}\n}};"
+        for name, data in packed.items()
+    )
     of_block, known = pages()
     half = PAGE // 2
     OUT.write_text(
@@ -109,25 +139,11 @@ def main() -> None:
 static const struct {{ uint32_t first, last; char category[3]; }} young[] = {{
 {wrapped(young())}
 }};
-/* code points of all mappings */
-static const uint32_t mapped[] = {{
-{wrapped([f"0x{c:X}" for c in data])}
-}};
-typedef struct mapping {{ uint32_t code; uint16_t at, at_compatible; uint8_t n, n_compatible; }} mapping;
-/* full decompositions: canonical (n 0: none) and compatible */
-static const mapping decompositions[] = {{
-{wrapped(decompositions)}
-}};
-static const mapping lower_case[] = {{
-{wrapped(lower)}
-}};
-/* canonical combining classes other than 0 */
-static const struct {{ uint32_t first, last; uint8_t ccc; }} classes[] = {{
-{wrapped([f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in classes])}
-}};
-static const struct {{ uint32_t first, second, result; }} compositions[] = {{
-{wrapped([f"{{0x{a:X}, 0x{b:X}, 0x{c:X}}}" for a, b, c in compositions])}
-}};
+enum {{ {names} }};
+/* Decompositions of one level: code points; 4 * length + 2 if compatible + 1 if it is composed again; the parts, each
+ * as the difference to the part in this place before.  Lower case: code points, and the steps to their lower case.
+ * Combining classes other than 0: gap, length less 1, class. */
+{tables}
 /* of each block of {PAGE} characters: its page below, with their categories, 'a' + cr_category */
 enum {{ PAGE = {PAGE} }};
 static const uint16_t pages[] = {{

@@ -672,7 +672,8 @@ def stage_targets() -> Total:
 def stage_web() -> Total:
     total = run("tools/test_web.py", [sys.executable, "tools/test_web.py"], plain_environment())
     total.add(run("tests/check_web_gpu.py", [sys.executable, "tests/check_web_gpu.py"], plain_environment()))
-    total.add(run("tests/check_page.py", [sys.executable, "tests/check_page.py"], plain_environment()))
+    for check in ("tests/check_page.py", "tests/check_firefox.py"):
+        total.add(run(check, [sys.executable, check], plain_environment()))
     return total
 
 
@@ -812,9 +813,9 @@ STAGES: dict[str, Stage] = {
     ),
     "web": Stage(
         stage_web,
-        "the program and the JavaScript package in node, the page in Chromium: the bits of x86-64-v2 (make deps)",
-        5,
-        r"web/|tests/(tab|browser|check_page|check_web_gpu)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|"
+        "the program and the JavaScript package in node, the page in browsers: the bits of x86-64-v2 (make deps)",
+        6,
+        r"web/|tests/(tab|browser|check_page|check_firefox|check_web_gpu)|cmake/|CMake|src/(core/os|cli/|io/|optim/|models/)|"
         r"src/dev/(cpu/vec|kernels|webgpu/)|tools/(build_web|gen_web|test_web)",
     ),
     "mpi": Stage(

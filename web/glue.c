@@ -4,6 +4,7 @@
 
 #include <emscripten.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WEB EMSCRIPTEN_KEEPALIVE
@@ -11,6 +12,11 @@
 /* ---- tensors */
 WEB const cr_tensor *web_none(void) { return CR_NONE; }
 WEB double           web_memory(void) { return (double)cr_memory_stats(cr_cpu()).current; }
+
+WEB void *web_pages(size_t bytes) {                 /* what mmap gives: munmap frees it */
+    void *p = NULL;
+    return posix_memalign(&p, 1 << 16, bytes ? bytes : 1) ? NULL : p;
+}
 
 WEB cr_status web_backward(const cr_tensor *y, const cr_tensor *gradient, bool retain_graph, bool create_graph) {
     return cr_backward(y, gradient, &(cr_backward_options){.retain_graph = retain_graph, .create_graph = create_graph});
@@ -45,10 +51,10 @@ WEB cr_optim *web_optim_new(const char *kind, const cr_params *p, const double *
 
 /* ---- language models */
 WEB cr_gpt *web_gpt_new(double vocabulary, double context, double layers, double heads, double width, double dropout,
-                        cr_generator *g) {
+                        const cr_device *dev, cr_generator *g) {
     const cr_gpt_config c = {(int64_t)vocabulary, (int64_t)context, (int64_t)layers, (int64_t)heads, (int64_t)width,
                              dropout};
-    return cr_gpt_new(&c, CR_F32, cr_cpu(), g);
+    return cr_gpt_new(&c, CR_F32, dev, g);
 }
 
 WEB double web_gpt_context(const cr_gpt *m) { return (double)cr_gpt_configuration(m).context; }
@@ -96,6 +102,32 @@ WEB cr_status web_lm_lora(cr_lm *m, int rank, double alpha, double dropout, cons
 WEB cr_tensor *web_lm_losses(const cr_lm *m, const int64_t *tokens, const int64_t *targets, int n,
                              const int64_t *length, bool train) {
     return cr_lm_losses(m, &(cr_samples){tokens, targets, n, length}, train);
+}
+
+/* The samples of a file, as finetune reads it; NULL: a failure, with its message on stderr. */
+WEB samples *web_lm_samples(const cr_lm *m, const cr_tokenizer *t, const cr_chat *chat, const char *path) {
+    uint32_t end[MAX_ENDS];
+    const bool ends = cr_chat_ends(chat, false, end, MAX_ENDS) > 0;
+    const reader how = {.tokenizer = t, .chat = chat, .eos = ends ? (int64_t)end[0] : -1, .context = cr_lm_context(m),
+                        .truncate = true};
+    samples *s = calloc(1, sizeof *s);
+    if (s && samples_read(&how, &(file_list){.path = &path, .n = 1}, s)) return s;
+    if (s) samples_free(s);
+    return free(s), NULL;
+}
+
+WEB int web_samples_count(const samples *s) { return (int)s->n; }
+
+/* out: addresses of the tokens and of the targets of sample i, both int64, and how many there are. */
+WEB void web_samples_at(const samples *s, int i, double out[3]) {
+    out[0] = (double)(uintptr_t)(s->token + s->of[i].at);
+    out[1] = (double)(uintptr_t)(s->target + s->of[i].at);
+    out[2] = (double)s->of[i].length;
+}
+
+WEB void web_samples_free(samples *s) {
+    samples_free(s);
+    free(s);
 }
 #endif
 

@@ -27,6 +27,7 @@ enum { LIMITS = 7, WORD_BYTES = 200 };
 EM_JS(int, gpu_found, (void), { return Module["gpu"] ? 1 : 0; })
 EM_JS(int, gpu_adapter, (char *name, int room), { return Module["gpu"].adapter(name, room); })
 EM_JS(void, gpu_limits, (double *out), { HEAPF64.set(Module["gpu"].limits(), out >> 3); })
+EM_JS(int, gpu_subgroups, (void), { return Module["gpu"].subgroups; })
 EM_JS(int, gpu_alive, (void), { return Module["gpu"].alive ? 1 : 0; })
 
 static WGPUInstance create_instance(const WGPUInstanceDescriptor *d) { return (void)d, HANDLE(WGPUInstance, 1); }
@@ -63,7 +64,10 @@ static WGPUStatus get_limits(WGPUAdapter a, WGPULimits *l) {
     return WGPUStatus_Success;
 }
 
-static WGPUBool has_feature(WGPUAdapter a, WGPUFeatureName f) { return (void)a, (void)f, 0; }
+static WGPUBool has_feature(WGPUAdapter a, WGPUFeatureName f) {
+    return (void)a, f == (WGPUFeatureName)WGPUNativeFeature_Subgroup && gpu_subgroups();
+}
+int cr_web_subgroups(void) { return gpu_subgroups(); }
 
 static WGPUFuture request_device(WGPUAdapter a, const WGPUDeviceDescriptor *d, WGPURequestDeviceCallbackInfo then) {
     (void)a;

@@ -13,19 +13,54 @@ const LIMITS = [
     "maxStorageBufferBindingSize",
     "maxBufferSize",
 ];
+const LOSS_MS = 200;
 const LARGE = LIMITS.slice(5); // limits that are asked for beyond the defaults
 const TYPES = { 2: "uniform", 3: "storage", 4: "read-only-storage" }; // of WGPUBufferBindingType
 
-/** The adapter and its device; an Error says why there is none. */
-export async function openGpu(lost) {
+/** The adapter and its device; an Error says why there is none.  defaults: with the limits that every adapter has. */
+export async function openGpu(lost, defaults) {
     if (!globalThis.navigator?.gpu) throw new Error("[gpu] this browser has no WebGPU");
     if (typeof WebAssembly.Suspending !== "function")
         throw new Error("[gpu] this browser cannot suspend WebAssembly (JSPI), which reading from a GPU needs");
     const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw new Error("[gpu] the browser offers no adapter");
-    const requiredLimits = Object.fromEntries(LARGE.map((name) => [name, adapter.limits[name]]));
-    const device = await adapter.requestDevice({ label: "chainrule", requiredLimits });
-    return new Gpu(adapter, device, lost);
+    const requiredLimits = defaults ? {} : Object.fromEntries(LARGE.map((name) => [name, adapter.limits[name]]));
+    const able = adapter.features.has("subgroups") && navigator.gpu.wgslLanguageFeatures?.has("subgroup_id");
+    const requiredFeatures = able ? ["subgroups"] : [];
+    const device = await adapter.requestDevice({ label: "chainrule", requiredLimits, requiredFeatures });
+    return new Gpu(adapter, device, lost, able ? await subgroupsOf(device) : 0);
+}
+
+/** The size of all subgroups of a device, as subgroups.wgsl measures it; 0: of several sizes, or too small. */
+async function subgroupsOf(device) {
+    const SIZE = 256;
+    const code = `enable subgroups;
+        @group(0) @binding(0) var<storage, read_write> found: array<atomic<u32>, 3>;
+        @compute @workgroup_size(${SIZE})
+        fn main(@builtin(subgroup_size) size: u32, @builtin(num_subgroups) count: u32) {
+            atomicMax(&found[0], size);
+            atomicMax(&found[1], ${SIZE}u - size);
+            if size * count != ${SIZE}u { atomicOr(&found[2], 1u); }
+        }`;
+    const { STORAGE, COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
+    const buffer = device.createBuffer({ size: 12, usage: STORAGE | COPY_SRC });
+    const read = device.createBuffer({ size: 12, usage: COPY_DST | MAP_READ });
+    const module = device.createShaderModule({ code });
+    const pipeline = device.createComputePipeline({ layout: "auto", compute: { module } });
+    const entries = [{ binding: 0, resource: { buffer } }];
+    const recorder = device.createCommandEncoder();
+    const pass = recorder.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
+    pass.dispatchWorkgroups(16);
+    pass.end();
+    recorder.copyBufferToBuffer(buffer, 0, read, 0, 12);
+    device.queue.submit([recorder.finish()]);
+    await read.mapAsync(GPUMapMode.READ);
+    const [most, least, uneven] = new Uint32Array(read.getMappedRange());
+    buffer.destroy();
+    read.destroy();
+    return most + least === SIZE && !uneven && most >= 4 ? most : 0;
 }
 
 class Gpu {
@@ -37,7 +72,8 @@ class Gpu {
     #mapping = null; // the promise of a map
     #failure = "";
 
-    constructor(adapter, device, lost) {
+    constructor(adapter, device, lost, subgroups) {
+        this.subgroups = subgroups;
         const { vendor, architecture, device: model, description } = adapter.info ?? {};
         this.name = description || [vendor, architecture, model].filter(Boolean).join(" ") || "unknown adapter";
         this.software = Boolean(adapter.info?.isFallbackAdapter) || /swiftshader|llvmpipe|lavapipe/i.test(
@@ -101,6 +137,8 @@ class Gpu {
             const [, ...found] = await Promise.all([ready, ...errors]);
             this.#failure = found.find(Boolean)?.message ?? "";
         } catch (error) {
+            // a map fails before the loss of its device is known
+            await Promise.race([this.device.lost, new Promise((done) => setTimeout(done, LOSS_MS))]);
             const found = await Promise.all(errors).catch(() => []);
             this.#failure = found.find(Boolean)?.message ?? error.message;
         }
@@ -125,7 +163,8 @@ class Gpu {
     }
 
     module(code) {
-        return this.#keep(this.device.createShaderModule({ code }));
+        const wanted = code.includes("subgroup") ? "enable subgroups;\n" : "";
+        return this.#keep(this.device.createShaderModule({ code: wanted + code }));
     }
 
     layout(types) {

@@ -9,6 +9,8 @@ export type Elements =
     | Float32Array | Float64Array;
 export type Nested = number | boolean | bigint | Nested[];
 export type Files = { [name: string]: Uint8Array };
+/** A file that is read where it is used. */
+export type Slices = { size: number; read(from: number, to: number): Uint8Array };
 
 /** Error of the library.  status: "BAD_VALUE", "BAD_TYPE", "BAD_INDEX", "RUNTIME", "NO_MEMORY", "IO". */
 export interface ChainruleError extends Error {
@@ -168,6 +170,10 @@ export interface LanguageModel {
     /** Mean loss; a target of -1 does not count. */
     loss(samples: Sample[], options?: { train?: boolean }): Tensor;
     sample(text: string): Sample;
+    /** Samples of files as `chainrule finetune` reads them: .jsonl has a sample on each line. */
+    samples(files: Files): Sample[];
+    /** What f() gives, meanwhile without the adapter. */
+    disable_adapter<T>(f: () => T | Promise<T>): Promise<T>;
     prompt(messages: Message[]): string;
     ends(answer?: boolean): number[];
     /** Pieces of text as they are made. */
@@ -224,8 +230,8 @@ export interface Chainrule extends Functions {
         dropout?: number;
         seed?: number;
     }) => GPT;
-    /** files: a GGUF file, or those of a Hugging Face folder. */
-    LanguageModel: { load(files: Files): LanguageModel };
+    /** files: a GGUF file, or those of a Hugging Face folder.  Large ones are read by slices: a File in a worker. */
+    LanguageModel: { load(files: { [name: string]: Uint8Array | string | Blob | Slices }): LanguageModel };
     Run: {
         train(text: string | Uint8Array, options?: RunOptions): Run;
         /** Fine-tunes a model; a data file .jsonl has samples or chats.  In the end files() has the result. */
@@ -257,9 +263,17 @@ export interface Chainrule extends Functions {
     memory(): number;
     /** Threads of this module: those of load(), or 1. */
     threads(): number;
-    /** Makes the GPU the device of new tensors and runs (whole module, one thread); an Error says why it cannot be.
-        From then on cpu() of a tensor, and the functions of a run that take steps or read weights, give promises. */
-    gpu(): Promise<{ name: string; software: boolean; counts: { [name: string]: number }; destroy(): void }>;
+    /** Makes the GPU the device of new tensors, models and runs (whole module, one thread); an Error says why it cannot
+        be.  defaults: with the limits that every adapter has.  From then on cpu() of a tensor, the functions of a run
+        that take steps or read weights, and those of a LanguageModel that read files or weights, give promises. */
+    gpu(options?: { defaults?: boolean }): Promise<{
+        name: string;
+        software: boolean;
+        /** Their size, where kernels use them; else 0. */
+        subgroups: number;
+        counts: { [name: string]: number };
+        destroy(): void;
+    }>;
     /** The package over the whole module, started at the first call; its tensors are of another memory. */
     whole(): Promise<Chainrule>;
 }

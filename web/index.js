@@ -9,14 +9,17 @@ import { tensors } from "./tensor.js";
 
 const node = typeof process === "object" && Boolean(process.versions?.node);
 
-async function fetched(url) {
-    if (!node) {
-        const response = await fetch(url);
-        if (!response.ok) throw new Error(`[load] ${url}: ${response.status} ${response.statusText}`);
-        return response.arrayBuffer();
+/** The module of these bytes, or at this address: compiled while it arrives, where the server says what it is. */
+async function compiled(wasm) {
+    if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) return WebAssembly.compile(wasm);
+    if (node) {
+        const { readFile } = await import("node:fs/promises");
+        return WebAssembly.compile(await readFile(new URL(wasm)));
     }
-    const { readFile } = await import("node:fs/promises");
-    return readFile(new URL(url));
+    const response = await fetch(wasm);
+    if (!response.ok) throw new Error(`[load] ${wasm}: ${response.status} ${response.statusText}`);
+    const typed = /^application\/wasm/.test(response.headers.get("Content-Type") ?? "");
+    return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }
 
 /** Starts a module with memory of its own.  whole: with GGUF, safetensors, learned vocabularies, pretrained models and
@@ -28,9 +31,8 @@ export async function load({ whole = false, wasm, threads = 1 } = {}) {
         throw new RangeError(`[load] threads is a number from 1 to 64, not ${threads}`);
     const shared = threads > 1 && !node && globalThis.crossOriginIsolated === true;
     const name = `${whole ? "whole" : "small"}${shared ? "-threads" : ""}`;
-    const { default: start } = await import(`./${name}.mjs`);
     wasm ??= new URL(`./${name}.wasm`, import.meta.url);
-    const bytes = wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm) ? wasm : await fetched(wasm);
+    const [{ default: start }, code] = await Promise.all([import(`./${name}.mjs`), compiled(wasm)]);
     const messages = []; // what the program wrote to stderr
     const module = await start({
         noInitialRun: true,
@@ -40,7 +42,7 @@ export async function load({ whole = false, wasm, threads = 1 } = {}) {
         instantiateWasm(imports, done) {
             const { gpu_wait } = imports.env; // the one import that suspends its caller
             if (gpu_wait && WebAssembly.Suspending) imports.env.gpu_wait = new WebAssembly.Suspending(gpu_wait);
-            WebAssembly.instantiate(bytes, imports).then(({ instance, module: code }) => done(instance, code));
+            WebAssembly.instantiate(code, imports).then((instance) => done(instance, code));
             return {};
         },
     });
@@ -52,19 +54,20 @@ export async function load({ whole = false, wasm, threads = 1 } = {}) {
     Object.assign(cr, runs(bridge, cr));
     cr.memory = () => bridge.c.web_memory();
     cr.threads = () => bridge.c.cr_num_threads();
-    /** Makes the GPU the device of new tensors and runs, and gives its name; an Error says why it cannot be. */
-    cr.gpu = async () => {
+    /** Makes the GPU the device of new tensors, models and runs, and gives its name; an Error says why it cannot be.
+        defaults: only with the limits that every adapter has. */
+    cr.gpu = async ({ defaults = false } = {}) => {
         if (shared) throw new Error("[gpu] a module of many threads has memory that browsers copy to no GPU");
         if (!whole) throw new Error("[gpu] WebGPU needs the whole module: load({ whole: true }), or await whole()");
         const lost = (message) => bridge.frame(() => bridge.c.web_gpu_lost(bridge.text(message)));
         if (!bridge.gpu?.alive) {
-            const gpu = await openGpu(lost);
+            const gpu = await openGpu(lost, defaults);
             gpu.use(module);
             module.gpu = bridge.gpu = gpu;
         }
         bridge.device = bridge.some(bridge.frame(() => bridge.c.cr_device_find(bridge.text("webgpu:0"))));
-        const { name: adapter, software, counts, device } = bridge.gpu;
-        return { name: adapter, software, counts, destroy: () => device.destroy() };
+        const { name: adapter, software, counts, subgroups, device } = bridge.gpu;
+        return { name: adapter, software, counts, subgroups, destroy: () => device.destroy() };
     };
     let more = whole ? Promise.resolve(cr) : null;
     cr.whole = () => (more ??= load({ whole: true, threads }));

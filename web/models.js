@@ -1,6 +1,8 @@
 // models.js - tokenizers, GPT, and pretrained language models: the engine of the program and the server.
 import { bytesOf, collector } from "./bridge.js";
 
+const SLICE = 1 << 24; // bytes
+
 /** Files of a model as {name: bytes}: one GGUF file, or a folder with config.json and safetensors. */
 function modelPath(files) {
     const names = Object.keys(files ?? {});
@@ -13,8 +15,57 @@ export function models(bridge, cr) {
     const { FS } = module;
     let folders = 0;
 
-    /** Writes files into a new folder of the module's file system; name -> Uint8Array or text. */
-    function folderOf(files, prefix) {
+    /** A file that is read where it is used: {size, read(from, to) -> Uint8Array}, or a Blob in a worker; else null. */
+    function slicesOf(data) {
+        if (typeof data?.read === "function") return data;
+        if (data instanceof Uint8Array) return { size: data.length, read: (from, to) => data.subarray(from, to) };
+        if (!(data instanceof Blob)) return null;
+        if (typeof FileReaderSync !== "function")
+            throw new TypeError("[files] a File can be read in a worker only: give its bytes, or {size, read}");
+        const reader = new FileReaderSync();
+        const read = (from, to) => new Uint8Array(reader.readAsArrayBuffer(data.slice(from, to)));
+        return { size: data.size, read };
+    }
+
+    /** A file whose bytes go by slices into the memory that maps it, once: all mappings share it, and the caller frees
+        what is added to pages. */
+    function linkSlices(path, { size, read }, pages) {
+        let mapped = 0;
+        const [EINVAL, EIO, ENOMEM] = [28, 29, 48];
+        const slice = (from, to) => {
+            try {
+                return read(from, to);
+            } catch {
+                throw new FS.ErrnoError(EIO); // the file has changed, or is gone
+            }
+        };
+        FS.writeFile(path, "");
+        const { node } = FS.lookupPath(path);
+        node.usedBytes = size;
+        node.stream_ops = {
+            ...node.stream_ops,
+            read(stream, buffer, offset, length, position) {
+                const part = slice(position, Math.min(position + length, size));
+                buffer.set(part, offset);
+                return part.length;
+            },
+            mmap(stream, address, length, position) {
+                if (position !== 0 || length > size) throw new FS.ErrnoError(EINVAL); // files are mapped whole
+                if (mapped) return { ptr: mapped, allocated: false };
+                const ptr = c.web_pages(size);
+                if (!ptr) throw new FS.ErrnoError(ENOMEM);
+                pages.push(ptr);
+                for (let at = 0; at < size; at += SLICE)
+                    bridge.bytes.set(slice(at, Math.min(at + SLICE, size)), (ptr >>> 0) + at);
+                mapped = ptr;
+                return { ptr, allocated: false };
+            },
+        };
+    }
+
+    /** Writes files into a new folder of the module's file system; name -> Uint8Array or text.  With pages, files are
+        only read: what slicesOf takes, and bytes, lie in memory where they are mapped (linkSlices). */
+    function folderOf(files, prefix, pages = null) {
         if (typeof files !== "object" || !files) throw new TypeError(`[files] expected {name: bytes}, got ${files}`);
         const folder = `/${prefix}${folders++}`;
         FS.mkdir(folder);
@@ -27,7 +78,9 @@ export function models(bridge, cr) {
                 if (!FS.analyzePath(next).exists) FS.mkdir(next);
                 return next;
             }, folder);
-            FS.writeFile(`${folder}/${name}`, bytesOf("files", data));
+            const slices = pages && slicesOf(data);
+            if (slices) linkSlices(`${folder}/${name}`, slices, pages);
+            else FS.writeFile(`${folder}/${name}`, bytesOf("files", data));
         }
         return folder;
     }
@@ -168,7 +221,8 @@ export function models(bridge, cr) {
                 const { vocabulary, context = 64, layers = 4, heads = 4, width = 128, dropout = 0, seed } = options;
                 this.generator = seed === undefined ? null : new cr.Generator(seed);
                 const g = this.generator?.handle ?? c.cr_default_generator();
-                handle = bridge.some(c.web_gpt_new(vocabulary, context, layers, heads, width, dropout, g));
+                const sizes = [vocabulary, context, layers, heads, width, dropout];
+                handle = bridge.some(c.web_gpt_new(...sizes, bridge.device, g));
                 gpts.register(this, handle, this);
             }
             this.handle = handle;
@@ -222,42 +276,52 @@ export function models(bridge, cr) {
         }
     }
 
-    const lms = collector(({ chat, cache, model }) => {
+    function freeParts({ chat, cache, model, pages }) {
         c.cr_chat_free(chat);
         c.cr_cache_free(cache);
         c.cr_lm_free(model);
-    });
+        pages.forEach((at) => c.free(at));
+    }
+    const lms = collector(freeParts);
     const BOOL = 0; // a cache in the dtype of the weights
 
     /** A pretrained model: a GGUF file, a Hugging Face folder, or a run's folder. */
     class LanguageModel {
         #stamp = 0; // of the weights that the cache is of
 
-        /** files: {name: bytes}.  They are not kept beside the model. */
+        /** files: {name: bytes}, or for large ones {name: File} in a worker, {name: {size, read(from, to)}} elsewhere.
+            They are not kept beside the model. */
         static load(files) {
-            if (!c.cr_lm_load) throw new Error("[LanguageModel] pretrained models need the whole module: await whole()");
-            const folder = folderOf(files, "model"); // checks them
-            try {
-                return bridge.frame(() => new LanguageModel(`${folder}/${modelPath(files)}`));
-            } finally {
-                removeFolder(folder);
-            }
+            if (!c.cr_lm_load)
+                throw new Error("[LanguageModel] pretrained models need the whole module: await whole()");
+            const pages = []; // the weights lie in them
+            const folder = folderOf(files, "model", pages); // checks them
+            const path = `${folder}/${modelPath(files)}`;
+            const loaded = () =>
+                bridge.frame(() => {
+                    const at = bridge.text(path);
+                    const handle = bridge.call("cr_lm_load", at, bridge.device);
+                    return bridge.then(handle, (lm) => new LanguageModel(lm, at, pages));
+                });
+            return bridge.finally(loaded, () => removeFolder(folder));
         }
 
-        /** path: in the module's file system. */
-        constructor(path) {
-            const at = bridge.text(path);
-            this.handle = bridge.some(c.cr_lm_load(at, bridge.cpu));
+        #parts = { chat: 0, cache: 0, model: 0, pages: [] }; // of C
+
+        /** Takes over a model of C, 0: a failure; at: the path that it was read from, on the stack. */
+        constructor(handle, at, pages) {
+            this.handle = handle;
+            this.#parts = { ...this.#parts, model: handle, pages };
             try {
+                bridge.some(handle);
                 this.tokenizer = new Tokenizer(c.cr_tokenizer_load(at));
-                this.chat = bridge.some(c.cr_chat_open(at, this.tokenizer.handle, 0));
-                this.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
+                this.#parts.chat = bridge.some(c.cr_chat_open(at, this.tokenizer.handle, 0));
+                this.#parts.cache = bridge.some(c.cr_cache_new(handle, BOOL));
             } catch (error) {
-                c.cr_chat_free(this.chat ?? 0);
-                c.cr_lm_free(this.handle);
+                freeParts(this.#parts);
                 throw error;
             }
-            lms.register(this, { chat: this.chat, cache: this.cache, model: this.handle }, this);
+            lms.register(this, this.#parts, this);
         }
 
         get context() {
@@ -307,11 +371,57 @@ export function models(bridge, cr) {
             return { tokens: ids.slice(0, -1), targets: ids.slice(1) };
         }
 
+        /** Samples of files {name: text} as `chainrule finetune` reads them: in a .jsonl each line has "messages",
+            "prompt" and "completion", or "text"; other files are text.  Longer ones are cut at the context. */
+        samples(files) {
+            const folder = folderOf(files, "samples");
+            bridge.messages.length = 0;
+            try {
+                return Object.keys(files).flatMap((name) => this.#samplesOf(folder, name));
+            } finally {
+                removeFolder(folder);
+            }
+        }
+
+        #samplesOf(folder, name) {
+            module.FS.chdir(folder); // messages name the file
+            const all = bridge.frame(() =>
+                c.web_lm_samples(this.handle, this.tokenizer.handle, this.#parts.chat, bridge.text(name)));
+            module.FS.chdir("/");
+            if (!all) bridge.failProgram();
+            const count = c.web_samples_count(all);
+            const found = Array.from({ length: count }, (_, i) => bridge.frame(() => {
+                const at = bridge.put(Float64Array, [0, 0, 0]);
+                c.web_samples_at(all, i, at);
+                const [tokens, targets, n] = bridge.view(Float64Array, at, 3);
+                const ids = (from) => Array.from(bridge.view(BigInt64Array, from, n), Number);
+                return { tokens: ids(tokens), targets: ids(targets) };
+            }));
+            c.web_samples_free(all);
+            return found;
+        }
+
+        /** What the promise of f() gives, meanwhile without the adapter: it adds zeros. */
+        async disable_adapter(f) {
+            const adapter = c.cr_lm_adapter(this.handle);
+            if (!adapter) throw new Error("[disable_adapter] the model has no adapter: lora() or load_adapter()");
+            const parts = [...paramsOf(adapter)].filter(([name]) => name.includes("lora_B")).map(([, p]) => p);
+            const kept = parts.map((p) => p.detach().clone());
+            const set = (i) => cr.no_grad(() => parts.forEach((p, k) => void (i ? p.copy_(kept[k]) : p.fill_(0))));
+            set(0);
+            try {
+                return await f();
+            } finally {
+                set(1);
+                [...kept, ...parts].forEach((p) => p.free());
+            }
+        }
+
         /** The text that the model's template makes of messages: [{role, content}]. */
         prompt(messages) {
             const variables = encoder.encode(JSON.stringify({ messages, add_generation_prompt: true }));
             return bridge.lend(variables, (at) => {
-                const text = bridge.some(c.cr_chat_text(this.chat, at, variables.length, 0));
+                const text = bridge.some(c.cr_chat_text(this.#parts.chat, at, variables.length, 0));
                 const out = bridge.string(text);
                 c.cr_free(text);
                 return out;
@@ -322,7 +432,7 @@ export function models(bridge, cr) {
         ends(answer = false) {
             return bridge.frame(() => {
                 const at = bridge.put(Uint32Array, new Array(64).fill(0));
-                const n = Number(c.cr_chat_ends(this.chat, answer, at, 64n));
+                const n = Number(c.cr_chat_ends(this.#parts.chat, answer, at, 64n));
                 return Array.from(bridge.view(Uint32Array, at, Math.min(n, 64)));
             });
         }
@@ -340,10 +450,13 @@ export function models(bridge, cr) {
             const generator = new cr.Generator(seed);
             const decoder = this.tokenizer.decoder();
             for (let i = 0; i < tokens && ids.length < this.context && !signal?.aborted; i++) {
-                const id = bridge.frame(() =>
-                    bridge.lend(Uint32Array.from(ids), (at) =>
-                        c.web_lm_next(this.handle, at, ids.length, this.cache, sampling(options), generator.handle),
-                    ),
+                const id = await bridge.frame(() =>
+                    bridge.lend(Uint32Array.from(ids), (at) => {
+                        const how = sampling(options);
+                        return bridge.call(
+                            "web_lm_next", this.handle, at, ids.length, this.#parts.cache, how, generator.handle,
+                        );
+                    }),
                 );
                 if (id < 0) bridge.fail();
                 if (ends.has(id)) break;
@@ -358,23 +471,19 @@ export function models(bridge, cr) {
         /** The adapter in PEFT's layout: {name: bytes}. */
         save_adapter() {
             const folder = folderOf({}, "adapter");
-            try {
-                bridge.frame(() => bridge.done(c.cr_lm_save_adapter(this.handle, bridge.text(folder))));
-                return filesOf(folder);
-            } finally {
-                removeFolder(folder);
-            }
+            const saved = () => bridge.frame(() => bridge.call("cr_lm_save_adapter", this.handle, bridge.text(folder)));
+            const read = (status) => (bridge.done(status), filesOf(folder));
+            return bridge.finally(() => bridge.then(saved(), read), () => removeFolder(folder));
         }
 
         load_adapter(files, { seed = 0 } = {}) {
             const folder = folderOf(files, "adapter");
             this.generator = new cr.Generator(seed);
-            try {
-                const g = this.generator.handle;
-                bridge.frame(() => bridge.done(c.cr_lm_load_adapter(this.handle, bridge.text(folder), g)));
-            } finally {
-                removeFolder(folder);
-            }
+            const g = this.generator.handle;
+            const loaded =
+                () => bridge.frame(() => bridge.call("cr_lm_load_adapter", this.handle, bridge.text(folder), g));
+            const done = (status) => bridge.done(status);
+            return bridge.finally(() => bridge.then(loaded(), done), () => removeFolder(folder));
         }
 
         /** Keys and values of earlier weights are of no use. */
@@ -386,18 +495,15 @@ export function models(bridge, cr) {
                     stamp += c.cr_tensor_version(c.cr_params_at(set, i));
             if (stamp === this.#stamp) return;
             this.#stamp = stamp;
-            c.cr_cache_free(this.cache);
-            this.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
-            lms.unregister(this);
-            lms.register(this, { chat: this.chat, cache: this.cache, model: this.handle }, this);
+            c.cr_cache_free(this.#parts.cache);
+            this.#parts.cache = 0;
+            this.#parts.cache = bridge.some(c.cr_cache_new(this.handle, BOOL));
         }
 
         free() {
             if (!this.handle) return;
             lms.unregister(this);
-            c.cr_chat_free(this.chat);
-            c.cr_cache_free(this.cache);
-            c.cr_lm_free(this.handle);
+            freeParts(this.#parts);
             this.handle = 0;
         }
     }

@@ -31,8 +31,8 @@ export function optim(bridge, cr) {
 
         /** step() with gradients whose joint norm is at most max_norm; returns the norm before. */
         step_clipped(max_norm) {
-            bridge.done(c.cr_optim_step_clipped(this.handle, max_norm, 0));
-            return c.cr_optim_norm(this.handle);
+            const stepped = bridge.call("cr_optim_step_clipped", this.handle, max_norm, 0);
+            return bridge.then(stepped, (status) => (bridge.done(status), c.cr_optim_norm(this.handle)));
         }
 
         zero_grad() {

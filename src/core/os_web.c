@@ -39,8 +39,14 @@ int  cr_os_cpu_count(void) { return 1; }
 void *cr_os_pages(size_t bytes, bool huge) {
     const size_t size = cr_posix_round(bytes);
     void *p = NULL;
+#ifdef __EMSCRIPTEN_PTHREADS__
+    const uintptr_t fresh = UINTPTR_MAX;
+#else
+    const uintptr_t fresh = (uintptr_t)sbrk(0);     /* nobody had what is above: malloc never lowers the break */
+#endif
     if (!size || posix_memalign(&p, huge ? (size_t)2 << 20 : 1 << 16, size)) return NULL;
-    return memset(p, 0, size);
+    const uintptr_t at = (uintptr_t)p, used = at < fresh ? fresh - at : 0;
+    return memset(p, 0, used < size ? used : size);
 }
 
 void cr_os_pages_free(void *p, size_t bytes) { (void)bytes, free(p); }

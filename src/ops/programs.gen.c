@@ -4,6 +4,15 @@
 
 #include <math.h>
 
+/* RARE: the number of a compiled loop that the modules of the browser edition do not have. */
+#ifdef __EMSCRIPTEN__
+#define RARE(loop) (-1)
+#define DOC(text) ""
+#else
+#define RARE(loop) (loop)
+#define DOC(text) text
+#endif
+
 /* Values are numbered: inputs, params, constants (k), instructions (v). */
 
 /* add(a, b) = a + b */
@@ -11,10 +20,10 @@ static const cr_instr add_code[] = {
     {CR_OP_ADD, 0, 1, -1},            /* v0 = add a b */
 };
 /* add_bwd(g) = g */
-static cr_program add_da = {"add_bwd", "gradient of add with respect to a", CR_RULE_FLOAT,
+static cr_program add_da = {"add_bwd", DOC("gradient of add with respect to a"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* add_bwd(g) = g */
-static cr_program add_db = {"add_bwd", "gradient of add with respect to b", CR_RULE_FLOAT,
+static cr_program add_db = {"add_bwd", DOC("gradient of add with respect to b"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient add_grad[] = {{&add_da, 1, {3}}, {&add_db, 1, {3}}};
 
@@ -23,13 +32,13 @@ static const cr_instr sub_code[] = {
     {CR_OP_SUB, 0, 1, -1},            /* v0 = sub a b */
 };
 /* sub_bwd(g) = g */
-static cr_program sub_da = {"sub_bwd", "gradient of sub with respect to a", CR_RULE_FLOAT,
+static cr_program sub_da = {"sub_bwd", DOC("gradient of sub with respect to a"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* sub_bwd(g) = -g */
 static const cr_instr sub_db_code[] = {
     {CR_OP_NEG, 0, -1, -1},           /* v0 = neg g */
 };
-static cr_program sub_db = {"sub_bwd", "gradient of sub with respect to b", CR_RULE_FLOAT,
+static cr_program sub_db = {"sub_bwd", DOC("gradient of sub with respect to b"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sub_db_code, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient sub_grad[] = {{&sub_da, 1, {3}}, {&sub_db, 1, {3}}};
 
@@ -41,13 +50,13 @@ static const cr_instr mul_code[] = {
 static const cr_instr mul_da_code[] = {
     {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g b */
 };
-static cr_program mul_da = {"mul_bwd", "gradient of mul with respect to a", CR_RULE_FLOAT,
+static cr_program mul_da = {"mul_bwd", DOC("gradient of mul with respect to a"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, mul_da_code, {2}, -1, true, NULL, NULL, -1, NULL};
 /* mul_bwd(a, g) = g * a */
 static const cr_instr mul_db_code[] = {
     {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g a */
 };
-static cr_program mul_db = {"mul_bwd", "gradient of mul with respect to b", CR_RULE_FLOAT,
+static cr_program mul_db = {"mul_bwd", DOC("gradient of mul with respect to b"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, mul_db_code, {2}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient mul_grad[] = {{&mul_da, 2, {1, 3}}, {&mul_db, 2, {0, 3}}};
 
@@ -59,7 +68,7 @@ static const cr_instr div_code[] = {
 static const cr_instr div_da_code[] = {
     {CR_OP_DIV, 1, 0, -1},            /* v0 = div g b */
 };
-static cr_program div_da = {"div_bwd", "gradient of div with respect to a", CR_RULE_FLOAT,
+static cr_program div_da = {"div_bwd", DOC("gradient of div with respect to a"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, div_da_code, {2}, -1, true, NULL, NULL, -1, NULL};
 /* div_bwd(a, b, g) = -g * (a / b / b) */
 static const cr_instr div_db_code[] = {
@@ -68,7 +77,7 @@ static const cr_instr div_db_code[] = {
     {CR_OP_DIV, 4, 1, -1},            /* v2 = div v1 b */
     {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
 };
-static cr_program div_db = {"div_bwd", "gradient of div with respect to b", CR_RULE_FLOAT,
+static cr_program div_db = {"div_bwd", DOC("gradient of div with respect to b"), CR_RULE_FLOAT,
         3, 0, 0, 4, 1, NULL, div_db_code, {6}, 0, true, NULL, NULL, -1, NULL};
 static cr_gradient div_grad[] = {{&div_da, 2, {1, 3}}, {&div_db, 3, {0, 1, 3}}};
 
@@ -78,11 +87,11 @@ static const cr_instr floor_divide_code[] = {
 };
 /* floor_divide_bwd(g) = K(0) */
 static const double floor_divide_da_k[] = {0.0};
-static cr_program floor_divide_da = {"floor_divide_bwd", "gradient of floor_divide with respect to a", CR_RULE_FLOAT,
+static cr_program floor_divide_da = {"floor_divide_bwd", DOC("gradient of floor_divide with respect to a"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, floor_divide_da_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 /* floor_divide_bwd(g) = K(0) */
 static const double floor_divide_db_k[] = {0.0};
-static cr_program floor_divide_db = {"floor_divide_bwd", "gradient of floor_divide with respect to b", CR_RULE_FLOAT,
+static cr_program floor_divide_db = {"floor_divide_bwd", DOC("gradient of floor_divide with respect to b"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, floor_divide_db_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient floor_divide_grad[] = {{&floor_divide_da, 1, {3}}, {&floor_divide_db, 1, {3}}};
 
@@ -92,11 +101,11 @@ static const cr_instr trunc_divide_code[] = {
 };
 /* trunc_divide_bwd(g) = K(0) */
 static const double trunc_divide_da_k[] = {0.0};
-static cr_program trunc_divide_da = {"trunc_divide_bwd", "gradient of trunc_divide with respect to a", CR_RULE_FLOAT,
+static cr_program trunc_divide_da = {"trunc_divide_bwd", DOC("gradient of trunc_divide with respect to a"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, trunc_divide_da_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 /* trunc_divide_bwd(g) = K(0) */
 static const double trunc_divide_db_k[] = {0.0};
-static cr_program trunc_divide_db = {"trunc_divide_bwd", "gradient of trunc_divide with respect to b", CR_RULE_FLOAT,
+static cr_program trunc_divide_db = {"trunc_divide_bwd", DOC("gradient of trunc_divide with respect to b"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, trunc_divide_db_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient trunc_divide_grad[] = {{&trunc_divide_da, 1, {3}}, {&trunc_divide_db, 1, {3}}};
 
@@ -105,7 +114,7 @@ static const cr_instr remainder_code[] = {
     {CR_OP_REM, 0, 1, -1},            /* v0 = rem a b */
 };
 /* remainder_bwd(g) = g */
-static cr_program remainder_da = {"remainder_bwd", "gradient of remainder with respect to a", CR_RULE_FLOAT,
+static cr_program remainder_da = {"remainder_bwd", DOC("gradient of remainder with respect to a"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* remainder_bwd(a, b, g) = -g * FDIV(a, b) */
 static const cr_instr remainder_db_code[] = {
@@ -113,8 +122,8 @@ static const cr_instr remainder_db_code[] = {
     {CR_OP_FDIV, 0, 1, -1},           /* v1 = fdiv a b */
     {CR_OP_MUL, 3, 4, -1},            /* v2 = mul v0 v1 */
 };
-static cr_program remainder_db = {"remainder_bwd", "gradient of remainder with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, remainder_db_code, {5}, 1, true, NULL, NULL, -1, NULL};
+static cr_program remainder_db = {"remainder_bwd", DOC("gradient of remainder with respect to b"), CR_RULE_FLOAT,
+        3, 0, 0, 3, 1, NULL, remainder_db_code, {5}, RARE(1), true, NULL, NULL, -1, NULL};
 static cr_gradient remainder_grad[] = {{&remainder_da, 1, {3}}, {&remainder_db, 3, {0, 1, 3}}};
 
 /* fmod(a, b) = FMOD(a, b) */
@@ -122,7 +131,7 @@ static const cr_instr fmod_code[] = {
     {CR_OP_FMOD, 0, 1, -1},           /* v0 = fmod a b */
 };
 /* fmod_bwd(g) = g */
-static cr_program fmod_da = {"fmod_bwd", "gradient of fmod with respect to a", CR_RULE_FLOAT,
+static cr_program fmod_da = {"fmod_bwd", DOC("gradient of fmod with respect to a"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* fmod_bwd(a, b, g) = -g * TDIV(a, b) */
 static const cr_instr fmod_db_code[] = {
@@ -130,8 +139,8 @@ static const cr_instr fmod_db_code[] = {
     {CR_OP_TDIV, 0, 1, -1},           /* v1 = tdiv a b */
     {CR_OP_MUL, 3, 4, -1},            /* v2 = mul v0 v1 */
 };
-static cr_program fmod_db = {"fmod_bwd", "gradient of fmod with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, fmod_db_code, {5}, 2, true, NULL, NULL, -1, NULL};
+static cr_program fmod_db = {"fmod_bwd", DOC("gradient of fmod with respect to b"), CR_RULE_FLOAT,
+        3, 0, 0, 3, 1, NULL, fmod_db_code, {5}, RARE(2), true, NULL, NULL, -1, NULL};
 static cr_gradient fmod_grad[] = {{&fmod_da, 1, {3}}, {&fmod_db, 3, {0, 1, 3}}};
 
 /* pow(a, b) = POW(a, b) */
@@ -151,7 +160,7 @@ static const cr_instr pow_da_code[] = {
     {CR_OP_MUL, 2, 11, -1},           /* v7 = mul g v6 */
     {CR_OP_SEL, 10, 3, 12},           /* v8 = sel v5 k0 v7 */
 };
-static cr_program pow_da = {"pow_bwd", "gradient of pow with respect to a", CR_RULE_FLOAT,
+static cr_program pow_da = {"pow_bwd", DOC("gradient of pow with respect to a"), CR_RULE_FLOAT,
         3, 0, 2, 9, 1, pow_da_k, pow_da_code, {13}, 3, true, NULL, NULL, -1, NULL};
 /* pow_bwd(a, b, y, g) = SEL((a == K(0)) * (b >= K(0)), K(0), g * (y * LOG(a))) */
 static const double pow_db_k[] = {0.0};
@@ -164,7 +173,7 @@ static const cr_instr pow_db_code[] = {
     {CR_OP_MUL, 3, 9, -1},            /* v5 = mul g v4 */
     {CR_OP_SEL, 7, 4, 10},            /* v6 = sel v2 k0 v5 */
 };
-static cr_program pow_db = {"pow_bwd", "gradient of pow with respect to b", CR_RULE_FLOAT,
+static cr_program pow_db = {"pow_bwd", DOC("gradient of pow with respect to b"), CR_RULE_FLOAT,
         4, 0, 1, 7, 1, pow_db_k, pow_db_code, {11}, 4, true, NULL, NULL, -1, NULL};
 static cr_gradient pow_grad[] = {{&pow_da, 3, {0, 1, 3}}, {&pow_db, 4, {0, 1, 2, 3}}};
 
@@ -181,7 +190,7 @@ static const cr_instr maximum_da_code[] = {
     {CR_OP_SEL, 7, 4, 2},             /* v3 = sel v2 k1 g */
     {CR_OP_SEL, 5, 6, 8},             /* v4 = sel v0 v1 v3 */
 };
-static cr_program maximum_da = {"maximum_bwd", "gradient of maximum with respect to a", CR_RULE_FLOAT,
+static cr_program maximum_da = {"maximum_bwd", DOC("gradient of maximum with respect to a"), CR_RULE_FLOAT,
         3, 0, 2, 5, 1, maximum_da_k, maximum_da_code, {9}, 5, true, NULL, NULL, -1, NULL};
 /* maximum_bwd(a, b, g) = SEL(a == b, g * K(0.5), SEL(b < a, K(0), g)) */
 static const double maximum_db_k[] = {0.5, 0.0};
@@ -192,7 +201,7 @@ static const cr_instr maximum_db_code[] = {
     {CR_OP_SEL, 7, 4, 2},             /* v3 = sel v2 k1 g */
     {CR_OP_SEL, 5, 6, 8},             /* v4 = sel v0 v1 v3 */
 };
-static cr_program maximum_db = {"maximum_bwd", "gradient of maximum with respect to b", CR_RULE_FLOAT,
+static cr_program maximum_db = {"maximum_bwd", DOC("gradient of maximum with respect to b"), CR_RULE_FLOAT,
         3, 0, 2, 5, 1, maximum_db_k, maximum_db_code, {9}, 6, true, NULL, NULL, -1, NULL};
 static cr_gradient maximum_grad[] = {{&maximum_da, 3, {0, 1, 3}}, {&maximum_db, 3, {0, 1, 3}}};
 
@@ -209,7 +218,7 @@ static const cr_instr minimum_da_code[] = {
     {CR_OP_SEL, 7, 4, 2},             /* v3 = sel v2 k1 g */
     {CR_OP_SEL, 5, 6, 8},             /* v4 = sel v0 v1 v3 */
 };
-static cr_program minimum_da = {"minimum_bwd", "gradient of minimum with respect to a", CR_RULE_FLOAT,
+static cr_program minimum_da = {"minimum_bwd", DOC("gradient of minimum with respect to a"), CR_RULE_FLOAT,
         3, 0, 2, 5, 1, minimum_da_k, minimum_da_code, {9}, 7, true, NULL, NULL, -1, NULL};
 /* minimum_bwd(a, b, g) = SEL(a == b, g * K(0.5), SEL(b > a, K(0), g)) */
 static const double minimum_db_k[] = {0.5, 0.0};
@@ -220,7 +229,7 @@ static const cr_instr minimum_db_code[] = {
     {CR_OP_SEL, 7, 4, 2},             /* v3 = sel v2 k1 g */
     {CR_OP_SEL, 5, 6, 8},             /* v4 = sel v0 v1 v3 */
 };
-static cr_program minimum_db = {"minimum_bwd", "gradient of minimum with respect to b", CR_RULE_FLOAT,
+static cr_program minimum_db = {"minimum_bwd", DOC("gradient of minimum with respect to b"), CR_RULE_FLOAT,
         3, 0, 2, 5, 1, minimum_db_k, minimum_db_code, {9}, 8, true, NULL, NULL, -1, NULL};
 static cr_gradient minimum_grad[] = {{&minimum_da, 3, {0, 1, 3}}, {&minimum_db, 3, {0, 1, 3}}};
 
@@ -240,8 +249,8 @@ static const cr_instr fmax_da_code[] = {
     {CR_OP_SEL, 5, 2, 3},             /* v2 = sel v1 g k0 */
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 g v2 */
 };
-static cr_program fmax_da = {"fmax_bwd", "gradient of fmax with respect to a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, fmax_da_k, fmax_da_code, {7}, 10, true, NULL, NULL, -1, NULL};
+static cr_program fmax_da = {"fmax_bwd", DOC("gradient of fmax with respect to a"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmax_da_k, fmax_da_code, {7}, RARE(10), true, NULL, NULL, -1, NULL};
 /* fmax_bwd(a, b, g) = SEL(ISNAN(b), K(0), SEL(a >= b, K(0), g)) */
 static const double fmax_db_k[] = {0.0};
 static const cr_instr fmax_db_code[] = {
@@ -250,8 +259,8 @@ static const cr_instr fmax_db_code[] = {
     {CR_OP_SEL, 5, 3, 2},             /* v2 = sel v1 k0 g */
     {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
 };
-static cr_program fmax_db = {"fmax_bwd", "gradient of fmax with respect to b", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, fmax_db_k, fmax_db_code, {7}, 11, true, NULL, NULL, -1, NULL};
+static cr_program fmax_db = {"fmax_bwd", DOC("gradient of fmax with respect to b"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmax_db_k, fmax_db_code, {7}, RARE(11), true, NULL, NULL, -1, NULL};
 static cr_gradient fmax_grad[] = {{&fmax_da, 3, {0, 1, 3}}, {&fmax_db, 3, {0, 1, 3}}};
 
 /* fmin(a, b) = SEL(ISNAN(a), b, SEL(ISNAN(b), a, MIN(a, b))) */
@@ -270,8 +279,8 @@ static const cr_instr fmin_da_code[] = {
     {CR_OP_SEL, 5, 2, 3},             /* v2 = sel v1 g k0 */
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 g v2 */
 };
-static cr_program fmin_da = {"fmin_bwd", "gradient of fmin with respect to a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, fmin_da_k, fmin_da_code, {7}, 13, true, NULL, NULL, -1, NULL};
+static cr_program fmin_da = {"fmin_bwd", DOC("gradient of fmin with respect to a"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmin_da_k, fmin_da_code, {7}, RARE(13), true, NULL, NULL, -1, NULL};
 /* fmin_bwd(a, b, g) = SEL(ISNAN(b), K(0), SEL(a <= b, K(0), g)) */
 static const double fmin_db_k[] = {0.0};
 static const cr_instr fmin_db_code[] = {
@@ -280,8 +289,8 @@ static const cr_instr fmin_db_code[] = {
     {CR_OP_SEL, 5, 3, 2},             /* v2 = sel v1 k0 g */
     {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
 };
-static cr_program fmin_db = {"fmin_bwd", "gradient of fmin with respect to b", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, fmin_db_k, fmin_db_code, {7}, 14, true, NULL, NULL, -1, NULL};
+static cr_program fmin_db = {"fmin_bwd", DOC("gradient of fmin with respect to b"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmin_db_k, fmin_db_code, {7}, RARE(14), true, NULL, NULL, -1, NULL};
 static cr_gradient fmin_grad[] = {{&fmin_da, 3, {0, 1, 3}}, {&fmin_db, 3, {0, 1, 3}}};
 
 /* clamp(x, min, max) = MIN(MAX(x, min), max) */
@@ -297,7 +306,7 @@ static const cr_instr clamp_dx_code[] = {
     {CR_OP_MUL, 5, 6, -1},            /* v2 = mul v0 v1 */
     {CR_OP_SEL, 7, 1, 4},             /* v3 = sel v2 g k0 */
 };
-static cr_program clamp_dx = {"clamp_bwd", "gradient of clamp with respect to x", CR_RULE_FLOAT,
+static cr_program clamp_dx = {"clamp_bwd", DOC("gradient of clamp with respect to x"), CR_RULE_FLOAT,
         2, 2, 1, 4, 1, clamp_dx_k, clamp_dx_code, {8}, 16, true, NULL, NULL, -1, NULL};
 static cr_gradient clamp_grad[] = {{&clamp_dx, 2, {0, 2}}};
 
@@ -311,16 +320,16 @@ static const cr_instr clamp_min_dx_code[] = {
     {CR_OP_GE, 0, 1, -1},             /* v0 = ge x min */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_min_dx = {"clamp_min_bwd", "gradient of clamp_min with respect to x", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_min_dx_k, clamp_min_dx_code, {5}, 17, true, NULL, NULL, -1, NULL};
+static cr_program clamp_min_dx = {"clamp_min_bwd", DOC("gradient of clamp_min with respect to x"), CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_min_dx_k, clamp_min_dx_code, {5}, RARE(17), true, NULL, NULL, -1, NULL};
 /* clamp_min_bwd(x, min, g) = SEL(x < min, g, K(0)) */
 static const double clamp_min_dmin_k[] = {0.0};
 static const cr_instr clamp_min_dmin_code[] = {
     {CR_OP_LT, 0, 1, -1},             /* v0 = lt x min */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_min_dmin = {"clamp_min_bwd", "gradient of clamp_min with respect to min", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_min_dmin_k, clamp_min_dmin_code, {5}, 18, true, NULL, NULL, -1, NULL};
+static cr_program clamp_min_dmin = {"clamp_min_bwd", DOC("gradient of clamp_min with respect to min"), CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_min_dmin_k, clamp_min_dmin_code, {5}, RARE(18), true, NULL, NULL, -1, NULL};
 static cr_gradient clamp_min_grad[] = {{&clamp_min_dx, 3, {0, 1, 3}}, {&clamp_min_dmin, 3, {0, 1, 3}}};
 
 /* clamp_max(x, max) = MIN(x, max) */
@@ -333,16 +342,16 @@ static const cr_instr clamp_max_dx_code[] = {
     {CR_OP_LE, 0, 1, -1},             /* v0 = le x max */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_max_dx = {"clamp_max_bwd", "gradient of clamp_max with respect to x", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_max_dx_k, clamp_max_dx_code, {5}, 19, true, NULL, NULL, -1, NULL};
+static cr_program clamp_max_dx = {"clamp_max_bwd", DOC("gradient of clamp_max with respect to x"), CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_max_dx_k, clamp_max_dx_code, {5}, RARE(19), true, NULL, NULL, -1, NULL};
 /* clamp_max_bwd(x, max, g) = SEL(x > max, g, K(0)) */
 static const double clamp_max_dmax_k[] = {0.0};
 static const cr_instr clamp_max_dmax_code[] = {
     {CR_OP_GT, 0, 1, -1},             /* v0 = gt x max */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_max_dmax = {"clamp_max_bwd", "gradient of clamp_max with respect to max", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_max_dmax_k, clamp_max_dmax_code, {5}, 20, true, NULL, NULL, -1, NULL};
+static cr_program clamp_max_dmax = {"clamp_max_bwd", DOC("gradient of clamp_max with respect to max"), CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_max_dmax_k, clamp_max_dmax_code, {5}, RARE(20), true, NULL, NULL, -1, NULL};
 static cr_gradient clamp_max_grad[] = {{&clamp_max_dx, 3, {0, 1, 3}}, {&clamp_max_dmax, 3, {0, 1, 3}}};
 
 /* neg(x) = -x */
@@ -353,7 +362,7 @@ static const cr_instr neg_code[] = {
 static const cr_instr neg_dx_code[] = {
     {CR_OP_NEG, 0, -1, -1},           /* v0 = neg g */
 };
-static cr_program neg_dx = {"neg_bwd", "gradient of neg with respect to x", CR_RULE_FLOAT,
+static cr_program neg_dx = {"neg_bwd", DOC("gradient of neg with respect to x"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, neg_dx_code, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient neg_grad[] = {{&neg_dx, 1, {2}}};
 
@@ -366,7 +375,7 @@ static const cr_instr abs_dx_code[] = {
     {CR_OP_SIGN, 0, -1, -1},          /* v0 = sign x */
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
-static cr_program abs_dx = {"abs_bwd", "gradient of abs with respect to x", CR_RULE_FLOAT,
+static cr_program abs_dx = {"abs_bwd", DOC("gradient of abs with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 2, 1, NULL, abs_dx_code, {3}, 21, true, NULL, NULL, -1, NULL};
 static cr_gradient abs_grad[] = {{&abs_dx, 2, {0, 2}}};
 
@@ -389,8 +398,8 @@ static const cr_instr nan_to_num_dx_code[] = {
     {CR_OP_EQ, 8, 5, -1},             /* v3 = eq v2 k0 */
     {CR_OP_SEL, 9, 1, 5},             /* v4 = sel v3 g k0 */
 };
-static cr_program nan_to_num_dx = {"nan_to_num_bwd", "gradient of nan_to_num with respect to x", CR_RULE_FLOAT,
-        2, 3, 1, 5, 1, nan_to_num_dx_k, nan_to_num_dx_code, {10}, 23, true, NULL, NULL, -1, NULL};
+static cr_program nan_to_num_dx = {"nan_to_num_bwd", DOC("gradient of nan_to_num with respect to x"), CR_RULE_FLOAT,
+        2, 3, 1, 5, 1, nan_to_num_dx_k, nan_to_num_dx_code, {10}, RARE(23), true, NULL, NULL, -1, NULL};
 static cr_gradient nan_to_num_grad[] = {{&nan_to_num_dx, 2, {0, 2}}};
 
 /* sign(x) = SIGN(x) */
@@ -399,7 +408,7 @@ static const cr_instr sign_code[] = {
 };
 /* sign_bwd(g) = K(0) */
 static const double sign_dx_k[] = {0.0};
-static cr_program sign_dx = {"sign_bwd", "gradient of sign with respect to x", CR_RULE_FLOAT,
+static cr_program sign_dx = {"sign_bwd", DOC("gradient of sign with respect to x"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, sign_dx_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient sign_grad[] = {{&sign_dx, 1, {2}}};
 
@@ -415,11 +424,11 @@ static const cr_instr copysign_da_code[] = {
     {CR_OP_MUL, 2, 5, -1},            /* v2 = mul g v1 */
     {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
 };
-static cr_program copysign_da = {"copysign_bwd", "gradient of copysign with respect to a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, copysign_da_k, copysign_da_code, {7}, 24, true, NULL, NULL, -1, NULL};
+static cr_program copysign_da = {"copysign_bwd", DOC("gradient of copysign with respect to a"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, copysign_da_k, copysign_da_code, {7}, RARE(24), true, NULL, NULL, -1, NULL};
 /* copysign_bwd(g) = K(0) */
 static const double copysign_db_k[] = {0.0};
-static cr_program copysign_db = {"copysign_bwd", "gradient of copysign with respect to b", CR_RULE_FLOAT,
+static cr_program copysign_db = {"copysign_bwd", DOC("gradient of copysign with respect to b"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, copysign_db_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient copysign_grad[] = {{&copysign_da, 3, {0, 2, 3}}, {&copysign_db, 1, {3}}};
 
@@ -433,7 +442,7 @@ static const cr_instr square_dx_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v0 = mul k0 x */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program square_dx = {"square_bwd", "gradient of square with respect to x", CR_RULE_FLOAT,
+static cr_program square_dx = {"square_bwd", DOC("gradient of square with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 2, 1, square_dx_k, square_dx_code, {4}, 25, true, NULL, NULL, -1, NULL};
 static cr_gradient square_grad[] = {{&square_dx, 2, {0, 2}}};
 
@@ -461,15 +470,15 @@ static const cr_instr hypot_da_code[] = {
     {CR_OP_DIV, 0, 1, -1},            /* v0 = div a y */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program hypot_da = {"hypot_bwd", "gradient of hypot with respect to a", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, hypot_da_code, {4}, 27, true, NULL, NULL, -1, NULL};
+static cr_program hypot_da = {"hypot_bwd", DOC("gradient of hypot with respect to a"), CR_RULE_FLOAT,
+        3, 0, 0, 2, 1, NULL, hypot_da_code, {4}, RARE(27), true, NULL, NULL, -1, NULL};
 /* hypot_bwd(b, y, g) = g * (b / y) */
 static const cr_instr hypot_db_code[] = {
     {CR_OP_DIV, 0, 1, -1},            /* v0 = div b y */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program hypot_db = {"hypot_bwd", "gradient of hypot with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, hypot_db_code, {4}, 28, true, NULL, NULL, -1, NULL};
+static cr_program hypot_db = {"hypot_bwd", DOC("gradient of hypot with respect to b"), CR_RULE_FLOAT,
+        3, 0, 0, 2, 1, NULL, hypot_db_code, {4}, RARE(28), true, NULL, NULL, -1, NULL};
 static cr_gradient hypot_grad[] = {{&hypot_da, 3, {0, 2, 3}}, {&hypot_db, 3, {1, 2, 3}}};
 
 /* reciprocal(x) = K(1) / x */
@@ -483,7 +492,7 @@ static const cr_instr reciprocal_dx_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v1 = mul v0 y */
     {CR_OP_MUL, 3, 0, -1},            /* v2 = mul v1 y */
 };
-static cr_program reciprocal_dx = {"reciprocal_bwd", "gradient of reciprocal with respect to x", CR_RULE_FLOAT,
+static cr_program reciprocal_dx = {"reciprocal_bwd", DOC("gradient of reciprocal with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 3, 1, NULL, reciprocal_dx_code, {4}, 30, true, NULL, NULL, -1, NULL};
 static cr_gradient reciprocal_grad[] = {{&reciprocal_dx, 2, {1, 2}}};
 
@@ -497,7 +506,7 @@ static const cr_instr sqrt_dx_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v0 = mul k0 y */
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
-static cr_program sqrt_dx = {"sqrt_bwd", "gradient of sqrt with respect to x", CR_RULE_FLOAT,
+static cr_program sqrt_dx = {"sqrt_bwd", DOC("gradient of sqrt with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 2, 1, sqrt_dx_k, sqrt_dx_code, {4}, 31, true, NULL, NULL, -1, NULL};
 static cr_gradient sqrt_grad[] = {{&sqrt_dx, 2, {1, 2}}};
 
@@ -513,7 +522,7 @@ static const cr_instr rsqrt_dx_code[] = {
     {CR_OP_MUL, 4, 0, -1},            /* v2 = mul v1 y */
     {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
 };
-static cr_program rsqrt_dx = {"rsqrt_bwd", "gradient of rsqrt with respect to x", CR_RULE_FLOAT,
+static cr_program rsqrt_dx = {"rsqrt_bwd", DOC("gradient of rsqrt with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 4, 1, rsqrt_dx_k, rsqrt_dx_code, {6}, 32, true, NULL, NULL, -1, NULL};
 static cr_gradient rsqrt_grad[] = {{&rsqrt_dx, 2, {1, 2}}};
 
@@ -526,14 +535,14 @@ static const double where_da_k[] = {0.0};
 static const cr_instr where_da_code[] = {
     {CR_OP_SEL, 0, 1, 2},             /* v0 = sel c g k0 */
 };
-static cr_program where_da = {"where_bwd", "gradient of where with respect to a", CR_RULE_FLOAT,
+static cr_program where_da = {"where_bwd", DOC("gradient of where with respect to a"), CR_RULE_FLOAT,
         2, 0, 1, 1, 1, where_da_k, where_da_code, {3}, 33, true, NULL, NULL, -1, NULL};
 /* where_bwd(c, g) = SEL(c, K(0), g) */
 static const double where_db_k[] = {0.0};
 static const cr_instr where_db_code[] = {
     {CR_OP_SEL, 0, 2, 1},             /* v0 = sel c k0 g */
 };
-static cr_program where_db = {"where_bwd", "gradient of where with respect to b", CR_RULE_FLOAT,
+static cr_program where_db = {"where_bwd", DOC("gradient of where with respect to b"), CR_RULE_FLOAT,
         2, 0, 1, 1, 1, where_db_k, where_db_code, {3}, 34, true, NULL, NULL, -1, NULL};
 static cr_gradient where_grad[] = {{NULL, 0, {0}}, {&where_da, 2, {0, 4}}, {&where_db, 2, {0, 4}}};
 
@@ -556,20 +565,20 @@ static const cr_instr lerp_da_code[] = {
     {CR_OP_SUB, 2, 0, -1},            /* v0 = sub k0 weight */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program lerp_da = {"lerp_bwd", "gradient of lerp with respect to a", CR_RULE_FLOAT,
+static cr_program lerp_da = {"lerp_bwd", DOC("gradient of lerp with respect to a"), CR_RULE_FLOAT,
         2, 0, 1, 2, 1, lerp_da_k, lerp_da_code, {4}, 36, true, NULL, NULL, -1, NULL};
 /* lerp_bwd(weight, g) = g * weight */
 static const cr_instr lerp_dend_code[] = {
     {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g weight */
 };
-static cr_program lerp_dend = {"lerp_bwd", "gradient of lerp with respect to end", CR_RULE_FLOAT,
+static cr_program lerp_dend = {"lerp_bwd", DOC("gradient of lerp with respect to end"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, lerp_dend_code, {2}, -1, true, NULL, NULL, -1, NULL};
 /* lerp_bwd(a, end, g) = g * (end - a) */
 static const cr_instr lerp_dweight_code[] = {
     {CR_OP_SUB, 1, 0, -1},            /* v0 = sub end a */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program lerp_dweight = {"lerp_bwd", "gradient of lerp with respect to weight", CR_RULE_FLOAT,
+static cr_program lerp_dweight = {"lerp_bwd", DOC("gradient of lerp with respect to weight"), CR_RULE_FLOAT,
         3, 0, 0, 2, 1, NULL, lerp_dweight_code, {4}, 37, true, NULL, NULL, -1, NULL};
 static cr_gradient lerp_grad[] = {{&lerp_da, 2, {2, 4}}, {&lerp_dend, 2, {2, 4}}, {&lerp_dweight, 3, {0, 1, 4}}};
 
@@ -580,22 +589,22 @@ static const cr_instr addcmul_code[] = {
     {CR_OP_ADD, 0, 5, -1},            /* v2 = add x v1 */
 };
 /* addcmul_bwd(g, value) = g */
-static cr_program addcmul_dx = {"addcmul_bwd", "gradient of addcmul with respect to x", CR_RULE_FLOAT,
+static cr_program addcmul_dx = {"addcmul_bwd", DOC("gradient of addcmul with respect to x"), CR_RULE_FLOAT,
         1, 1, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* addcmul_bwd(tensor2, g, value) = g * (value * tensor2) */
 static const cr_instr addcmul_dtensor1_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value tensor2 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcmul_dtensor1 = {"addcmul_bwd", "gradient of addcmul with respect to tensor1", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_dtensor1_code, {4}, 39, true, NULL, NULL, -1, NULL};
+static cr_program addcmul_dtensor1 = {"addcmul_bwd", DOC("gradient of addcmul with respect to tensor1"), CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcmul_dtensor1_code, {4}, RARE(39), true, NULL, NULL, -1, NULL};
 /* addcmul_bwd(tensor1, g, value) = g * (value * tensor1) */
 static const cr_instr addcmul_dtensor2_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value tensor1 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcmul_dtensor2 = {"addcmul_bwd", "gradient of addcmul with respect to tensor2", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_dtensor2_code, {4}, 40, true, NULL, NULL, -1, NULL};
+static cr_program addcmul_dtensor2 = {"addcmul_bwd", DOC("gradient of addcmul with respect to tensor2"), CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcmul_dtensor2_code, {4}, RARE(40), true, NULL, NULL, -1, NULL};
 static cr_gradient addcmul_grad[] = {{&addcmul_dx, 1, {4}}, {&addcmul_dtensor1, 2, {2, 4}}, {&addcmul_dtensor2, 2, {1, 4}}};
 
 /* addcdiv(x, tensor1, tensor2, value) = x + value * tensor1 / tensor2 */
@@ -605,15 +614,15 @@ static const cr_instr addcdiv_code[] = {
     {CR_OP_ADD, 0, 5, -1},            /* v2 = add x v1 */
 };
 /* addcdiv_bwd(g, value) = g */
-static cr_program addcdiv_dx = {"addcdiv_bwd", "gradient of addcdiv with respect to x", CR_RULE_FLOAT,
+static cr_program addcdiv_dx = {"addcdiv_bwd", DOC("gradient of addcdiv with respect to x"), CR_RULE_FLOAT,
         1, 1, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 /* addcdiv_bwd(tensor2, g, value) = g * (value / tensor2) */
 static const cr_instr addcdiv_dtensor1_code[] = {
     {CR_OP_DIV, 2, 0, -1},            /* v0 = div value tensor2 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcdiv_dtensor1 = {"addcdiv_bwd", "gradient of addcdiv with respect to tensor1", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcdiv_dtensor1_code, {4}, 42, true, NULL, NULL, -1, NULL};
+static cr_program addcdiv_dtensor1 = {"addcdiv_bwd", DOC("gradient of addcdiv with respect to tensor1"), CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcdiv_dtensor1_code, {4}, RARE(42), true, NULL, NULL, -1, NULL};
 /* addcdiv_bwd(tensor1, tensor2, g, value) = -g * (value * (tensor1 / tensor2 / tensor2)) */
 static const cr_instr addcdiv_dtensor2_code[] = {
     {CR_OP_NEG, 2, -1, -1},           /* v0 = neg g */
@@ -622,8 +631,8 @@ static const cr_instr addcdiv_dtensor2_code[] = {
     {CR_OP_MUL, 3, 6, -1},            /* v3 = mul value v2 */
     {CR_OP_MUL, 4, 7, -1},            /* v4 = mul v0 v3 */
 };
-static cr_program addcdiv_dtensor2 = {"addcdiv_bwd", "gradient of addcdiv with respect to tensor2", CR_RULE_FLOAT,
-        3, 1, 0, 5, 1, NULL, addcdiv_dtensor2_code, {8}, 43, true, NULL, NULL, -1, NULL};
+static cr_program addcdiv_dtensor2 = {"addcdiv_bwd", DOC("gradient of addcdiv with respect to tensor2"), CR_RULE_FLOAT,
+        3, 1, 0, 5, 1, NULL, addcdiv_dtensor2_code, {8}, RARE(43), true, NULL, NULL, -1, NULL};
 static cr_gradient addcdiv_grad[] = {{&addcdiv_dx, 1, {4}}, {&addcdiv_dtensor1, 2, {2, 4}}, {&addcdiv_dtensor2, 3, {1, 2, 4}}};
 
 /* exp(x) = EXP(x) */
@@ -634,7 +643,7 @@ static const cr_instr exp_code[] = {
 static const cr_instr exp_dx_code[] = {
     {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g y */
 };
-static cr_program exp_dx = {"exp_bwd", "gradient of exp with respect to x", CR_RULE_FLOAT,
+static cr_program exp_dx = {"exp_bwd", DOC("gradient of exp with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, exp_dx_code, {2}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient exp_grad[] = {{&exp_dx, 2, {1, 2}}};
 
@@ -648,8 +657,8 @@ static const cr_instr exp2_dx_code[] = {
     {CR_OP_MUL, 0, 2, -1},            /* v0 = mul y k0 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program exp2_dx = {"exp2_bwd", "gradient of exp2 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, exp2_dx_k, exp2_dx_code, {4}, 44, true, NULL, NULL, -1, NULL};
+static cr_program exp2_dx = {"exp2_bwd", DOC("gradient of exp2 with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 2, 1, exp2_dx_k, exp2_dx_code, {4}, RARE(44), true, NULL, NULL, -1, NULL};
 static cr_gradient exp2_grad[] = {{&exp2_dx, 2, {1, 2}}};
 
 /* expm1(x) = EXPM1(x) */
@@ -661,8 +670,8 @@ static const cr_instr expm1_dx_code[] = {
     {CR_OP_EXP, 0, -1, -1},           /* v0 = exp x */
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
-static cr_program expm1_dx = {"expm1_bwd", "gradient of expm1 with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, expm1_dx_code, {3}, 45, true, NULL, NULL, -1, NULL};
+static cr_program expm1_dx = {"expm1_bwd", DOC("gradient of expm1 with respect to x"), CR_RULE_FLOAT,
+        2, 0, 0, 2, 1, NULL, expm1_dx_code, {3}, RARE(45), true, NULL, NULL, -1, NULL};
 static cr_gradient expm1_grad[] = {{&expm1_dx, 2, {0, 2}}};
 
 /* log(x) = LOG(x) */
@@ -673,7 +682,7 @@ static const cr_instr log_code[] = {
 static const cr_instr log_dx_code[] = {
     {CR_OP_DIV, 1, 0, -1},            /* v0 = div g x */
 };
-static cr_program log_dx = {"log_bwd", "gradient of log with respect to x", CR_RULE_FLOAT,
+static cr_program log_dx = {"log_bwd", DOC("gradient of log with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, log_dx_code, {2}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient log_grad[] = {{&log_dx, 2, {0, 2}}};
 
@@ -687,8 +696,8 @@ static const cr_instr log2_dx_code[] = {
     {CR_OP_MUL, 0, 2, -1},            /* v0 = mul x k0 */
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
-static cr_program log2_dx = {"log2_bwd", "gradient of log2 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, log2_dx_k, log2_dx_code, {4}, 46, true, NULL, NULL, -1, NULL};
+static cr_program log2_dx = {"log2_bwd", DOC("gradient of log2 with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 2, 1, log2_dx_k, log2_dx_code, {4}, RARE(46), true, NULL, NULL, -1, NULL};
 static cr_gradient log2_grad[] = {{&log2_dx, 2, {0, 2}}};
 
 /* log10(x) = LOG10(x) */
@@ -701,8 +710,8 @@ static const cr_instr log10_dx_code[] = {
     {CR_OP_MUL, 0, 2, -1},            /* v0 = mul x k0 */
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
-static cr_program log10_dx = {"log10_bwd", "gradient of log10 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, log10_dx_k, log10_dx_code, {4}, 47, true, NULL, NULL, -1, NULL};
+static cr_program log10_dx = {"log10_bwd", DOC("gradient of log10 with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 2, 1, log10_dx_k, log10_dx_code, {4}, RARE(47), true, NULL, NULL, -1, NULL};
 static cr_gradient log10_grad[] = {{&log10_dx, 2, {0, 2}}};
 
 /* logaddexp(a, b) = MAX(a, b) + LOG1P(EXP(SEL(a == b, K(0), -ABS(a - b)))) */
@@ -724,16 +733,16 @@ static const cr_instr logaddexp_da_code[] = {
     {CR_OP_SIGMOID, 3, -1, -1},       /* v1 = sigmoid v0 */
     {CR_OP_MUL, 2, 4, -1},            /* v2 = mul g v1 */
 };
-static cr_program logaddexp_da = {"logaddexp_bwd", "gradient of logaddexp with respect to a", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, logaddexp_da_code, {5}, 49, true, NULL, NULL, -1, NULL};
+static cr_program logaddexp_da = {"logaddexp_bwd", DOC("gradient of logaddexp with respect to a"), CR_RULE_FLOAT,
+        3, 0, 0, 3, 1, NULL, logaddexp_da_code, {5}, RARE(49), true, NULL, NULL, -1, NULL};
 /* logaddexp_bwd(a, b, g) = g * SIGMOID(b - a) */
 static const cr_instr logaddexp_db_code[] = {
     {CR_OP_SUB, 1, 0, -1},            /* v0 = sub b a */
     {CR_OP_SIGMOID, 3, -1, -1},       /* v1 = sigmoid v0 */
     {CR_OP_MUL, 2, 4, -1},            /* v2 = mul g v1 */
 };
-static cr_program logaddexp_db = {"logaddexp_bwd", "gradient of logaddexp with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, logaddexp_db_code, {5}, 50, true, NULL, NULL, -1, NULL};
+static cr_program logaddexp_db = {"logaddexp_bwd", DOC("gradient of logaddexp with respect to b"), CR_RULE_FLOAT,
+        3, 0, 0, 3, 1, NULL, logaddexp_db_code, {5}, RARE(50), true, NULL, NULL, -1, NULL};
 static cr_gradient logaddexp_grad[] = {{&logaddexp_da, 3, {0, 1, 3}}, {&logaddexp_db, 3, {0, 1, 3}}};
 
 /* logaddexp2(a, b) = MAX(a, b) + LOG1P(EXP2(SEL(a == b, K(0), -ABS(a - b)))) * K(1 / log(2)) */
@@ -758,8 +767,8 @@ static const cr_instr logaddexp2_da_code[] = {
     {CR_OP_SIGMOID, 5, -1, -1},       /* v2 = sigmoid v1 */
     {CR_OP_MUL, 2, 6, -1},            /* v3 = mul g v2 */
 };
-static cr_program logaddexp2_da = {"logaddexp2_bwd", "gradient of logaddexp2 with respect to a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, logaddexp2_da_k, logaddexp2_da_code, {7}, 52, true, NULL, NULL, -1, NULL};
+static cr_program logaddexp2_da = {"logaddexp2_bwd", DOC("gradient of logaddexp2 with respect to a"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, logaddexp2_da_k, logaddexp2_da_code, {7}, RARE(52), true, NULL, NULL, -1, NULL};
 /* logaddexp2_bwd(a, b, g) = g * SIGMOID(K(log(2)) * (b - a)) */
 static const double logaddexp2_db_k[] = {0.6931471805599453};
 static const cr_instr logaddexp2_db_code[] = {
@@ -768,8 +777,8 @@ static const cr_instr logaddexp2_db_code[] = {
     {CR_OP_SIGMOID, 5, -1, -1},       /* v2 = sigmoid v1 */
     {CR_OP_MUL, 2, 6, -1},            /* v3 = mul g v2 */
 };
-static cr_program logaddexp2_db = {"logaddexp2_bwd", "gradient of logaddexp2 with respect to b", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, logaddexp2_db_k, logaddexp2_db_code, {7}, 53, true, NULL, NULL, -1, NULL};
+static cr_program logaddexp2_db = {"logaddexp2_bwd", DOC("gradient of logaddexp2 with respect to b"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, logaddexp2_db_k, logaddexp2_db_code, {7}, RARE(53), true, NULL, NULL, -1, NULL};
 static cr_gradient logaddexp2_grad[] = {{&logaddexp2_da, 3, {0, 1, 3}}, {&logaddexp2_db, 3, {0, 1, 3}}};
 
 /* xlogy(a, b) = SEL(ISNAN(b), b, SEL(a == K(0), K(0), a * LOG(b))) */
@@ -792,15 +801,15 @@ static const cr_instr xlogy_da_code[] = {
     {CR_OP_LOG, 8, -1, -1},           /* v4 = log v3 */
     {CR_OP_MUL, 2, 9, -1},            /* v5 = mul g v4 */
 };
-static cr_program xlogy_da = {"xlogy_bwd", "gradient of xlogy with respect to a", CR_RULE_FLOAT,
-        3, 0, 2, 6, 1, xlogy_da_k, xlogy_da_code, {10}, 55, true, NULL, NULL, -1, NULL};
+static cr_program xlogy_da = {"xlogy_bwd", DOC("gradient of xlogy with respect to a"), CR_RULE_FLOAT,
+        3, 0, 2, 6, 1, xlogy_da_k, xlogy_da_code, {10}, RARE(55), true, NULL, NULL, -1, NULL};
 /* xlogy_bwd(a, b, g) = g * (a / b) */
 static const cr_instr xlogy_db_code[] = {
     {CR_OP_DIV, 0, 1, -1},            /* v0 = div a b */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program xlogy_db = {"xlogy_bwd", "gradient of xlogy with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, xlogy_db_code, {4}, 56, true, NULL, NULL, -1, NULL};
+static cr_program xlogy_db = {"xlogy_bwd", DOC("gradient of xlogy with respect to b"), CR_RULE_FLOAT,
+        3, 0, 0, 2, 1, NULL, xlogy_db_code, {4}, RARE(56), true, NULL, NULL, -1, NULL};
 static cr_gradient xlogy_grad[] = {{&xlogy_da, 3, {0, 1, 3}}, {&xlogy_db, 3, {0, 1, 3}}};
 
 /* logit(x, eps) = LOG(z / (K(1) - z)) */
@@ -831,8 +840,8 @@ static const cr_instr logit_dx_code[] = {
     {CR_OP_MUL, 1, 16, -1},           /* v12 = mul g v11 */
     {CR_OP_SEL, 10, 4, 17},           /* v13 = sel v5 k1 v12 */
 };
-static cr_program logit_dx = {"logit_bwd", "gradient of logit with respect to x", CR_RULE_FLOAT,
-        2, 1, 2, 14, 1, logit_dx_k, logit_dx_code, {18}, 58, true, NULL, NULL, -1, NULL};
+static cr_program logit_dx = {"logit_bwd", DOC("gradient of logit with respect to x"), CR_RULE_FLOAT,
+        2, 1, 2, 14, 1, logit_dx_k, logit_dx_code, {18}, RARE(58), true, NULL, NULL, -1, NULL};
 static cr_gradient logit_grad[] = {{&logit_dx, 2, {0, 2}}};
 
 /* log1p(x) = LOG1P(x) */
@@ -845,7 +854,7 @@ static const cr_instr log1p_dx_code[] = {
     {CR_OP_ADD, 0, 2, -1},            /* v0 = add x k0 */
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
-static cr_program log1p_dx = {"log1p_bwd", "gradient of log1p with respect to x", CR_RULE_FLOAT,
+static cr_program log1p_dx = {"log1p_bwd", DOC("gradient of log1p with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 2, 1, log1p_dx_k, log1p_dx_code, {4}, 59, true, NULL, NULL, -1, NULL};
 static cr_gradient log1p_grad[] = {{&log1p_dx, 2, {0, 2}}};
 
@@ -858,7 +867,7 @@ static const cr_instr sin_dx_code[] = {
     {CR_OP_COS, 0, -1, -1},           /* v0 = cos x */
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
-static cr_program sin_dx = {"sin_bwd", "gradient of sin with respect to x", CR_RULE_FLOAT,
+static cr_program sin_dx = {"sin_bwd", DOC("gradient of sin with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 2, 1, NULL, sin_dx_code, {3}, 60, true, NULL, NULL, -1, NULL};
 static cr_gradient sin_grad[] = {{&sin_dx, 2, {0, 2}}};
 
@@ -872,7 +881,7 @@ static const cr_instr cos_dx_code[] = {
     {CR_OP_SIN, 0, -1, -1},           /* v1 = sin x */
     {CR_OP_MUL, 2, 3, -1},            /* v2 = mul v0 v1 */
 };
-static cr_program cos_dx = {"cos_bwd", "gradient of cos with respect to x", CR_RULE_FLOAT,
+static cr_program cos_dx = {"cos_bwd", DOC("gradient of cos with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 3, 1, NULL, cos_dx_code, {4}, 61, true, NULL, NULL, -1, NULL};
 static cr_gradient cos_grad[] = {{&cos_dx, 2, {0, 2}}};
 
@@ -887,8 +896,8 @@ static const cr_instr tan_dx_code[] = {
     {CR_OP_ADD, 2, 3, -1},            /* v1 = add k0 v0 */
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
-static cr_program tan_dx = {"tan_bwd", "gradient of tan with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, tan_dx_k, tan_dx_code, {5}, 62, true, NULL, NULL, -1, NULL};
+static cr_program tan_dx = {"tan_bwd", DOC("gradient of tan with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 3, 1, tan_dx_k, tan_dx_code, {5}, RARE(62), true, NULL, NULL, -1, NULL};
 static cr_gradient tan_grad[] = {{&tan_dx, 2, {1, 2}}};
 
 /* asin(x) = ASIN(x) */
@@ -908,8 +917,8 @@ static const cr_instr asin_dx_code[] = {
     {CR_OP_RSQRT, 10, -1, -1},        /* v7 = rsqrt v6 */
     {CR_OP_MUL, 1, 11, -1},           /* v8 = mul g v7 */
 };
-static cr_program asin_dx = {"asin_bwd", "gradient of asin with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 9, 1, asin_dx_k, asin_dx_code, {12}, 63, true, NULL, NULL, -1, NULL};
+static cr_program asin_dx = {"asin_bwd", DOC("gradient of asin with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 9, 1, asin_dx_k, asin_dx_code, {12}, RARE(63), true, NULL, NULL, -1, NULL};
 static cr_gradient asin_grad[] = {{&asin_dx, 2, {0, 2}}};
 
 /* acos(x) = ACOS(x) */
@@ -930,8 +939,8 @@ static const cr_instr acos_dx_code[] = {
     {CR_OP_RSQRT, 11, -1, -1},        /* v8 = rsqrt v7 */
     {CR_OP_MUL, 4, 12, -1},           /* v9 = mul v0 v8 */
 };
-static cr_program acos_dx = {"acos_bwd", "gradient of acos with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 10, 1, acos_dx_k, acos_dx_code, {13}, 64, true, NULL, NULL, -1, NULL};
+static cr_program acos_dx = {"acos_bwd", DOC("gradient of acos with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 10, 1, acos_dx_k, acos_dx_code, {13}, RARE(64), true, NULL, NULL, -1, NULL};
 static cr_gradient acos_grad[] = {{&acos_dx, 2, {0, 2}}};
 
 /* atan(x) = ATAN(x) */
@@ -945,8 +954,8 @@ static const cr_instr atan_dx_code[] = {
     {CR_OP_ADD, 3, 2, -1},            /* v1 = add v0 k0 */
     {CR_OP_DIV, 1, 4, -1},            /* v2 = div g v1 */
 };
-static cr_program atan_dx = {"atan_bwd", "gradient of atan with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, atan_dx_k, atan_dx_code, {5}, 65, true, NULL, NULL, -1, NULL};
+static cr_program atan_dx = {"atan_bwd", DOC("gradient of atan with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 3, 1, atan_dx_k, atan_dx_code, {5}, RARE(65), true, NULL, NULL, -1, NULL};
 static cr_gradient atan_grad[] = {{&atan_dx, 2, {0, 2}}};
 
 /* atan2(a, b) = ATAN2(a, b) */
@@ -975,8 +984,8 @@ static const cr_instr atan2_da_code[] = {
     {CR_OP_DIV, 20, 12, -1},          /* v16 = div v15 v7 */
     {CR_OP_MUL, 2, 21, -1},           /* v17 = mul g v16 */
 };
-static cr_program atan2_da = {"atan2_bwd", "gradient of atan2 with respect to a", CR_RULE_FLOAT,
-        3, 0, 2, 18, 1, atan2_da_k, atan2_da_code, {22}, 66, true, NULL, NULL, -1, NULL};
+static cr_program atan2_da = {"atan2_bwd", DOC("gradient of atan2 with respect to a"), CR_RULE_FLOAT,
+        3, 0, 2, 18, 1, atan2_da_k, atan2_da_code, {22}, RARE(66), true, NULL, NULL, -1, NULL};
 /* atan2_bwd(a, b, g) = -g * (p / r / m) */
 static const double atan2_db_k[] = {0.0, 1.0};
 static const cr_instr atan2_db_code[] = {
@@ -1000,8 +1009,8 @@ static const cr_instr atan2_db_code[] = {
     {CR_OP_DIV, 21, 13, -1},          /* v17 = div v16 v8 */
     {CR_OP_MUL, 5, 22, -1},           /* v18 = mul v0 v17 */
 };
-static cr_program atan2_db = {"atan2_bwd", "gradient of atan2 with respect to b", CR_RULE_FLOAT,
-        3, 0, 2, 19, 1, atan2_db_k, atan2_db_code, {23}, 67, true, NULL, NULL, -1, NULL};
+static cr_program atan2_db = {"atan2_bwd", DOC("gradient of atan2 with respect to b"), CR_RULE_FLOAT,
+        3, 0, 2, 19, 1, atan2_db_k, atan2_db_code, {23}, RARE(67), true, NULL, NULL, -1, NULL};
 static cr_gradient atan2_grad[] = {{&atan2_da, 3, {0, 1, 3}}, {&atan2_db, 3, {0, 1, 3}}};
 
 /* sinh(x) = SINH(x) */
@@ -1013,8 +1022,8 @@ static const cr_instr sinh_dx_code[] = {
     {CR_OP_COSH, 0, -1, -1},          /* v0 = cosh x */
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
-static cr_program sinh_dx = {"sinh_bwd", "gradient of sinh with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, sinh_dx_code, {3}, 68, true, NULL, NULL, -1, NULL};
+static cr_program sinh_dx = {"sinh_bwd", DOC("gradient of sinh with respect to x"), CR_RULE_FLOAT,
+        2, 0, 0, 2, 1, NULL, sinh_dx_code, {3}, RARE(68), true, NULL, NULL, -1, NULL};
 static cr_gradient sinh_grad[] = {{&sinh_dx, 2, {0, 2}}};
 
 /* cosh(x) = COSH(x) */
@@ -1026,8 +1035,8 @@ static const cr_instr cosh_dx_code[] = {
     {CR_OP_SINH, 0, -1, -1},          /* v0 = sinh x */
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
-static cr_program cosh_dx = {"cosh_bwd", "gradient of cosh with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, cosh_dx_code, {3}, 69, true, NULL, NULL, -1, NULL};
+static cr_program cosh_dx = {"cosh_bwd", DOC("gradient of cosh with respect to x"), CR_RULE_FLOAT,
+        2, 0, 0, 2, 1, NULL, cosh_dx_code, {3}, RARE(69), true, NULL, NULL, -1, NULL};
 static cr_gradient cosh_grad[] = {{&cosh_dx, 2, {0, 2}}};
 
 /* tanh(x) = TANH(x) */
@@ -1050,7 +1059,7 @@ static const cr_instr tanh_dx_code[] = {
     {CR_OP_SEL, 7, 9, 15},            /* v10 = sel v1 v3 v9 */
     {CR_OP_MUL, 2, 16, -1},           /* v11 = mul g v10 */
 };
-static cr_program tanh_dx = {"tanh_bwd", "gradient of tanh with respect to x", CR_RULE_FLOAT,
+static cr_program tanh_dx = {"tanh_bwd", DOC("gradient of tanh with respect to x"), CR_RULE_FLOAT,
         3, 0, 3, 12, 1, tanh_dx_k, tanh_dx_code, {17}, -1, true, NULL, NULL, -1, NULL};
 /* tanh_bwd(y, g) = g * (K(1) - y * y) */
 static const double tanh_fast_k[] = {1.0};
@@ -1059,7 +1068,7 @@ static const cr_instr tanh_fast_code[] = {
     {CR_OP_SUB, 2, 3, -1},            /* v1 = sub k0 v0 */
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
-static cr_program tanh_fast = {"tanh_bwd", "gradient of tanh with respect to x", CR_RULE_FLOAT,
+static cr_program tanh_fast = {"tanh_bwd", DOC("gradient of tanh with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 3, 1, tanh_fast_k, tanh_fast_code, {5}, 70, true, NULL, NULL, -1, NULL};
 static cr_gradient tanh_grad[] = {{&tanh_dx, 3, {0, 1, 2}}};
 static cr_gradient tanh_fast_grad[] = {{&tanh_fast, 2, {1, 2}}};
@@ -1082,8 +1091,8 @@ static const cr_instr asinh_dx_code[] = {
     {CR_OP_SEL, 6, 10, 12},           /* v8 = sel v1 v5 v7 */
     {CR_OP_MUL, 1, 13, -1},           /* v9 = mul g v8 */
 };
-static cr_program asinh_dx = {"asinh_bwd", "gradient of asinh with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 10, 1, asinh_dx_k, asinh_dx_code, {14}, 71, true, NULL, NULL, -1, NULL};
+static cr_program asinh_dx = {"asinh_bwd", DOC("gradient of asinh with respect to x"), CR_RULE_FLOAT,
+        2, 0, 3, 10, 1, asinh_dx_k, asinh_dx_code, {14}, RARE(71), true, NULL, NULL, -1, NULL};
 static cr_gradient asinh_grad[] = {{&asinh_dx, 2, {0, 2}}};
 
 /* acosh(x) = ACOSH(x) */
@@ -1104,8 +1113,8 @@ static const cr_instr acosh_dx_code[] = {
     {CR_OP_SEL, 6, 11, 12},           /* v8 = sel v1 v6 v7 */
     {CR_OP_MUL, 1, 13, -1},           /* v9 = mul g v8 */
 };
-static cr_program acosh_dx = {"acosh_bwd", "gradient of acosh with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 10, 1, acosh_dx_k, acosh_dx_code, {14}, 72, true, NULL, NULL, -1, NULL};
+static cr_program acosh_dx = {"acosh_bwd", DOC("gradient of acosh with respect to x"), CR_RULE_FLOAT,
+        2, 0, 3, 10, 1, acosh_dx_k, acosh_dx_code, {14}, RARE(72), true, NULL, NULL, -1, NULL};
 static cr_gradient acosh_grad[] = {{&acosh_dx, 2, {0, 2}}};
 
 /* atanh(x) = ATANH(x) */
@@ -1124,8 +1133,8 @@ static const cr_instr atanh_dx_code[] = {
     {CR_OP_SEL, 5, 6, 9},             /* v6 = sel v1 v2 v5 */
     {CR_OP_DIV, 1, 10, -1},           /* v7 = div g v6 */
 };
-static cr_program atanh_dx = {"atanh_bwd", "gradient of atanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 8, 1, atanh_dx_k, atanh_dx_code, {11}, 73, true, NULL, NULL, -1, NULL};
+static cr_program atanh_dx = {"atanh_bwd", DOC("gradient of atanh with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 8, 1, atanh_dx_k, atanh_dx_code, {11}, RARE(73), true, NULL, NULL, -1, NULL};
 static cr_gradient atanh_grad[] = {{&atanh_dx, 2, {0, 2}}};
 
 /* deg2rad(x) = x * K(pi / 180) */
@@ -1138,8 +1147,8 @@ static const double deg2rad_dx_k[] = {0.017453292519943295};
 static const cr_instr deg2rad_dx_code[] = {
     {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
 };
-static cr_program deg2rad_dx = {"deg2rad_bwd", "gradient of deg2rad with respect to x", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, deg2rad_dx_k, deg2rad_dx_code, {2}, 75, true, NULL, NULL, -1, NULL};
+static cr_program deg2rad_dx = {"deg2rad_bwd", DOC("gradient of deg2rad with respect to x"), CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, deg2rad_dx_k, deg2rad_dx_code, {2}, RARE(75), true, NULL, NULL, -1, NULL};
 static cr_gradient deg2rad_grad[] = {{&deg2rad_dx, 1, {2}}};
 
 /* rad2deg(x) = x * K(180 / pi) */
@@ -1152,8 +1161,8 @@ static const double rad2deg_dx_k[] = {57.29577951308232};
 static const cr_instr rad2deg_dx_code[] = {
     {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
 };
-static cr_program rad2deg_dx = {"rad2deg_bwd", "gradient of rad2deg with respect to x", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, rad2deg_dx_k, rad2deg_dx_code, {2}, 77, true, NULL, NULL, -1, NULL};
+static cr_program rad2deg_dx = {"rad2deg_bwd", DOC("gradient of rad2deg with respect to x"), CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, rad2deg_dx_k, rad2deg_dx_code, {2}, RARE(77), true, NULL, NULL, -1, NULL};
 static cr_gradient rad2deg_grad[] = {{&rad2deg_dx, 1, {2}}};
 
 /* sinc(x) = SIN(t) / (t + z) + z */
@@ -1211,8 +1220,8 @@ static const cr_instr sinc_dx_code[] = {
     {CR_OP_MUL, 2, 57, -1},           /* v39 = mul k0 v38 */
     {CR_OP_MUL, 1, 58, -1},           /* v40 = mul g v39 */
 };
-static cr_program sinc_dx = {"sinc_bwd", "gradient of sinc with respect to x", CR_RULE_FLOAT,
-        2, 0, 17, 41, 1, sinc_dx_k, sinc_dx_code, {59}, 79, true, NULL, NULL, -1, NULL};
+static cr_program sinc_dx = {"sinc_bwd", DOC("gradient of sinc with respect to x"), CR_RULE_FLOAT,
+        2, 0, 17, 41, 1, sinc_dx_k, sinc_dx_code, {59}, RARE(79), true, NULL, NULL, -1, NULL};
 static cr_gradient sinc_grad[] = {{&sinc_dx, 2, {0, 2}}};
 
 /* erf(x) = ERF(x) */
@@ -1228,7 +1237,7 @@ static const cr_instr erf_dx_code[] = {
     {CR_OP_MUL, 2, 5, -1},            /* v3 = mul k0 v2 */
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
-static cr_program erf_dx = {"erf_bwd", "gradient of erf with respect to x", CR_RULE_FLOAT,
+static cr_program erf_dx = {"erf_bwd", DOC("gradient of erf with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 5, 1, erf_dx_k, erf_dx_code, {7}, 80, true, NULL, NULL, -1, NULL};
 static cr_gradient erf_grad[] = {{&erf_dx, 2, {0, 2}}};
 
@@ -1245,8 +1254,8 @@ static const cr_instr erfc_dx_code[] = {
     {CR_OP_MUL, 2, 5, -1},            /* v3 = mul k0 v2 */
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
-static cr_program erfc_dx = {"erfc_bwd", "gradient of erfc with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 81, true, NULL, NULL, -1, NULL};
+static cr_program erfc_dx = {"erfc_bwd", DOC("gradient of erfc with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, RARE(81), true, NULL, NULL, -1, NULL};
 static cr_gradient erfc_grad[] = {{&erfc_dx, 2, {0, 2}}};
 
 /* lgamma(x) = LGAMMA(x) */
@@ -1409,8 +1418,8 @@ static const cr_instr lgamma_dx_code[] = {
     {CR_OP_SEL, 21, 23, 78},          /* v58 = sel v0 v2 v57 */
     {CR_OP_MUL, 1, 79, -1},           /* v59 = mul g v58 */
 };
-static cr_program lgamma_dx = {"lgamma_bwd", "gradient of lgamma with respect to x", CR_RULE_FLOAT,
-        2, 0, 19, 60, 1, lgamma_dx_k, lgamma_dx_code, {80}, 83, true, NULL, NULL, -1, NULL};
+static cr_program lgamma_dx = {"lgamma_bwd", DOC("gradient of lgamma with respect to x"), CR_RULE_FLOAT,
+        2, 0, 19, 60, 1, lgamma_dx_k, lgamma_dx_code, {80}, RARE(83), true, NULL, NULL, -1, NULL};
 static cr_gradient lgamma_grad[] = {{&lgamma_dx, 2, {0, 2}}};
 
 /* digamma(x) = DIGAMMA(x) */
@@ -1538,8 +1547,8 @@ static const cr_instr digamma_dx_code[] = {
     {CR_OP_SEL, 23, 78, 77},          /* v56 = sel v0 v55 v54 */
     {CR_OP_MUL, 1, 79, -1},           /* v57 = mul g v56 */
 };
-static cr_program digamma_dx = {"digamma_bwd", "gradient of digamma with respect to x", CR_RULE_FLOAT,
-        2, 0, 21, 58, 1, digamma_dx_k, digamma_dx_code, {80}, 85, true, NULL, NULL, -1, NULL};
+static cr_program digamma_dx = {"digamma_bwd", DOC("gradient of digamma with respect to x"), CR_RULE_FLOAT,
+        2, 0, 21, 58, 1, digamma_dx_k, digamma_dx_code, {80}, RARE(85), true, NULL, NULL, -1, NULL};
 static cr_gradient digamma_grad[] = {{&digamma_dx, 2, {0, 2}}};
 
 /* zeta(x, q) = SEL(q > K(0), SEL(x > K(1), ZETA(x, q), SEL(x == K(1), -LOG(K(0)), (q - q) / (q - q))), SEL(q == FLOOR(q), -LOG(ABS(q) * K(0)), (q - q) / (q - q))) */
@@ -1727,8 +1736,8 @@ static const cr_instr zeta_dq_code[] = {
     {CR_OP_ADD, 55, 103, -1},         /* v80 = add v31 v79 */
     {CR_OP_MUL, 25, 104, -1},         /* v81 = mul v1 v80 */
 };
-static cr_program zeta_dq = {"zeta_bwd", "gradient of zeta with respect to q", CR_RULE_FLOAT,
-        3, 0, 21, 82, 1, zeta_dq_k, zeta_dq_code, {105}, 87, true, NULL, NULL, -1, NULL};
+static cr_program zeta_dq = {"zeta_bwd", DOC("gradient of zeta with respect to q"), CR_RULE_FLOAT,
+        3, 0, 21, 82, 1, zeta_dq_k, zeta_dq_code, {105}, RARE(87), true, NULL, NULL, -1, NULL};
 static cr_gradient zeta_grad[] = {{NULL, 0, {0}}, {&zeta_dq, 3, {0, 1, 3}}};
 
 /* erfinv(x) = K(sqrt(0.5)) * QUANTILE(K(0.5) * x, K(0.5) - K(0.5) * ABS(x)) */
@@ -1852,8 +1861,8 @@ static const cr_instr erfinv_dx_code[] = {
     {CR_OP_MUL, 2, 4, -1},            /* v2 = mul k0 v1 */
     {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
 };
-static cr_program erfinv_dx = {"erfinv_bwd", "gradient of erfinv with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, erfinv_dx_k, erfinv_dx_code, {6}, 89, true, NULL, NULL, -1, NULL};
+static cr_program erfinv_dx = {"erfinv_bwd", DOC("gradient of erfinv with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 4, 1, erfinv_dx_k, erfinv_dx_code, {6}, RARE(89), true, NULL, NULL, -1, NULL};
 static cr_gradient erfinv_grad[] = {{&erfinv_dx, 2, {1, 2}}};
 
 /* ndtri(x) = QUANTILE(x - K(0.5), MIN(x, K(1) - x)) */
@@ -1976,8 +1985,8 @@ static const cr_instr ndtri_dx_code[] = {
     {CR_OP_MUL, 2, 6, -1},            /* v3 = mul k0 v2 */
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
-static cr_program ndtri_dx = {"ndtri_bwd", "gradient of ndtri with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, ndtri_dx_k, ndtri_dx_code, {8}, 91, true, NULL, NULL, -1, NULL};
+static cr_program ndtri_dx = {"ndtri_bwd", DOC("gradient of ndtri with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, ndtri_dx_k, ndtri_dx_code, {8}, RARE(91), true, NULL, NULL, -1, NULL};
 static cr_gradient ndtri_grad[] = {{&ndtri_dx, 2, {1, 2}}};
 
 /* ndtr(x) = K(0.5) * ERFC(x * K(-sqrt(0.5))) */
@@ -1996,8 +2005,8 @@ static const cr_instr ndtr_dx_code[] = {
     {CR_OP_MUL, 2, 6, -1},            /* v3 = mul k0 v2 */
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
-static cr_program ndtr_dx = {"ndtr_bwd", "gradient of ndtr with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 5, 1, ndtr_dx_k, ndtr_dx_code, {8}, 93, true, NULL, NULL, -1, NULL};
+static cr_program ndtr_dx = {"ndtr_bwd", DOC("gradient of ndtr with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, ndtr_dx_k, ndtr_dx_code, {8}, RARE(93), true, NULL, NULL, -1, NULL};
 static cr_gradient ndtr_grad[] = {{&ndtr_dx, 2, {0, 2}}};
 
 /* erfcx(x) = SEL(x < K(0), K(2) * EXP(x * x) - ERFCX(ABS(x)), ERFCX(ABS(x))) */
@@ -2171,8 +2180,8 @@ static const cr_instr erfcx_dx_code[] = {
     {CR_OP_SEL, 54, 58, 157},         /* v104 = sel v0 v4 v103 */
     {CR_OP_MUL, 2, 158, -1},          /* v105 = mul g v104 */
 };
-static cr_program erfcx_dx = {"erfcx_bwd", "gradient of erfcx with respect to x", CR_RULE_FLOAT,
-        3, 0, 51, 106, 1, erfcx_dx_k, erfcx_dx_code, {159}, 95, true, NULL, NULL, -1, NULL};
+static cr_program erfcx_dx = {"erfcx_bwd", DOC("gradient of erfcx with respect to x"), CR_RULE_FLOAT,
+        3, 0, 51, 106, 1, erfcx_dx_k, erfcx_dx_code, {159}, RARE(95), true, NULL, NULL, -1, NULL};
 static cr_gradient erfcx_grad[] = {{&erfcx_dx, 3, {0, 1, 2}}};
 
 /* log_ndtr(x) = SEL(x < K(0), LOG(K(0.5) * ERFCX(MAX(-x, K(0)) * K(sqrt(0.5)))) - K(0.5) * (x * x), LOG1P(K(-0.5) * ERFC(MAX(x, K(0)) * K(sqrt(0.5))))) */
@@ -2310,8 +2319,8 @@ static const cr_instr log_ndtr_dx_code[] = {
     {CR_OP_SEL, 36, 89, 95},          /* v60 = sel v0 v53 v59 */
     {CR_OP_MUL, 2, 96, -1},           /* v61 = mul g v60 */
 };
-static cr_program log_ndtr_dx = {"log_ndtr_bwd", "gradient of log_ndtr with respect to x", CR_RULE_FLOAT,
-        3, 0, 33, 62, 1, log_ndtr_dx_k, log_ndtr_dx_code, {97}, 97, true, NULL, NULL, -1, NULL};
+static cr_program log_ndtr_dx = {"log_ndtr_bwd", DOC("gradient of log_ndtr with respect to x"), CR_RULE_FLOAT,
+        3, 0, 33, 62, 1, log_ndtr_dx_k, log_ndtr_dx_code, {97}, RARE(97), true, NULL, NULL, -1, NULL};
 static cr_gradient log_ndtr_grad[] = {{&log_ndtr_dx, 3, {0, 1, 2}}};
 
 /* xlog1py(a, b) = SEL(ISNAN(b), b, SEL(a == K(0), K(0), a * LOG1P(b))) */
@@ -2334,8 +2343,8 @@ static const cr_instr xlog1py_da_code[] = {
     {CR_OP_LOG1P, 8, -1, -1},         /* v4 = log1p v3 */
     {CR_OP_MUL, 2, 9, -1},            /* v5 = mul g v4 */
 };
-static cr_program xlog1py_da = {"xlog1py_bwd", "gradient of xlog1py with respect to a", CR_RULE_FLOAT,
-        3, 0, 2, 6, 1, xlog1py_da_k, xlog1py_da_code, {10}, 99, true, NULL, NULL, -1, NULL};
+static cr_program xlog1py_da = {"xlog1py_bwd", DOC("gradient of xlog1py with respect to a"), CR_RULE_FLOAT,
+        3, 0, 2, 6, 1, xlog1py_da_k, xlog1py_da_code, {10}, RARE(99), true, NULL, NULL, -1, NULL};
 /* xlog1py_bwd(a, b, g) = g * (a / (b + K(1))) */
 static const double xlog1py_db_k[] = {1.0};
 static const cr_instr xlog1py_db_code[] = {
@@ -2343,8 +2352,8 @@ static const cr_instr xlog1py_db_code[] = {
     {CR_OP_DIV, 0, 4, -1},            /* v1 = div a v0 */
     {CR_OP_MUL, 2, 5, -1},            /* v2 = mul g v1 */
 };
-static cr_program xlog1py_db = {"xlog1py_bwd", "gradient of xlog1py with respect to b", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, xlog1py_db_k, xlog1py_db_code, {6}, 100, true, NULL, NULL, -1, NULL};
+static cr_program xlog1py_db = {"xlog1py_bwd", DOC("gradient of xlog1py with respect to b"), CR_RULE_FLOAT,
+        3, 0, 1, 3, 1, xlog1py_db_k, xlog1py_db_code, {6}, RARE(100), true, NULL, NULL, -1, NULL};
 static cr_gradient xlog1py_grad[] = {{&xlog1py_da, 3, {0, 1, 3}}, {&xlog1py_db, 3, {0, 1, 3}}};
 
 /* entr(x) = SEL(x == K(0), x * K(0), SEL(x < K(0), K(-1) / K(0), -x * LOG(x))) */
@@ -2368,8 +2377,8 @@ static const cr_instr entr_dx_code[] = {
     {CR_OP_ADD, 4, 2, -1},            /* v2 = add v1 k0 */
     {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
 };
-static cr_program entr_dx = {"entr_bwd", "gradient of entr with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, entr_dx_k, entr_dx_code, {6}, 102, true, NULL, NULL, -1, NULL};
+static cr_program entr_dx = {"entr_bwd", DOC("gradient of entr with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 4, 1, entr_dx_k, entr_dx_code, {6}, RARE(102), true, NULL, NULL, -1, NULL};
 static cr_gradient entr_grad[] = {{&entr_dx, 2, {0, 2}}};
 
 /* i0(x) = SEL(ABS(x) < K(8), I0SMALL(NEAR(x)), GROWN(x, I0LARGE(FAR(x)))) */
@@ -2585,8 +2594,8 @@ static const cr_instr i0_dx_code[] = {
     {CR_OP_SEL, 64, 99, 182},         /* v120 = sel v1 v36 v119 */
     {CR_OP_MUL, 2, 183, -1},          /* v121 = mul g v120 */
 };
-static cr_program i0_dx = {"i0_bwd", "gradient of i0 with respect to x", CR_RULE_FLOAT,
-        3, 0, 60, 122, 1, i0_dx_k, i0_dx_code, {184}, 104, true, NULL, NULL, -1, NULL};
+static cr_program i0_dx = {"i0_bwd", DOC("gradient of i0 with respect to x"), CR_RULE_FLOAT,
+        3, 0, 60, 122, 1, i0_dx_k, i0_dx_code, {184}, RARE(104), true, NULL, NULL, -1, NULL};
 static cr_gradient i0_grad[] = {{&i0_dx, 3, {0, 1, 2}}};
 
 /* i0e(x) = SEL(a < K(8), EXP(-a) * I0SMALL(s), I0LARGE(FAR(x))) */
@@ -2839,8 +2848,8 @@ static const cr_instr i0e_dx_code[] = {
     {CR_OP_SEL, 75, 146, 231},        /* v158 = sel v1 v72 v157 */
     {CR_OP_MUL, 1, 232, -1},          /* v159 = mul g v158 */
 };
-static cr_program i0e_dx = {"i0e_bwd", "gradient of i0e with respect to x", CR_RULE_FLOAT,
-        2, 0, 72, 160, 1, i0e_dx_k, i0e_dx_code, {233}, 106, true, NULL, NULL, -1, NULL};
+static cr_program i0e_dx = {"i0e_bwd", DOC("gradient of i0e with respect to x"), CR_RULE_FLOAT,
+        2, 0, 72, 160, 1, i0e_dx_k, i0e_dx_code, {233}, RARE(106), true, NULL, NULL, -1, NULL};
 static cr_gradient i0e_grad[] = {{&i0e_dx, 2, {0, 2}}};
 
 /* i1(x) = SEL(ABS(x) < K(8), s * I1SMALL(s), SIGN(x) * GROWN(x, I1LARGE(l))) */
@@ -3092,8 +3101,8 @@ static const cr_instr i1_dx_code[] = {
     {CR_OP_SEL, 78, 143, 228},        /* v152 = sel v1 v66 v151 */
     {CR_OP_MUL, 2, 229, -1},          /* v153 = mul g v152 */
 };
-static cr_program i1_dx = {"i1_bwd", "gradient of i1 with respect to x", CR_RULE_FLOAT,
-        3, 0, 74, 154, 1, i1_dx_k, i1_dx_code, {230}, 108, true, NULL, NULL, -1, NULL};
+static cr_program i1_dx = {"i1_bwd", DOC("gradient of i1 with respect to x"), CR_RULE_FLOAT,
+        3, 0, 74, 154, 1, i1_dx_k, i1_dx_code, {230}, RARE(108), true, NULL, NULL, -1, NULL};
 static cr_gradient i1_grad[] = {{&i1_dx, 3, {0, 1, 2}}};
 
 /* i1e(x) = SEL(a < K(8), s * (EXP(-a) * I1SMALL(s)), SIGN(x) * I1LARGE(FAR(x))) */
@@ -3349,8 +3358,8 @@ static const cr_instr i1e_dx_code[] = {
     {CR_OP_SEL, 75, 146, 230},        /* v157 = sel v1 v72 v156 */
     {CR_OP_MUL, 1, 231, -1},          /* v158 = mul g v157 */
 };
-static cr_program i1e_dx = {"i1e_bwd", "gradient of i1e with respect to x", CR_RULE_FLOAT,
-        2, 0, 72, 159, 1, i1e_dx_k, i1e_dx_code, {232}, 110, true, NULL, NULL, -1, NULL};
+static cr_program i1e_dx = {"i1e_bwd", DOC("gradient of i1e with respect to x"), CR_RULE_FLOAT,
+        2, 0, 72, 159, 1, i1e_dx_k, i1e_dx_code, {232}, RARE(110), true, NULL, NULL, -1, NULL};
 static cr_gradient i1e_grad[] = {{&i1e_dx, 2, {0, 2}}};
 
 /* sigmoid(x) = SIGMOID(x) */
@@ -3376,7 +3385,7 @@ static const cr_instr sigmoid_dx_code[] = {
     {CR_OP_MUL, 2, 19, -1},           /* v13 = mul k0 v12 */
     {CR_OP_MUL, 1, 20, -1},           /* v14 = mul g v13 */
 };
-static cr_program sigmoid_dx = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
+static cr_program sigmoid_dx = {"sigmoid_bwd", DOC("gradient of sigmoid with respect to x"), CR_RULE_FLOAT,
         2, 0, 5, 15, 1, sigmoid_dx_k, sigmoid_dx_code, {21}, -1, true, NULL, NULL, -1, NULL};
 /* sigmoid_bwd(y, g) = g * (y * (K(1) - y)) */
 static const double sigmoid_fast_k[] = {1.0};
@@ -3385,7 +3394,7 @@ static const cr_instr sigmoid_fast_code[] = {
     {CR_OP_MUL, 0, 3, -1},            /* v1 = mul y v0 */
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
-static cr_program sigmoid_fast = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
+static cr_program sigmoid_fast = {"sigmoid_bwd", DOC("gradient of sigmoid with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 3, 1, sigmoid_fast_k, sigmoid_fast_code, {5}, 111, true, NULL, NULL, -1, NULL};
 static cr_gradient sigmoid_grad[] = {{&sigmoid_dx, 2, {0, 2}}};
 static cr_gradient sigmoid_fast_grad[] = {{&sigmoid_fast, 2, {1, 2}}};
@@ -3401,7 +3410,7 @@ static const cr_instr relu_dx_code[] = {
     {CR_OP_LE, 0, 2, -1},             /* v0 = le y k0 */
     {CR_OP_SEL, 3, 2, 1},             /* v1 = sel v0 k0 g */
 };
-static cr_program relu_dx = {"relu_bwd", "gradient of relu with respect to x", CR_RULE_FLOAT,
+static cr_program relu_dx = {"relu_bwd", DOC("gradient of relu with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 113, true, NULL, NULL, -1, NULL};
 static cr_gradient relu_grad[] = {{&relu_dx, 2, {1, 2}}};
 
@@ -3419,7 +3428,7 @@ static const cr_instr leaky_relu_dx_code[] = {
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g negative_slope */
     {CR_OP_SEL, 4, 1, 5},             /* v2 = sel v0 g v1 */
 };
-static cr_program leaky_relu_dx = {"leaky_relu_bwd", "gradient of leaky_relu with respect to x", CR_RULE_FLOAT,
+static cr_program leaky_relu_dx = {"leaky_relu_bwd", DOC("gradient of leaky_relu with respect to x"), CR_RULE_FLOAT,
         2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 115, true, NULL, NULL, -1, NULL};
 static cr_gradient leaky_relu_grad[] = {{&leaky_relu_dx, 2, {0, 2}}};
 
@@ -3441,7 +3450,7 @@ static const cr_instr elu_dx_code[] = {
     {CR_OP_MUL, 5, 7, -1},            /* v4 = mul v1 v3 */
     {CR_OP_SEL, 4, 8, 1},             /* v5 = sel v0 v4 g */
 };
-static cr_program elu_dx = {"elu_bwd", "gradient of elu with respect to x", CR_RULE_FLOAT,
+static cr_program elu_dx = {"elu_bwd", DOC("gradient of elu with respect to x"), CR_RULE_FLOAT,
         2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 117, true, NULL, NULL, -1, NULL};
 static cr_gradient elu_grad[] = {{&elu_dx, 2, {0, 2}}};
 
@@ -3464,8 +3473,8 @@ static const cr_instr selu_dx_code[] = {
     {CR_OP_SEL, 5, 8, 4},             /* v4 = sel v0 v3 k2 */
     {CR_OP_MUL, 1, 9, -1},            /* v5 = mul g v4 */
 };
-static cr_program selu_dx = {"selu_bwd", "gradient of selu with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 119, true, NULL, NULL, -1, NULL};
+static cr_program selu_dx = {"selu_bwd", DOC("gradient of selu with respect to x"), CR_RULE_FLOAT,
+        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, RARE(119), true, NULL, NULL, -1, NULL};
 static cr_gradient selu_grad[] = {{&selu_dx, 2, {0, 2}}};
 
 /* celu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x / alpha), x) */
@@ -3486,8 +3495,8 @@ static const cr_instr celu_dx_code[] = {
     {CR_OP_EXP, 6, -1, -1},           /* v3 = exp v2 */
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
-static cr_program celu_dx = {"celu_bwd", "gradient of celu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 121, true, NULL, NULL, -1, NULL};
+static cr_program celu_dx = {"celu_bwd", DOC("gradient of celu with respect to x"), CR_RULE_FLOAT,
+        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, RARE(121), true, NULL, NULL, -1, NULL};
 static cr_gradient celu_grad[] = {{&celu_dx, 2, {0, 2}}};
 
 /* gelu(x) = h + h * ERF(x * K(sqrt(0.5))) */
@@ -3513,7 +3522,7 @@ static const cr_instr gelu_dx_code[] = {
     {CR_OP_ADD, 8, 13, -1},           /* v8 = add v2 v7 */
     {CR_OP_MUL, 1, 14, -1},           /* v9 = mul g v8 */
 };
-static cr_program gelu_dx = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
+static cr_program gelu_dx = {"gelu_bwd", DOC("gradient of gelu with respect to x"), CR_RULE_FLOAT,
         2, 0, 4, 10, 1, gelu_dx_k, gelu_dx_code, {15}, -1, true, NULL, NULL, -1, NULL};
 /* gelu_bwd(x, g) = g * (K(0.5) + K(0.5) * ERF(x * K(sqrt(0.5))) + x * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x)))) */
 static const double gelu_fast_k[] = {0.5, 0.7071067811865476, 0.3989422804014327, -0.5};
@@ -3530,7 +3539,7 @@ static const cr_instr gelu_fast_code[] = {
     {CR_OP_ADD, 9, 14, -1},           /* v9 = add v3 v8 */
     {CR_OP_MUL, 1, 15, -1},           /* v10 = mul g v9 */
 };
-static cr_program gelu_fast = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
+static cr_program gelu_fast = {"gelu_bwd", DOC("gradient of gelu with respect to x"), CR_RULE_FLOAT,
         2, 0, 4, 11, 1, gelu_fast_k, gelu_fast_code, {16}, 123, true, NULL, NULL, -1, NULL};
 static cr_gradient gelu_grad[] = {{&gelu_dx, 2, {0, 2}}};
 static cr_gradient gelu_fast_grad[] = {{&gelu_fast, 2, {0, 2}}};
@@ -3578,7 +3587,7 @@ static const cr_instr gelu_tanh_dx_code[] = {
     {CR_OP_ADD, 18, 36, -1},          /* v25 = add v6 v24 */
     {CR_OP_MUL, 1, 37, -1},           /* v26 = mul g v25 */
 };
-static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
+static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", DOC("gradient of gelu_tanh with respect to x"), CR_RULE_FLOAT,
         2, 0, 10, 27, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {38}, -1, true, NULL, NULL, -1, NULL};
 /* gelu_tanh_bwd(x, g) = g * (K(0.5) * (K(1) + t) + K(0.5) * n * (K(1) - t * t) * (K(sqrt(2 / pi)) + K(3 * 0.044715 * sqrt(2 / pi)) * (n * n))) */
 static const double gelu_tanh_fast_k[] = {0.5, 1.0, 0.7978845608028654, 0.035677408136300125, 900.0, 0.0, 0.10703222440890037};
@@ -3603,7 +3612,7 @@ static const cr_instr gelu_tanh_fast_code[] = {
     {CR_OP_ADD, 15, 25, -1},          /* v17 = add v6 v16 */
     {CR_OP_MUL, 1, 26, -1},           /* v18 = mul g v17 */
 };
-static cr_program gelu_tanh_fast = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
+static cr_program gelu_tanh_fast = {"gelu_tanh_bwd", DOC("gradient of gelu_tanh with respect to x"), CR_RULE_FLOAT,
         2, 0, 7, 19, 1, gelu_tanh_fast_k, gelu_tanh_fast_code, {27}, 125, true, NULL, NULL, -1, NULL};
 static cr_gradient gelu_tanh_grad[] = {{&gelu_tanh_dx, 2, {0, 2}}};
 static cr_gradient gelu_tanh_fast_grad[] = {{&gelu_tanh_fast, 2, {0, 2}}};
@@ -3635,7 +3644,7 @@ static const cr_instr silu_dx_code[] = {
     {CR_OP_ADD, 7, 22, -1},           /* v16 = add v0 v15 */
     {CR_OP_MUL, 1, 23, -1},           /* v17 = mul g v16 */
 };
-static cr_program silu_dx = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
+static cr_program silu_dx = {"silu_bwd", DOC("gradient of silu with respect to x"), CR_RULE_FLOAT,
         2, 0, 5, 18, 1, silu_dx_k, silu_dx_code, {24}, -1, true, NULL, NULL, -1, NULL};
 /* silu_bwd(x, g) = g * (SIGMOID(x) * (K(1) + x * (K(1) - SIGMOID(x)))) */
 static const double silu_fast_k[] = {1.0};
@@ -3647,7 +3656,7 @@ static const cr_instr silu_fast_code[] = {
     {CR_OP_MUL, 3, 6, -1},            /* v4 = mul v0 v3 */
     {CR_OP_MUL, 1, 7, -1},            /* v5 = mul g v4 */
 };
-static cr_program silu_fast = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
+static cr_program silu_fast = {"silu_bwd", DOC("gradient of silu with respect to x"), CR_RULE_FLOAT,
         2, 0, 1, 6, 1, silu_fast_k, silu_fast_code, {8}, 127, true, NULL, NULL, -1, NULL};
 static cr_gradient silu_grad[] = {{&silu_dx, 2, {0, 2}}};
 static cr_gradient silu_fast_grad[] = {{&silu_fast, 2, {0, 2}}};
@@ -3681,7 +3690,7 @@ static const cr_instr swiglu_dgate_code[] = {
     {CR_OP_ADD, 9, 24, -1},           /* v17 = add v1 v16 */
     {CR_OP_MUL, 8, 25, -1},           /* v18 = mul v0 v17 */
 };
-static cr_program swiglu_dgate = {"swiglu_bwd", "gradient of swiglu with respect to gate", CR_RULE_FLOAT,
+static cr_program swiglu_dgate = {"swiglu_bwd", DOC("gradient of swiglu with respect to gate"), CR_RULE_FLOAT,
         3, 0, 5, 19, 1, swiglu_dgate_k, swiglu_dgate_code, {26}, -1, true, NULL, NULL, -1, NULL};
 /* swiglu_bwd(gate, g) = g * (gate * s) */
 static const cr_instr swiglu_dup_code[] = {
@@ -3689,7 +3698,7 @@ static const cr_instr swiglu_dup_code[] = {
     {CR_OP_MUL, 0, 2, -1},            /* v1 = mul gate v0 */
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
-static cr_program swiglu_dup = {"swiglu_bwd", "gradient of swiglu with respect to up", CR_RULE_FLOAT,
+static cr_program swiglu_dup = {"swiglu_bwd", DOC("gradient of swiglu with respect to up"), CR_RULE_FLOAT,
         2, 0, 0, 3, 1, NULL, swiglu_dup_code, {4}, 129, true, NULL, NULL, -1, NULL};
 /* swiglu_bwd(gate, up, g) = g * up * (s * (K(1) + gate * (K(1) - s))) */
 static const double swiglu_fast_k[] = {1.0};
@@ -3702,7 +3711,7 @@ static const cr_instr swiglu_fast_code[] = {
     {CR_OP_MUL, 5, 8, -1},            /* v5 = mul v1 v4 */
     {CR_OP_MUL, 4, 9, -1},            /* v6 = mul v0 v5 */
 };
-static cr_program swiglu_fast = {"swiglu_bwd", "gradient of swiglu with respect to gate", CR_RULE_FLOAT,
+static cr_program swiglu_fast = {"swiglu_bwd", DOC("gradient of swiglu with respect to gate"), CR_RULE_FLOAT,
         3, 0, 1, 7, 1, swiglu_fast_k, swiglu_fast_code, {10}, 130, true, NULL, NULL, -1, NULL};
 static cr_gradient swiglu_grad[] = {{&swiglu_dgate, 3, {0, 1, 3}}, {&swiglu_dup, 2, {0, 3}}};
 static cr_gradient swiglu_fast_grad[] = {{&swiglu_fast, 3, {0, 1, 3}}, {&swiglu_dup, 2, {0, 3}}};
@@ -3731,7 +3740,7 @@ static const cr_instr geglu_dgate_code[] = {
     {CR_OP_ADD, 10, 15, -1},          /* v9 = add v3 v8 */
     {CR_OP_MUL, 7, 16, -1},           /* v10 = mul v0 v9 */
 };
-static cr_program geglu_dgate = {"geglu_bwd", "gradient of geglu with respect to gate", CR_RULE_FLOAT,
+static cr_program geglu_dgate = {"geglu_bwd", DOC("gradient of geglu with respect to gate"), CR_RULE_FLOAT,
         3, 0, 4, 11, 1, geglu_dgate_k, geglu_dgate_code, {17}, 132, true, NULL, NULL, -1, NULL};
 /* geglu_bwd(gate, g) = g * (K(0.5) * gate * e) */
 static const double geglu_dup_k[] = {0.5, -0.7071067811865476};
@@ -3742,7 +3751,7 @@ static const cr_instr geglu_dup_code[] = {
     {CR_OP_MUL, 4, 6, -1},            /* v3 = mul v0 v2 */
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
-static cr_program geglu_dup = {"geglu_bwd", "gradient of geglu with respect to up", CR_RULE_FLOAT,
+static cr_program geglu_dup = {"geglu_bwd", DOC("gradient of geglu with respect to up"), CR_RULE_FLOAT,
         2, 0, 2, 5, 1, geglu_dup_k, geglu_dup_code, {8}, 133, true, NULL, NULL, -1, NULL};
 static cr_gradient geglu_grad[] = {{&geglu_dgate, 3, {0, 1, 3}}, {&geglu_dup, 2, {0, 3}}};
 
@@ -3784,8 +3793,8 @@ static const cr_instr mish_dx_code[] = {
     {CR_OP_ADD, 15, 20, -1},          /* v16 = add v10 v15 */
     {CR_OP_MUL, 1, 21, -1},           /* v17 = mul g v16 */
 };
-static cr_program mish_dx = {"mish_bwd", "gradient of mish with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 18, 1, mish_dx_k, mish_dx_code, {22}, 135, true, NULL, NULL, -1, NULL};
+static cr_program mish_dx = {"mish_bwd", DOC("gradient of mish with respect to x"), CR_RULE_FLOAT,
+        2, 0, 3, 18, 1, mish_dx_k, mish_dx_code, {22}, RARE(135), true, NULL, NULL, -1, NULL};
 static cr_gradient mish_grad[] = {{&mish_dx, 2, {0, 2}}};
 
 /* softplus(x, beta, threshold) = SEL(t > threshold, x, (MAX(t, K(0)) + LOG1P(EXP(-ABS(t)))) / beta) */
@@ -3810,7 +3819,7 @@ static const cr_instr softplus_dx_code[] = {
     {CR_OP_MUL, 1, 6, -1},            /* v3 = mul g v2 */
     {CR_OP_SEL, 5, 1, 7},             /* v4 = sel v1 g v3 */
 };
-static cr_program softplus_dx = {"softplus_bwd", "gradient of softplus with respect to x", CR_RULE_FLOAT,
+static cr_program softplus_dx = {"softplus_bwd", DOC("gradient of softplus with respect to x"), CR_RULE_FLOAT,
         2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 137, true, NULL, NULL, -1, NULL};
 static cr_gradient softplus_grad[] = {{&softplus_dx, 2, {0, 2}}};
 
@@ -3829,8 +3838,8 @@ static const cr_instr softsign_dx_code[] = {
     {CR_OP_MUL, 4, 4, -1},            /* v2 = mul v1 v1 */
     {CR_OP_DIV, 1, 5, -1},            /* v3 = div g v2 */
 };
-static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 139, true, NULL, NULL, -1, NULL};
+static cr_program softsign_dx = {"softsign_bwd", DOC("gradient of softsign with respect to x"), CR_RULE_FLOAT,
+        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, RARE(139), true, NULL, NULL, -1, NULL};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
 /* hardtanh(x, min_val, max_val) = MIN(MAX(x, min_val), max_val) */
@@ -3846,8 +3855,8 @@ static const cr_instr hardtanh_dx_code[] = {
     {CR_OP_SEL, 6, 4, 1},             /* v2 = sel v1 k0 g */
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
-static cr_program hardtanh_dx = {"hardtanh_bwd", "gradient of hardtanh with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 141, true, NULL, NULL, -1, NULL};
+static cr_program hardtanh_dx = {"hardtanh_bwd", DOC("gradient of hardtanh with respect to x"), CR_RULE_FLOAT,
+        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, RARE(141), true, NULL, NULL, -1, NULL};
 static cr_gradient hardtanh_grad[] = {{&hardtanh_dx, 2, {0, 2}}};
 
 /* hardsigmoid(x) = MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3867,8 +3876,8 @@ static const cr_instr hardsigmoid_dx_code[] = {
     {CR_OP_DIV, 1, 4, -1},            /* v3 = div g k2 */
     {CR_OP_SEL, 8, 9, 5},             /* v4 = sel v2 v3 k3 */
 };
-static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", "gradient of hardsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 143, true, NULL, NULL, -1, NULL};
+static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", DOC("gradient of hardsigmoid with respect to x"), CR_RULE_FLOAT,
+        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, RARE(143), true, NULL, NULL, -1, NULL};
 static cr_gradient hardsigmoid_grad[] = {{&hardsigmoid_dx, 2, {0, 2}}};
 
 /* hardswish(x) = x * MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3891,8 +3900,8 @@ static const cr_instr hardswish_dx_code[] = {
     {CR_OP_SEL, 7, 10, 1},            /* v5 = sel v1 v4 g */
     {CR_OP_SEL, 6, 3, 11},            /* v6 = sel v0 k1 v5 */
 };
-static cr_program hardswish_dx = {"hardswish_bwd", "gradient of hardswish with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 145, true, NULL, NULL, -1, NULL};
+static cr_program hardswish_dx = {"hardswish_bwd", DOC("gradient of hardswish with respect to x"), CR_RULE_FLOAT,
+        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, RARE(145), true, NULL, NULL, -1, NULL};
 static cr_gradient hardswish_grad[] = {{&hardswish_dx, 2, {0, 2}}};
 
 /* relu6(x) = MIN(MAX(x, K(0)), K(6)) */
@@ -3909,8 +3918,8 @@ static const cr_instr relu6_dx_code[] = {
     {CR_OP_SEL, 5, 2, 1},             /* v2 = sel v1 k0 g */
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 k0 v2 */
 };
-static cr_program relu6_dx = {"relu6_bwd", "gradient of relu6 with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 147, true, NULL, NULL, -1, NULL};
+static cr_program relu6_dx = {"relu6_bwd", DOC("gradient of relu6 with respect to x"), CR_RULE_FLOAT,
+        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, RARE(147), true, NULL, NULL, -1, NULL};
 static cr_gradient relu6_grad[] = {{&relu6_dx, 2, {0, 2}}};
 
 /* logsigmoid(x) = MIN(x, K(0)) - LOG1P(EXP(-ABS(x))) */
@@ -3929,7 +3938,7 @@ static const cr_instr logsigmoid_dx_code[] = {
     {CR_OP_SIGMOID, 2, -1, -1},       /* v1 = sigmoid v0 */
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
-static cr_program logsigmoid_dx = {"logsigmoid_bwd", "gradient of logsigmoid with respect to x", CR_RULE_FLOAT,
+static cr_program logsigmoid_dx = {"logsigmoid_bwd", DOC("gradient of logsigmoid with respect to x"), CR_RULE_FLOAT,
         2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 149, true, NULL, NULL, -1, NULL};
 static cr_gradient logsigmoid_grad[] = {{&logsigmoid_dx, 2, {0, 2}}};
 
@@ -3939,7 +3948,7 @@ static const cr_instr floor_code[] = {
 };
 /* floor_bwd(g) = K(0) */
 static const double floor_dx_k[] = {0.0};
-static cr_program floor_dx = {"floor_bwd", "gradient of floor with respect to x", CR_RULE_FLOAT,
+static cr_program floor_dx = {"floor_bwd", DOC("gradient of floor with respect to x"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, floor_dx_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient floor_grad[] = {{&floor_dx, 1, {2}}};
 
@@ -3949,7 +3958,7 @@ static const cr_instr ceil_code[] = {
 };
 /* ceil_bwd(g) = K(0) */
 static const double ceil_dx_k[] = {0.0};
-static cr_program ceil_dx = {"ceil_bwd", "gradient of ceil with respect to x", CR_RULE_FLOAT,
+static cr_program ceil_dx = {"ceil_bwd", DOC("gradient of ceil with respect to x"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, ceil_dx_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient ceil_grad[] = {{&ceil_dx, 1, {2}}};
 
@@ -3959,7 +3968,7 @@ static const cr_instr round_code[] = {
 };
 /* round_bwd(g) = K(0) */
 static const double round_dx_k[] = {0.0};
-static cr_program round_dx = {"round_bwd", "gradient of round with respect to x", CR_RULE_FLOAT,
+static cr_program round_dx = {"round_bwd", DOC("gradient of round with respect to x"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, round_dx_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient round_grad[] = {{&round_dx, 1, {2}}};
 
@@ -3969,7 +3978,7 @@ static const cr_instr trunc_code[] = {
 };
 /* trunc_bwd(g) = K(0) */
 static const double trunc_dx_k[] = {0.0};
-static cr_program trunc_dx = {"trunc_bwd", "gradient of trunc with respect to x", CR_RULE_FLOAT,
+static cr_program trunc_dx = {"trunc_bwd", DOC("gradient of trunc with respect to x"), CR_RULE_FLOAT,
         1, 0, 1, 0, 1, trunc_dx_k, NULL, {1}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient trunc_grad[] = {{&trunc_dx, 1, {2}}};
 
@@ -3979,7 +3988,7 @@ static const cr_instr frac_code[] = {
     {CR_OP_SUB, 0, 1, -1},            /* v1 = sub x v0 */
 };
 /* frac_bwd(g) = g */
-static cr_program frac_dx = {"frac_bwd", "gradient of frac with respect to x", CR_RULE_FLOAT,
+static cr_program frac_dx = {"frac_bwd", DOC("gradient of frac with respect to x"), CR_RULE_FLOAT,
         1, 0, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, NULL, -1, NULL};
 static cr_gradient frac_grad[] = {{&frac_dx, 1, {2}}};
 
@@ -4695,349 +4704,349 @@ static const cr_instr gru_back_code[] = {
 };
 
 cr_program cr_rows[CR_ROW_COUNT] = {
-    [CR_ROW_ADD] = {"add", "a + b", CR_RULE_ANY,
+    [CR_ROW_ADD] = {"add", DOC("a + b"), CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, add_code, {2}, -1, true, add_grad, NULL, -1, NULL},
-    [CR_ROW_SUB] = {"sub", "a - b", CR_RULE_NUMBER,
+    [CR_ROW_SUB] = {"sub", DOC("a - b"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, sub_code, {2}, -1, true, sub_grad, NULL, -1, NULL},
-    [CR_ROW_MUL] = {"mul", "a * b", CR_RULE_ANY,
+    [CR_ROW_MUL] = {"mul", DOC("a * b"), CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, mul_code, {2}, -1, true, mul_grad, NULL, -1, NULL},
-    [CR_ROW_DIV] = {"div", "a / b", CR_RULE_FLOAT,
+    [CR_ROW_DIV] = {"div", DOC("a / b"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, div_code, {2}, -1, true, div_grad, NULL, -1, NULL},
-    [CR_ROW_FLOOR_DIVIDE] = {"floor_divide", "floor(a / b); integers: an error where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_FLOOR_DIVIDE] = {"floor_divide", DOC("floor(a / b); integers: an error where b is 0"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, floor_divide_code, {2}, -1, true, floor_divide_grad, NULL, -1, NULL},
-    [CR_ROW_TRUNC_DIVIDE] = {"trunc_divide", "trunc(a / b); integers: an error where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_TRUNC_DIVIDE] = {"trunc_divide", DOC("trunc(a / b); integers: an error where b is 0"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, trunc_divide_code, {2}, -1, true, trunc_divide_grad, NULL, -1, NULL},
-    [CR_ROW_REMAINDER] = {"remainder", "a - b floor(a / b): b's sign; integers: an error where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_REMAINDER] = {"remainder", DOC("a - b floor(a / b): b's sign; integers: an error where b is 0"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, remainder_code, {2}, -1, true, remainder_grad, NULL, -1, NULL},
-    [CR_ROW_FMOD] = {"fmod", "a - b trunc(a / b): a's sign; integers: an error where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_FMOD] = {"fmod", DOC("a - b trunc(a / b): a's sign; integers: an error where b is 0"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, fmod_code, {2}, -1, true, fmod_grad, NULL, -1, NULL},
-    [CR_ROW_POW] = {"pow", "a to the b; 0 to the 0 is 1", CR_RULE_NUMBER,
+    [CR_ROW_POW] = {"pow", DOC("a to the b; 0 to the 0 is 1"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, pow_code, {2}, -1, true, pow_grad, NULL, -1, NULL},
-    [CR_ROW_MAXIMUM] = {"maximum", "the larger; NaN wins, ties share the gradient", CR_RULE_ANY,
+    [CR_ROW_MAXIMUM] = {"maximum", DOC("the larger; NaN wins, ties share the gradient"), CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, maximum_code, {2}, -1, true, maximum_grad, NULL, -1, NULL},
-    [CR_ROW_MINIMUM] = {"minimum", "the smaller; NaN wins, ties share the gradient", CR_RULE_ANY,
+    [CR_ROW_MINIMUM] = {"minimum", DOC("the smaller; NaN wins, ties share the gradient"), CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, minimum_code, {2}, -1, true, minimum_grad, NULL, -1, NULL},
-    [CR_ROW_FMAX] = {"fmax", "the larger; a number wins over NaN; ties give the gradient to a", CR_RULE_ANY,
-        2, 0, 0, 5, 1, NULL, fmax_code, {6}, 9, true, fmax_grad, NULL, -1, NULL},
-    [CR_ROW_FMIN] = {"fmin", "the smaller; a number wins over NaN; ties give the gradient to a", CR_RULE_ANY,
-        2, 0, 0, 5, 1, NULL, fmin_code, {6}, 12, true, fmin_grad, NULL, -1, NULL},
-    [CR_ROW_CLAMP] = {"clamp", "min(max(x, min), max); gradient 1 at the bounds", CR_RULE_NUMBER,
+    [CR_ROW_FMAX] = {"fmax", DOC("the larger; a number wins over NaN; ties give the gradient to a"), CR_RULE_ANY,
+        2, 0, 0, 5, 1, NULL, fmax_code, {6}, RARE(9), true, fmax_grad, NULL, -1, NULL},
+    [CR_ROW_FMIN] = {"fmin", DOC("the smaller; a number wins over NaN; ties give the gradient to a"), CR_RULE_ANY,
+        2, 0, 0, 5, 1, NULL, fmin_code, {6}, RARE(12), true, fmin_grad, NULL, -1, NULL},
+    [CR_ROW_CLAMP] = {"clamp", DOC("min(max(x, min), max); gradient 1 at the bounds"), CR_RULE_NUMBER,
         1, 2, 0, 2, 1, NULL, clamp_code, {4}, 15, true, clamp_grad, NULL, -1, NULL},
-    [CR_ROW_CLAMP_MIN] = {"clamp_min", "max(x, min); at the bound the gradient is x's", CR_RULE_NUMBER,
+    [CR_ROW_CLAMP_MIN] = {"clamp_min", DOC("max(x, min); at the bound the gradient is x's"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, clamp_min_code, {2}, -1, true, clamp_min_grad, NULL, -1, NULL},
-    [CR_ROW_CLAMP_MAX] = {"clamp_max", "min(x, max); at the bound the gradient is x's", CR_RULE_NUMBER,
+    [CR_ROW_CLAMP_MAX] = {"clamp_max", DOC("min(x, max); at the bound the gradient is x's"), CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, clamp_max_code, {2}, -1, true, clamp_max_grad, NULL, -1, NULL},
-    [CR_ROW_NEG] = {"neg", "-x", CR_RULE_NUMBER,
+    [CR_ROW_NEG] = {"neg", DOC("-x"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, neg_code, {1}, -1, true, neg_grad, NULL, -1, NULL},
-    [CR_ROW_ABS] = {"abs", "|x|; gradient 0 at 0", CR_RULE_NUMBER,
+    [CR_ROW_ABS] = {"abs", DOC("|x|; gradient 0 at 0"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, abs_code, {1}, -1, true, abs_grad, NULL, -1, NULL},
-    [CR_ROW_NAN_TO_NUM] = {"nan_to_num", "x with NaN and the infinities replaced; gradient 0 there", CR_RULE_ANY,
-        1, 3, 1, 6, 1, nan_to_num_k, nan_to_num_code, {10}, 22, true, nan_to_num_grad, NULL, -1, NULL},
-    [CR_ROW_SIGN] = {"sign", "-1, 0 or 1", CR_RULE_ANY,
+    [CR_ROW_NAN_TO_NUM] = {"nan_to_num", DOC("x with NaN and the infinities replaced; gradient 0 there"), CR_RULE_ANY,
+        1, 3, 1, 6, 1, nan_to_num_k, nan_to_num_code, {10}, RARE(22), true, nan_to_num_grad, NULL, -1, NULL},
+    [CR_ROW_SIGN] = {"sign", DOC("-1, 0 or 1"), CR_RULE_ANY,
         1, 0, 0, 1, 1, NULL, sign_code, {1}, -1, true, sign_grad, NULL, -1, NULL},
-    [CR_ROW_COPYSIGN] = {"copysign", "|a| with the sign of b; gradient 0 at 0", CR_RULE_FLOAT,
+    [CR_ROW_COPYSIGN] = {"copysign", DOC("|a| with the sign of b; gradient 0 at 0"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, copysign_code, {2}, -1, true, copysign_grad, NULL, -1, NULL},
-    [CR_ROW_SQUARE] = {"square", "x^2", CR_RULE_NUMBER,
+    [CR_ROW_SQUARE] = {"square", DOC("x^2"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, square_code, {1}, -1, true, square_grad, NULL, -1, NULL},
-    [CR_ROW_HYPOT] = {"hypot", "sqrt(a^2 + b^2), no overflow", CR_RULE_FLOAT,
-        2, 0, 2, 15, 1, hypot_k, hypot_code, {18}, 26, true, hypot_grad, NULL, -1, NULL},
-    [CR_ROW_RECIPROCAL] = {"reciprocal", "1 / x", CR_RULE_FLOAT,
+    [CR_ROW_HYPOT] = {"hypot", DOC("sqrt(a^2 + b^2), no overflow"), CR_RULE_FLOAT,
+        2, 0, 2, 15, 1, hypot_k, hypot_code, {18}, RARE(26), true, hypot_grad, NULL, -1, NULL},
+    [CR_ROW_RECIPROCAL] = {"reciprocal", DOC("1 / x"), CR_RULE_FLOAT,
         1, 0, 1, 1, 1, reciprocal_k, reciprocal_code, {2}, 29, true, reciprocal_grad, NULL, -1, NULL},
-    [CR_ROW_SQRT] = {"sqrt", "square root", CR_RULE_FLOAT,
+    [CR_ROW_SQRT] = {"sqrt", DOC("square root"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sqrt_code, {1}, -1, true, sqrt_grad, NULL, -1, NULL},
-    [CR_ROW_RSQRT] = {"rsqrt", "1 / sqrt(x)", CR_RULE_FLOAT,
+    [CR_ROW_RSQRT] = {"rsqrt", DOC("1 / sqrt(x)"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, rsqrt_code, {1}, -1, true, rsqrt_grad, NULL, -1, NULL},
-    [CR_ROW_WHERE] = {"where", "a where c, else b; c is bool", CR_RULE_WHERE,
+    [CR_ROW_WHERE] = {"where", DOC("a where c, else b; c is bool"), CR_RULE_WHERE,
         3, 0, 0, 1, 1, NULL, where_code, {3}, -1, true, where_grad, NULL, -1, NULL},
-    [CR_ROW_LERP] = {"lerp", "a + weight (end - a)", CR_RULE_FLOAT,
+    [CR_ROW_LERP] = {"lerp", DOC("a + weight (end - a)"), CR_RULE_FLOAT,
         3, 0, 2, 9, 1, lerp_k, lerp_code, {13}, 35, true, lerp_grad, NULL, -1, NULL},
-    [CR_ROW_ADDCMUL] = {"addcmul", "x + value tensor1 tensor2", CR_RULE_NUMBER,
-        3, 1, 0, 3, 1, NULL, addcmul_code, {6}, 38, true, addcmul_grad, NULL, -1, NULL},
-    [CR_ROW_ADDCDIV] = {"addcdiv", "x + value tensor1 / tensor2", CR_RULE_FLOAT,
-        3, 1, 0, 3, 1, NULL, addcdiv_code, {6}, 41, true, addcdiv_grad, NULL, -1, NULL},
-    [CR_ROW_EXP] = {"exp", "e^x", CR_RULE_FLOAT,
+    [CR_ROW_ADDCMUL] = {"addcmul", DOC("x + value tensor1 tensor2"), CR_RULE_NUMBER,
+        3, 1, 0, 3, 1, NULL, addcmul_code, {6}, RARE(38), true, addcmul_grad, NULL, -1, NULL},
+    [CR_ROW_ADDCDIV] = {"addcdiv", DOC("x + value tensor1 / tensor2"), CR_RULE_FLOAT,
+        3, 1, 0, 3, 1, NULL, addcdiv_code, {6}, RARE(41), true, addcdiv_grad, NULL, -1, NULL},
+    [CR_ROW_EXP] = {"exp", DOC("e^x"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, exp_code, {1}, -1, true, exp_grad, NULL, -1, NULL},
-    [CR_ROW_EXP2] = {"exp2", "2^x", CR_RULE_FLOAT,
+    [CR_ROW_EXP2] = {"exp2", DOC("2^x"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, exp2_code, {1}, -1, true, exp2_grad, NULL, -1, NULL},
-    [CR_ROW_EXPM1] = {"expm1", "e^x - 1, exact near 0", CR_RULE_FLOAT,
+    [CR_ROW_EXPM1] = {"expm1", DOC("e^x - 1, exact near 0"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, expm1_code, {1}, -1, true, expm1_grad, NULL, -1, NULL},
-    [CR_ROW_LOG] = {"log", "natural logarithm", CR_RULE_FLOAT,
+    [CR_ROW_LOG] = {"log", DOC("natural logarithm"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log_code, {1}, -1, true, log_grad, NULL, -1, NULL},
-    [CR_ROW_LOG2] = {"log2", "logarithm to the base 2", CR_RULE_FLOAT,
+    [CR_ROW_LOG2] = {"log2", DOC("logarithm to the base 2"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log2_code, {1}, -1, true, log2_grad, NULL, -1, NULL},
-    [CR_ROW_LOG10] = {"log10", "logarithm to the base 10", CR_RULE_FLOAT,
+    [CR_ROW_LOG10] = {"log10", DOC("logarithm to the base 10"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log10_code, {1}, -1, true, log10_grad, NULL, -1, NULL},
-    [CR_ROW_LOGADDEXP] = {"logaddexp", "log(e^a + e^b), no overflow", CR_RULE_FLOAT,
-        2, 0, 1, 9, 1, logaddexp_k, logaddexp_code, {11}, 48, true, logaddexp_grad, NULL, -1, NULL},
-    [CR_ROW_LOGADDEXP2] = {"logaddexp2", "log2(2^a + 2^b), no overflow", CR_RULE_FLOAT,
-        2, 0, 2, 10, 1, logaddexp2_k, logaddexp2_code, {13}, 51, true, logaddexp2_grad, NULL, -1, NULL},
-    [CR_ROW_XLOGY] = {"xlogy", "a log(b); 0 where a is 0 and b is a number", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, xlogy_k, xlogy_code, {8}, 54, true, xlogy_grad, NULL, -1, NULL},
-    [CR_ROW_LOGIT] = {"logit", "log(z / (1 - z)), z = x clamped to [eps, 1 - eps], gradient 0 outside; eps -INFINITY: z = x", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, logit_k, logit_code, {8}, 57, true, logit_grad, NULL, -1, NULL},
-    [CR_ROW_LOG1P] = {"log1p", "log(1 + x), exact near 0", CR_RULE_FLOAT,
+    [CR_ROW_LOGADDEXP] = {"logaddexp", DOC("log(e^a + e^b), no overflow"), CR_RULE_FLOAT,
+        2, 0, 1, 9, 1, logaddexp_k, logaddexp_code, {11}, RARE(48), true, logaddexp_grad, NULL, -1, NULL},
+    [CR_ROW_LOGADDEXP2] = {"logaddexp2", DOC("log2(2^a + 2^b), no overflow"), CR_RULE_FLOAT,
+        2, 0, 2, 10, 1, logaddexp2_k, logaddexp2_code, {13}, RARE(51), true, logaddexp2_grad, NULL, -1, NULL},
+    [CR_ROW_XLOGY] = {"xlogy", DOC("a log(b); 0 where a is 0 and b is a number"), CR_RULE_FLOAT,
+        2, 0, 1, 6, 1, xlogy_k, xlogy_code, {8}, RARE(54), true, xlogy_grad, NULL, -1, NULL},
+    [CR_ROW_LOGIT] = {"logit", DOC("log(z / (1 - z)), z = x clamped to [eps, 1 - eps], gradient 0 outside; eps -INFINITY: z = x"), CR_RULE_FLOAT,
+        1, 1, 1, 6, 1, logit_k, logit_code, {8}, RARE(57), true, logit_grad, NULL, -1, NULL},
+    [CR_ROW_LOG1P] = {"log1p", DOC("log(1 + x), exact near 0"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log1p_code, {1}, -1, true, log1p_grad, NULL, -1, NULL},
-    [CR_ROW_SIN] = {"sin", "sine", CR_RULE_FLOAT,
+    [CR_ROW_SIN] = {"sin", DOC("sine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sin_code, {1}, -1, true, sin_grad, NULL, -1, NULL},
-    [CR_ROW_COS] = {"cos", "cosine", CR_RULE_FLOAT,
+    [CR_ROW_COS] = {"cos", DOC("cosine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, cos_code, {1}, -1, true, cos_grad, NULL, -1, NULL},
-    [CR_ROW_TAN] = {"tan", "tangent", CR_RULE_FLOAT,
+    [CR_ROW_TAN] = {"tan", DOC("tangent"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, tan_code, {1}, -1, true, tan_grad, NULL, -1, NULL},
-    [CR_ROW_ASIN] = {"asin", "inverse sine", CR_RULE_FLOAT,
+    [CR_ROW_ASIN] = {"asin", DOC("inverse sine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, asin_code, {1}, -1, true, asin_grad, NULL, -1, NULL},
-    [CR_ROW_ACOS] = {"acos", "inverse cosine", CR_RULE_FLOAT,
+    [CR_ROW_ACOS] = {"acos", DOC("inverse cosine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, acos_code, {1}, -1, true, acos_grad, NULL, -1, NULL},
-    [CR_ROW_ATAN] = {"atan", "inverse tangent", CR_RULE_FLOAT,
+    [CR_ROW_ATAN] = {"atan", DOC("inverse tangent"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, atan_code, {1}, -1, true, atan_grad, NULL, -1, NULL},
-    [CR_ROW_ATAN2] = {"atan2", "angle of the point (b, a); gradient 0 at (0, 0)", CR_RULE_FLOAT,
+    [CR_ROW_ATAN2] = {"atan2", DOC("angle of the point (b, a); gradient 0 at (0, 0)"), CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, atan2_code, {2}, -1, true, atan2_grad, NULL, -1, NULL},
-    [CR_ROW_SINH] = {"sinh", "hyperbolic sine", CR_RULE_FLOAT,
+    [CR_ROW_SINH] = {"sinh", DOC("hyperbolic sine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sinh_code, {1}, -1, true, sinh_grad, NULL, -1, NULL},
-    [CR_ROW_COSH] = {"cosh", "hyperbolic cosine", CR_RULE_FLOAT,
+    [CR_ROW_COSH] = {"cosh", DOC("hyperbolic cosine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, cosh_code, {1}, -1, true, cosh_grad, NULL, -1, NULL},
-    [CR_ROW_TANH] = {"tanh", "hyperbolic tangent", CR_RULE_FLOAT,
+    [CR_ROW_TANH] = {"tanh", DOC("hyperbolic tangent"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, tanh_code, {1}, -1, true, tanh_grad, tanh_fast_grad, -1, NULL},
-    [CR_ROW_ASINH] = {"asinh", "inverse hyperbolic sine", CR_RULE_FLOAT,
+    [CR_ROW_ASINH] = {"asinh", DOC("inverse hyperbolic sine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, asinh_code, {1}, -1, true, asinh_grad, NULL, -1, NULL},
-    [CR_ROW_ACOSH] = {"acosh", "inverse hyperbolic cosine", CR_RULE_FLOAT,
+    [CR_ROW_ACOSH] = {"acosh", DOC("inverse hyperbolic cosine"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, acosh_code, {1}, -1, true, acosh_grad, NULL, -1, NULL},
-    [CR_ROW_ATANH] = {"atanh", "inverse hyperbolic tangent", CR_RULE_FLOAT,
+    [CR_ROW_ATANH] = {"atanh", DOC("inverse hyperbolic tangent"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, atanh_code, {1}, -1, true, atanh_grad, NULL, -1, NULL},
-    [CR_ROW_DEG2RAD] = {"deg2rad", "degrees as radians", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, deg2rad_k, deg2rad_code, {2}, 74, true, deg2rad_grad, NULL, -1, NULL},
-    [CR_ROW_RAD2DEG] = {"rad2deg", "radians as degrees", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, rad2deg_k, rad2deg_code, {2}, 76, true, rad2deg_grad, NULL, -1, NULL},
-    [CR_ROW_SINC] = {"sinc", "sin(pi x) / (pi x); 1 at 0", CR_RULE_FLOAT,
-        1, 0, 2, 6, 1, sinc_k, sinc_code, {8}, 78, true, sinc_grad, NULL, -1, NULL},
-    [CR_ROW_ERF] = {"erf", "error function", CR_RULE_FLOAT,
+    [CR_ROW_DEG2RAD] = {"deg2rad", DOC("degrees as radians"), CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, deg2rad_k, deg2rad_code, {2}, RARE(74), true, deg2rad_grad, NULL, -1, NULL},
+    [CR_ROW_RAD2DEG] = {"rad2deg", DOC("radians as degrees"), CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, rad2deg_k, rad2deg_code, {2}, RARE(76), true, rad2deg_grad, NULL, -1, NULL},
+    [CR_ROW_SINC] = {"sinc", DOC("sin(pi x) / (pi x); 1 at 0"), CR_RULE_FLOAT,
+        1, 0, 2, 6, 1, sinc_k, sinc_code, {8}, RARE(78), true, sinc_grad, NULL, -1, NULL},
+    [CR_ROW_ERF] = {"erf", DOC("error function"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erf_code, {1}, -1, true, erf_grad, NULL, -1, NULL},
-    [CR_ROW_ERFC] = {"erfc", "1 - erf(x), exact where that is small", CR_RULE_FLOAT,
+    [CR_ROW_ERFC] = {"erfc", DOC("1 - erf(x), exact where that is small"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erfc_code, {1}, -1, true, erfc_grad, NULL, -1, NULL},
-    [CR_ROW_LGAMMA] = {"lgamma", "log |Gamma(x)|", CR_RULE_FLOAT,
-        1, 0, 37, 92, 1, lgamma_k, lgamma_code, {129}, 82, true, lgamma_grad, NULL, -1, NULL},
-    [CR_ROW_DIGAMMA] = {"digamma", "the derivative of lgamma", CR_RULE_FLOAT,
-        1, 0, 19, 59, 1, digamma_k, digamma_code, {78}, 84, true, digamma_grad, NULL, -1, NULL},
-    [CR_ROW_ZETA] = {"zeta", "Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x", CR_RULE_FLOAT,
-        2, 0, 22, 95, 1, zeta_k, zeta_code, {118}, 86, true, zeta_grad, NULL, -1, NULL},
-    [CR_ROW_ERFINV] = {"erfinv", "the inverse of erf; infinite at -1 and 1", CR_RULE_FLOAT,
-        1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, 88, true, erfinv_grad, NULL, -1, NULL},
-    [CR_ROW_NDTRI] = {"ndtri", "the inverse of ndtr: the normal distribution's quantiles", CR_RULE_FLOAT,
-        1, 0, 52, 107, 1, ndtri_k, ndtri_code, {159}, 90, true, ndtri_grad, NULL, -1, NULL},
-    [CR_ROW_NDTR] = {"ndtr", "the normal distribution function", CR_RULE_FLOAT,
-        1, 0, 2, 3, 1, ndtr_k, ndtr_code, {5}, 92, true, ndtr_grad, NULL, -1, NULL},
-    [CR_ROW_ERFCX] = {"erfcx", "exp(x^2) erfc(x)", CR_RULE_FLOAT,
-        1, 0, 28, 57, 1, erfcx_k, erfcx_code, {85}, 94, true, erfcx_grad, NULL, -1, NULL},
-    [CR_ROW_LOG_NDTR] = {"log_ndtr", "log(ndtr(x)), also where that is small", CR_RULE_FLOAT,
-        1, 0, 31, 65, 1, log_ndtr_k, log_ndtr_code, {96}, 96, true, log_ndtr_grad, NULL, -1, NULL},
-    [CR_ROW_XLOG1PY] = {"xlog1py", "a log(1 + b); 0 where a is 0 and b is a number", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, xlog1py_k, xlog1py_code, {8}, 98, true, xlog1py_grad, NULL, -1, NULL},
-    [CR_ROW_ENTR] = {"entr", "-x log(x); 0 at 0, -infinity below", CR_RULE_FLOAT,
-        1, 0, 2, 9, 1, entr_k, entr_code, {11}, 101, true, entr_grad, NULL, -1, NULL},
-    [CR_ROW_I0] = {"i0", "modified Bessel function of the first kind, order 0", CR_RULE_FLOAT,
-        1, 0, 40, 83, 1, i0_k, i0_code, {123}, 103, true, i0_grad, NULL, -1, NULL},
-    [CR_ROW_I0E] = {"i0e", "exp(-|x|) i0(x)", CR_RULE_FLOAT,
-        1, 0, 39, 82, 1, i0e_k, i0e_code, {121}, 105, true, i0e_grad, NULL, -1, NULL},
-    [CR_ROW_I1] = {"i1", "modified Bessel function of the first kind, order 1", CR_RULE_FLOAT,
-        1, 0, 40, 87, 1, i1_k, i1_code, {127}, 107, true, i1_grad, NULL, -1, NULL},
-    [CR_ROW_I1E] = {"i1e", "exp(-|x|) i1(x)", CR_RULE_FLOAT,
-        1, 0, 40, 86, 1, i1e_k, i1e_code, {126}, 109, true, i1e_grad, NULL, -1, NULL},
-    [CR_ROW_SIGMOID] = {"sigmoid", "1 / (1 + e^-x)", CR_RULE_FLOAT,
+    [CR_ROW_LGAMMA] = {"lgamma", DOC("log |Gamma(x)|"), CR_RULE_FLOAT,
+        1, 0, 37, 92, 1, lgamma_k, lgamma_code, {129}, RARE(82), true, lgamma_grad, NULL, -1, NULL},
+    [CR_ROW_DIGAMMA] = {"digamma", DOC("the derivative of lgamma"), CR_RULE_FLOAT,
+        1, 0, 19, 59, 1, digamma_k, digamma_code, {78}, RARE(84), true, digamma_grad, NULL, -1, NULL},
+    [CR_ROW_ZETA] = {"zeta", DOC("Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x"), CR_RULE_FLOAT,
+        2, 0, 22, 95, 1, zeta_k, zeta_code, {118}, RARE(86), true, zeta_grad, NULL, -1, NULL},
+    [CR_ROW_ERFINV] = {"erfinv", DOC("the inverse of erf; infinite at -1 and 1"), CR_RULE_FLOAT,
+        1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, RARE(88), true, erfinv_grad, NULL, -1, NULL},
+    [CR_ROW_NDTRI] = {"ndtri", DOC("the inverse of ndtr: the normal distribution's quantiles"), CR_RULE_FLOAT,
+        1, 0, 52, 107, 1, ndtri_k, ndtri_code, {159}, RARE(90), true, ndtri_grad, NULL, -1, NULL},
+    [CR_ROW_NDTR] = {"ndtr", DOC("the normal distribution function"), CR_RULE_FLOAT,
+        1, 0, 2, 3, 1, ndtr_k, ndtr_code, {5}, RARE(92), true, ndtr_grad, NULL, -1, NULL},
+    [CR_ROW_ERFCX] = {"erfcx", DOC("exp(x^2) erfc(x)"), CR_RULE_FLOAT,
+        1, 0, 28, 57, 1, erfcx_k, erfcx_code, {85}, RARE(94), true, erfcx_grad, NULL, -1, NULL},
+    [CR_ROW_LOG_NDTR] = {"log_ndtr", DOC("log(ndtr(x)), also where that is small"), CR_RULE_FLOAT,
+        1, 0, 31, 65, 1, log_ndtr_k, log_ndtr_code, {96}, RARE(96), true, log_ndtr_grad, NULL, -1, NULL},
+    [CR_ROW_XLOG1PY] = {"xlog1py", DOC("a log(1 + b); 0 where a is 0 and b is a number"), CR_RULE_FLOAT,
+        2, 0, 1, 6, 1, xlog1py_k, xlog1py_code, {8}, RARE(98), true, xlog1py_grad, NULL, -1, NULL},
+    [CR_ROW_ENTR] = {"entr", DOC("-x log(x); 0 at 0, -infinity below"), CR_RULE_FLOAT,
+        1, 0, 2, 9, 1, entr_k, entr_code, {11}, RARE(101), true, entr_grad, NULL, -1, NULL},
+    [CR_ROW_I0] = {"i0", DOC("modified Bessel function of the first kind, order 0"), CR_RULE_FLOAT,
+        1, 0, 40, 83, 1, i0_k, i0_code, {123}, RARE(103), true, i0_grad, NULL, -1, NULL},
+    [CR_ROW_I0E] = {"i0e", DOC("exp(-|x|) i0(x)"), CR_RULE_FLOAT,
+        1, 0, 39, 82, 1, i0e_k, i0e_code, {121}, RARE(105), true, i0e_grad, NULL, -1, NULL},
+    [CR_ROW_I1] = {"i1", DOC("modified Bessel function of the first kind, order 1"), CR_RULE_FLOAT,
+        1, 0, 40, 87, 1, i1_k, i1_code, {127}, RARE(107), true, i1_grad, NULL, -1, NULL},
+    [CR_ROW_I1E] = {"i1e", DOC("exp(-|x|) i1(x)"), CR_RULE_FLOAT,
+        1, 0, 40, 86, 1, i1e_k, i1e_code, {126}, RARE(109), true, i1e_grad, NULL, -1, NULL},
+    [CR_ROW_SIGMOID] = {"sigmoid", DOC("1 / (1 + e^-x)"), CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sigmoid_code, {1}, -1, true, sigmoid_grad, sigmoid_fast_grad, -1, NULL},
-    [CR_ROW_RELU] = {"relu", "max(x, 0); gradient 0 at 0", CR_RULE_NUMBER,
+    [CR_ROW_RELU] = {"relu", DOC("max(x, 0); gradient 0 at 0"), CR_RULE_NUMBER,
         1, 0, 1, 1, 1, relu_k, relu_code, {2}, 112, true, relu_grad, NULL, -1, NULL},
-    [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else negative_slope x", CR_RULE_FLOAT,
+    [CR_ROW_LEAKY_RELU] = {"leaky_relu", DOC("x where x > 0, else negative_slope x"), CR_RULE_FLOAT,
         1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 114, true, leaky_relu_grad, NULL, -1, NULL},
-    [CR_ROW_ELU] = {"elu", "x where x > 0, else alpha (e^x - 1)", CR_RULE_FLOAT,
+    [CR_ROW_ELU] = {"elu", DOC("x where x > 0, else alpha (e^x - 1)"), CR_RULE_FLOAT,
         1, 1, 1, 4, 1, elu_k, elu_code, {6}, 116, true, elu_grad, NULL, -1, NULL},
-    [CR_ROW_SELU] = {"selu", "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 118, true, selu_grad, NULL, -1, NULL},
-    [CR_ROW_CELU] = {"celu", "x where x > 0, else alpha (e^(x / alpha) - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 120, true, celu_grad, NULL, -1, NULL},
-    [CR_ROW_GELU] = {"gelu", "x Phi(x), Phi the normal distribution", CR_RULE_FLOAT,
+    [CR_ROW_SELU] = {"selu", DOC("1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)"), CR_RULE_FLOAT,
+        1, 0, 3, 5, 1, selu_k, selu_code, {8}, RARE(118), true, selu_grad, NULL, -1, NULL},
+    [CR_ROW_CELU] = {"celu", DOC("x where x > 0, else alpha (e^(x / alpha) - 1)"), CR_RULE_FLOAT,
+        1, 1, 1, 5, 1, celu_k, celu_code, {7}, RARE(120), true, celu_grad, NULL, -1, NULL},
+    [CR_ROW_GELU] = {"gelu", DOC("x Phi(x), Phi the normal distribution"), CR_RULE_FLOAT,
         1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 122, true, gelu_grad, gelu_fast_grad, -1, NULL},
-    [CR_ROW_GELU_TANH] = {"gelu_tanh", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu", CR_RULE_FLOAT,
+    [CR_ROW_GELU_TANH] = {"gelu_tanh", DOC("x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu"), CR_RULE_FLOAT,
         1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 124, true, gelu_tanh_grad, gelu_tanh_fast_grad, -1, NULL},
-    [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
+    [CR_ROW_SILU] = {"silu", DOC("x sigmoid(x)"), CR_RULE_FLOAT,
         1, 0, 0, 2, 1, NULL, silu_code, {2}, 126, true, silu_grad, silu_fast_grad, -1, NULL},
-    [CR_ROW_SWIGLU] = {"swiglu", "silu(gate) up: a gated linear unit (Shazeer 2020)", CR_RULE_FLOAT,
+    [CR_ROW_SWIGLU] = {"swiglu", DOC("silu(gate) up: a gated linear unit (Shazeer 2020)"), CR_RULE_FLOAT,
         2, 0, 0, 3, 1, NULL, swiglu_code, {4}, 128, true, swiglu_grad, swiglu_fast_grad, -1, NULL},
-    [CR_ROW_GEGLU] = {"geglu", "gelu(gate) up (Shazeer 2020)", CR_RULE_FLOAT,
+    [CR_ROW_GEGLU] = {"geglu", DOC("gelu(gate) up (Shazeer 2020)"), CR_RULE_FLOAT,
         2, 0, 2, 5, 1, geglu_k, geglu_code, {8}, 131, true, geglu_grad, NULL, -1, NULL},
-    [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,
-        1, 0, 2, 12, 1, mish_k, mish_code, {14}, 134, true, mish_grad, NULL, -1, NULL},
-    [CR_ROW_SOFTPLUS] = {"softplus", "log(1 + e^(beta x)) / beta; x where beta x > threshold", CR_RULE_FLOAT,
+    [CR_ROW_MISH] = {"mish", DOC("x tanh(softplus(x))"), CR_RULE_FLOAT,
+        1, 0, 2, 12, 1, mish_k, mish_code, {14}, RARE(134), true, mish_grad, NULL, -1, NULL},
+    [CR_ROW_SOFTPLUS] = {"softplus", DOC("log(1 + e^(beta x)) / beta; x where beta x > threshold"), CR_RULE_FLOAT,
         1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 136, true, softplus_grad, NULL, -1, NULL},
-    [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
-        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 138, true, softsign_grad, NULL, -1, NULL},
-    [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min_val), max_val); gradient 0 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 140, true, hardtanh_grad, NULL, -1, NULL},
-    [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
-        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 142, true, hardsigmoid_grad, NULL, -1, NULL},
-    [CR_ROW_HARDSWISH] = {"hardswish", "x hardsigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 144, true, hardswish_grad, NULL, -1, NULL},
-    [CR_ROW_RELU6] = {"relu6", "min(max(x, 0), 6)", CR_RULE_NUMBER,
-        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 146, true, relu6_grad, NULL, -1, NULL},
-    [CR_ROW_LOGSIGMOID] = {"logsigmoid", "log(sigmoid(x))", CR_RULE_FLOAT,
+    [CR_ROW_SOFTSIGN] = {"softsign", DOC("x / (1 + |x|)"), CR_RULE_FLOAT,
+        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, RARE(138), true, softsign_grad, NULL, -1, NULL},
+    [CR_ROW_HARDTANH] = {"hardtanh", DOC("min(max(x, min_val), max_val); gradient 0 at the bounds"), CR_RULE_NUMBER,
+        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, RARE(140), true, hardtanh_grad, NULL, -1, NULL},
+    [CR_ROW_HARDSIGMOID] = {"hardsigmoid", DOC("min(max(x + 3, 0), 6) / 6"), CR_RULE_FLOAT,
+        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, RARE(142), true, hardsigmoid_grad, NULL, -1, NULL},
+    [CR_ROW_HARDSWISH] = {"hardswish", DOC("x hardsigmoid(x)"), CR_RULE_FLOAT,
+        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, RARE(144), true, hardswish_grad, NULL, -1, NULL},
+    [CR_ROW_RELU6] = {"relu6", DOC("min(max(x, 0), 6)"), CR_RULE_NUMBER,
+        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, RARE(146), true, relu6_grad, NULL, -1, NULL},
+    [CR_ROW_LOGSIGMOID] = {"logsigmoid", DOC("log(sigmoid(x))"), CR_RULE_FLOAT,
         1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 148, true, logsigmoid_grad, NULL, -1, NULL},
-    [CR_ROW_FLOOR] = {"floor", "next integer below", CR_RULE_NUMBER,
+    [CR_ROW_FLOOR] = {"floor", DOC("next integer below"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, floor_code, {1}, -1, true, floor_grad, NULL, -1, NULL},
-    [CR_ROW_CEIL] = {"ceil", "next integer above", CR_RULE_NUMBER,
+    [CR_ROW_CEIL] = {"ceil", DOC("next integer above"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, ceil_code, {1}, -1, true, ceil_grad, NULL, -1, NULL},
-    [CR_ROW_ROUND] = {"round", "nearest integer, ties to even", CR_RULE_NUMBER,
+    [CR_ROW_ROUND] = {"round", DOC("nearest integer, ties to even"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, round_code, {1}, -1, true, round_grad, NULL, -1, NULL},
-    [CR_ROW_TRUNC] = {"trunc", "next integer towards 0", CR_RULE_NUMBER,
+    [CR_ROW_TRUNC] = {"trunc", DOC("next integer towards 0"), CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, trunc_code, {1}, -1, true, trunc_grad, NULL, -1, NULL},
-    [CR_ROW_FRAC] = {"frac", "x - trunc(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, frac_code, {2}, 150, true, frac_grad, NULL, -1, NULL},
-    [CR_ROW_ISNAN] = {"isnan", "is x NaN?", CR_RULE_TEST,
+    [CR_ROW_FRAC] = {"frac", DOC("x - trunc(x)"), CR_RULE_FLOAT,
+        1, 0, 0, 2, 1, NULL, frac_code, {2}, RARE(150), true, frac_grad, NULL, -1, NULL},
+    [CR_ROW_ISNAN] = {"isnan", DOC("is x NaN?"), CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isnan_code, {1}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_ISINF] = {"isinf", "is x an infinity?", CR_RULE_TEST,
+    [CR_ROW_ISINF] = {"isinf", DOC("is x an infinity?"), CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isinf_code, {1}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_ISPOSINF] = {"isposinf", "is x +infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 151, false, NULL, NULL, -1, NULL},
-    [CR_ROW_ISNEGINF] = {"isneginf", "is x -infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 152, false, NULL, NULL, -1, NULL},
-    [CR_ROW_ISFINITE] = {"isfinite", "is x neither NaN nor an infinity?", CR_RULE_TEST,
-        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 153, false, NULL, NULL, -1, NULL},
-    [CR_ROW_SIGNBIT] = {"signbit", "is x negative, or -0?", CR_RULE_TEST,
-        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 154, false, NULL, NULL, -1, NULL},
-    [CR_ROW_EQ] = {"eq", "a == b", CR_RULE_TEST,
+    [CR_ROW_ISPOSINF] = {"isposinf", DOC("is x +infinity?"), CR_RULE_TEST,
+        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, RARE(151), false, NULL, NULL, -1, NULL},
+    [CR_ROW_ISNEGINF] = {"isneginf", DOC("is x -infinity?"), CR_RULE_TEST,
+        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, RARE(152), false, NULL, NULL, -1, NULL},
+    [CR_ROW_ISFINITE] = {"isfinite", DOC("is x neither NaN nor an infinity?"), CR_RULE_TEST,
+        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, RARE(153), false, NULL, NULL, -1, NULL},
+    [CR_ROW_SIGNBIT] = {"signbit", DOC("is x negative, or -0?"), CR_RULE_TEST,
+        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, RARE(154), false, NULL, NULL, -1, NULL},
+    [CR_ROW_EQ] = {"eq", DOC("a == b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, eq_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_NE] = {"ne", "a != b", CR_RULE_TEST,
+    [CR_ROW_NE] = {"ne", DOC("a != b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ne_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LT] = {"lt", "a < b", CR_RULE_TEST,
+    [CR_ROW_LT] = {"lt", DOC("a < b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, lt_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LE] = {"le", "a <= b", CR_RULE_TEST,
+    [CR_ROW_LE] = {"le", DOC("a <= b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, le_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_GT] = {"gt", "a > b", CR_RULE_TEST,
+    [CR_ROW_GT] = {"gt", DOC("a > b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, gt_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_GE] = {"ge", "a >= b", CR_RULE_TEST,
+    [CR_ROW_GE] = {"ge", DOC("a >= b"), CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ge_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LOGICAL_AND] = {"logical_and", "a and b, true where not 0", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 155, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LOGICAL_OR] = {"logical_or", "a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 156, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LOGICAL_XOR] = {"logical_xor", "either a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 157, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LOGICAL_NOT] = {"logical_not", "not x", CR_RULE_TEST,
-        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 158, false, NULL, NULL, -1, NULL},
-    [CR_ROW_BITWISE_AND] = {"bitwise_and", "a & b", CR_RULE_BITS,
+    [CR_ROW_LOGICAL_AND] = {"logical_and", DOC("a and b, true where not 0"), CR_RULE_TEST,
+        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, RARE(155), false, NULL, NULL, -1, NULL},
+    [CR_ROW_LOGICAL_OR] = {"logical_or", DOC("a or b"), CR_RULE_TEST,
+        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, RARE(156), false, NULL, NULL, -1, NULL},
+    [CR_ROW_LOGICAL_XOR] = {"logical_xor", DOC("either a or b"), CR_RULE_TEST,
+        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, RARE(157), false, NULL, NULL, -1, NULL},
+    [CR_ROW_LOGICAL_NOT] = {"logical_not", DOC("not x"), CR_RULE_TEST,
+        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, RARE(158), false, NULL, NULL, -1, NULL},
+    [CR_ROW_BITWISE_AND] = {"bitwise_and", DOC("a & b"), CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_and_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_BITWISE_OR] = {"bitwise_or", "a | b", CR_RULE_BITS,
+    [CR_ROW_BITWISE_OR] = {"bitwise_or", DOC("a | b"), CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_or_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_BITWISE_XOR] = {"bitwise_xor", "a ^ b", CR_RULE_BITS,
+    [CR_ROW_BITWISE_XOR] = {"bitwise_xor", DOC("a ^ b"), CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_xor_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_BITWISE_NOT] = {"bitwise_not", "~x; bool: not x", CR_RULE_BITS,
+    [CR_ROW_BITWISE_NOT] = {"bitwise_not", DOC("~x; bool: not x"), CR_RULE_BITS,
         1, 0, 0, 1, 1, NULL, bitwise_not_code, {1}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_LEFT_SHIFT] = {"left_shift", "a << b; 0 where b < 0 or b >= the width", CR_RULE_BITS,
+    [CR_ROW_LEFT_SHIFT] = {"left_shift", DOC("a << b; 0 where b < 0 or b >= the width"), CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, left_shift_code, {2}, -1, false, NULL, NULL, -1, NULL},
-    [CR_ROW_RIGHT_SHIFT] = {"right_shift", "a >> b, keeps the sign", CR_RULE_BITS,
+    [CR_ROW_RIGHT_SHIFT] = {"right_shift", DOC("a >> b, keeps the sign"), CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, right_shift_code, {2}, -1, false, NULL, NULL, -1, NULL},
 };
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
-    {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
+    {"sgd", DOC("p less lr times the gradient"), CR_RULE_FLOAT,
         2, 3, 0, 5, 1, NULL, sgd_code, {9}, 159, false, NULL, NULL, -1, NULL},
-    {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
+    {"sgd_copy", DOC("p less lr times the gradient"), CR_RULE_FLOAT,
         2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 159, false, NULL, NULL, -1, NULL},
-    {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
+    {"sgd_momentum", DOC("heavy ball"), CR_RULE_FLOAT,
         3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 160, false, NULL, NULL, -1, NULL},
-    {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
+    {"sgd_momentum_copy", DOC("heavy ball"), CR_RULE_FLOAT,
         3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 160, false, NULL, NULL, -1, NULL},
-    {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
+    {"sgd_nesterov", DOC("Nesterov's momentum"), CR_RULE_FLOAT,
         3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 161, false, NULL, NULL, -1, NULL},
-    {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
+    {"sgd_nesterov_copy", DOC("Nesterov's momentum"), CR_RULE_FLOAT,
         3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 161, false, NULL, NULL, -1, NULL},
-    {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
+    {"adam", DOC("Kingma and Ba 2015; decay is an L2 term of the loss"), CR_RULE_FLOAT,
         4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 162, false, NULL, NULL, -1, NULL},
-    {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
+    {"adam_copy", DOC("Kingma and Ba 2015; decay is an L2 term of the loss"), CR_RULE_FLOAT,
         4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 162, false, NULL, NULL, -1, NULL},
-    {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
+    {"adamw", DOC("Loshchilov and Hutter 2019: the weights shrink by themselves"), CR_RULE_FLOAT,
         4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 163, false, NULL, NULL, -1, NULL},
-    {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
+    {"adamw_copy", DOC("Loshchilov and Hutter 2019: the weights shrink by themselves"), CR_RULE_FLOAT,
         4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 163, false, NULL, NULL, -1, NULL},
-    {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 164, false, NULL, NULL, -1, NULL},
-    {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 165, false, NULL, NULL, -1, NULL},
-    {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 166, false, NULL, NULL, -1, NULL},
-    {"adamax", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 167, false, NULL, NULL, -1, NULL},
-    {"adamax_copy", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 167, false, NULL, NULL, -1, NULL},
-    {"radam", "Liu et al. 2020, once the variance of v is known", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 168, false, NULL, NULL, -1, NULL},
-    {"radam_early", "before that", CR_RULE_FLOAT,
-        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 169, false, NULL, NULL, -1, NULL},
-    {"asgd", "Polyak and Juditsky 1992: a is the mean of the parameters", CR_RULE_FLOAT,
-        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 170, false, NULL, NULL, -1, NULL},
-    {"rprop", "Riedmiller and Braun 1993: h is the gradient before, l the length of the step", CR_RULE_FLOAT,
-        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 171, false, NULL, NULL, -1, NULL},
-    {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
+    {"adam_amsgrad", DOC("Reddi et al. 2018: the largest v so far, h, divides"), CR_RULE_FLOAT,
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, RARE(164), false, NULL, NULL, -1, NULL},
+    {"adamw_amsgrad", DOC("the same for adamw"), CR_RULE_FLOAT,
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, RARE(165), false, NULL, NULL, -1, NULL},
+    {"nadam", DOC("Dozat 2016: Nesterov's momentum in adam"), CR_RULE_FLOAT,
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, RARE(166), false, NULL, NULL, -1, NULL},
+    {"adamax", DOC("Kingma and Ba 2015: v is the largest gradient, which fades"), CR_RULE_FLOAT,
+        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, RARE(167), false, NULL, NULL, -1, NULL},
+    {"adamax_copy", DOC("Kingma and Ba 2015: v is the largest gradient, which fades"), CR_RULE_FLOAT,
+        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, RARE(167), false, NULL, NULL, -1, NULL},
+    {"radam", DOC("Liu et al. 2020, once the variance of v is known"), CR_RULE_FLOAT,
+        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, RARE(168), false, NULL, NULL, -1, NULL},
+    {"radam_early", DOC("before that"), CR_RULE_FLOAT,
+        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, RARE(169), false, NULL, NULL, -1, NULL},
+    {"asgd", DOC("Polyak and Juditsky 1992: a is the mean of the parameters"), CR_RULE_FLOAT,
+        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, RARE(170), false, NULL, NULL, -1, NULL},
+    {"rprop", DOC("Riedmiller and Braun 1993: h is the gradient before, l the length of the step"), CR_RULE_FLOAT,
+        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, RARE(171), false, NULL, NULL, -1, NULL},
+    {"rmsprop", DOC("Tieleman and Hinton 2012"), CR_RULE_FLOAT,
         3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 172, false, NULL, NULL, -1, NULL},
-    {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 173, false, NULL, NULL, -1, NULL},
-    {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 174, false, NULL, NULL, -1, NULL},
-    {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 175, false, NULL, NULL, -1, NULL},
-    {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 176, false, NULL, NULL, -1, NULL},
-    {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 177, false, NULL, NULL, -1, NULL},
-    {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
+    {"rmsprop_momentum", DOC("the same with momentum"), CR_RULE_FLOAT,
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, RARE(173), false, NULL, NULL, -1, NULL},
+    {"rmsprop_centered", DOC("Graves 2013: the variance divides, h is the mean of the gradients"), CR_RULE_FLOAT,
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, RARE(174), false, NULL, NULL, -1, NULL},
+    {"rmsprop_centered_momentum", DOC("the same with momentum"), CR_RULE_FLOAT,
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, RARE(175), false, NULL, NULL, -1, NULL},
+    {"adagrad", DOC("Duchi et al. 2011"), CR_RULE_FLOAT,
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, RARE(176), false, NULL, NULL, -1, NULL},
+    {"adadelta", DOC("Zeiler 2012: u is the mean square of the steps e"), CR_RULE_FLOAT,
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, RARE(177), false, NULL, NULL, -1, NULL},
+    {"lion", DOC("Chen et al. 2023, algorithm 2"), CR_RULE_FLOAT,
         3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 178, false, NULL, NULL, -1, NULL},
-    {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
+    {"lion_copy", DOC("Chen et al. 2023, algorithm 2"), CR_RULE_FLOAT,
         3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 178, false, NULL, NULL, -1, NULL},
-    {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 179, false, NULL, NULL, -1, NULL},
-    {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 180, false, NULL, NULL, -1, NULL},
-    {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 181, false, NULL, NULL, -1, NULL},
-    {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 181, false, NULL, NULL, -1, NULL},
-    {"adafactor_mean", "Shazeer and Stern 2018: a running mean of squares", CR_RULE_FLOAT,
-        2, 1, 0, 3, 1, NULL, adafactor_mean_code, {5}, 182, false, NULL, NULL, -1, NULL},
-    {"adafactor", "the same: u is the direction, of the size of p", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, adafactor_code, {6}, 183, false, NULL, NULL, -1, NULL},
-    {"scale", "gradient clipping", CR_RULE_FLOAT,
+    {"muon", DOC("momentum; the second result becomes orthogonal (src/optim/muon.c)"), CR_RULE_FLOAT,
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, RARE(179), false, NULL, NULL, -1, NULL},
+    {"muon_nesterov", DOC("the same with Nesterov's momentum"), CR_RULE_FLOAT,
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, RARE(180), false, NULL, NULL, -1, NULL},
+    {"muon_apply", DOC("u is orthogonal"), CR_RULE_FLOAT,
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, RARE(181), false, NULL, NULL, -1, NULL},
+    {"muon_apply_copy", DOC("u is orthogonal"), CR_RULE_FLOAT,
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, RARE(181), false, NULL, NULL, -1, NULL},
+    {"adafactor_mean", DOC("Shazeer and Stern 2018: a running mean of squares"), CR_RULE_FLOAT,
+        2, 1, 0, 3, 1, NULL, adafactor_mean_code, {5}, RARE(182), false, NULL, NULL, -1, NULL},
+    {"adafactor", DOC("the same: u is the direction, of the size of p"), CR_RULE_FLOAT,
+        2, 2, 0, 3, 1, NULL, adafactor_code, {6}, RARE(183), false, NULL, NULL, -1, NULL},
+    {"scale", DOC("gradient clipping"), CR_RULE_FLOAT,
         1, 1, 0, 1, 1, NULL, scale_code, {2}, 184, false, NULL, NULL, -1, NULL},
-    {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
+    {"uniform", DOC("uniform in [low, low + width); most: the largest number below that"), CR_RULE_FLOAT,
         1, 3, 0, 3, 1, NULL, uniform_code, {6}, 185, false, NULL, NULL, -1, NULL},
-    {"normal", "normal", CR_RULE_FLOAT,
+    {"normal", DOC("normal"), CR_RULE_FLOAT,
         1, 2, 0, 2, 1, NULL, normal_code, {4}, 186, false, NULL, NULL, -1, NULL},
-    {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 187, false, NULL, NULL, -1, NULL},
-    {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 188, false, NULL, NULL, -1, NULL},
-    {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 189, false, NULL, NULL, -1, NULL},
-    {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 190, false, NULL, NULL, -1, NULL},
-    {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 191, false, NULL, NULL, -1, NULL},
-    {"rotate", "y = a c - side b s, z = b c + side a s", CR_RULE_FLOAT,
+    {"log_normal", DOC("e to a normal number"), CR_RULE_FLOAT,
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, RARE(187), false, NULL, NULL, -1, NULL},
+    {"cauchy", DOC("Cauchy"), CR_RULE_FLOAT,
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, RARE(188), false, NULL, NULL, -1, NULL},
+    {"exponential", DOC("exponential; least: instead of -log(1 - u) where that is 0"), CR_RULE_FLOAT,
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, RARE(189), false, NULL, NULL, -1, NULL},
+    {"gumbel", DOC("Gumbel"), CR_RULE_FLOAT,
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, RARE(190), false, NULL, NULL, -1, NULL},
+    {"geometric", DOC("trials up to a success; fails: log(1 - p)"), CR_RULE_FLOAT,
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, RARE(191), false, NULL, NULL, -1, NULL},
+    {"rotate", DOC("y = a c - side b s, z = b c + side a s"), CR_RULE_FLOAT,
         4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 192, false, NULL, NULL, -1, NULL},
-    {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
-        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 193, false, NULL, NULL, -1, NULL},
-    {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
-        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 194, false, NULL, NULL, -1, NULL},
-    {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 195, false, NULL, NULL, -1, NULL},
-    {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 196, false, NULL, NULL, -1, NULL},
-    {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
-        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 197, false, NULL, NULL, -1, NULL},
-    {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
-        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 198, false, NULL, NULL, -1, NULL},
-    {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
-        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 199, false, NULL, NULL, -1, NULL},
-    {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
-        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 200, false, NULL, NULL, -1, NULL},
-    {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
-        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 201, false, NULL, NULL, -1, NULL},
+    {"rnn_tanh", DOC("y = tanh(a)"), CR_RULE_FLOAT,
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, RARE(193), false, NULL, NULL, -1, NULL},
+    {"rnn_relu", DOC("y = max(a, 0)"), CR_RULE_FLOAT,
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, RARE(194), false, NULL, NULL, -1, NULL},
+    {"rnn_tanh_back", DOC("d: the gradient of a"), CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, RARE(195), false, NULL, NULL, -1, NULL},
+    {"rnn_relu_back", DOC("d: the gradient of a"), CR_RULE_FLOAT,
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, RARE(196), false, NULL, NULL, -1, NULL},
+    {"lstm", DOC("k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid"), CR_RULE_FLOAT,
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, RARE(197), false, NULL, NULL, -1, NULL},
+    {"lstm_back", DOC("the gradients of the gates and of c"), CR_RULE_FLOAT,
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, RARE(198), false, NULL, NULL, -1, NULL},
+    {"lstm_hidden", DOC("y of lstm"), CR_RULE_FLOAT,
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, RARE(199), false, NULL, NULL, -1, NULL},
+    {"gru", DOC("r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)"), CR_RULE_FLOAT,
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, RARE(200), false, NULL, NULL, -1, NULL},
+    {"gru_back", DOC("dm: the gradient of hn; dh: that of h but through the gates"), CR_RULE_FLOAT,
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, RARE(201), false, NULL, NULL, -1, NULL},
 };
 
 /* o: options, p: params */

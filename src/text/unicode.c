@@ -1,9 +1,11 @@
 /* unicode.c - see unicode.h.  Normalization is that of the Unicode standard, annex 15. */
 #include "unicode.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/os.h"
 #include "../core/utf8.h"
 #include "unicode.gen.h"
 
@@ -17,10 +19,9 @@ enum {
     TRAILINGS = 28,
     SYLLABLES = LEADINGS * VOWELS * TRAILINGS
 };
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 bool cr_unicode_young(int i, uint32_t *first, uint32_t *last, const char **category) {
-    if (i < 0 || (size_t)i >= COUNT(young)) return false;
+    if (i < 0 || (size_t)i >= sizeof young / sizeof *young) return false;
     *first = young[i].first;
     *last = young[i].last;
     *category = young[i].category;
@@ -31,24 +32,110 @@ cr_category cr_unicode_category(uint32_t code) {
     return code <= 0x10FFFF ? (cr_category)(categories[pages[code / PAGE]][code % PAGE] - 'a') : CR_CN;
 }
 
-static const mapping *find_mapping(const mapping *of, size_t n, uint32_t c) {
-    size_t low = 0, high = n;
+/* ---- the tables that are packed */
+typedef struct decomposition { uint32_t code; uint16_t at; uint8_t n; bool compatible; } decomposition;
+typedef struct composition { uint32_t first, second, result; } composition;
+static decomposition decompositions[DECOMPOSED];
+static uint32_t      mapped[MAPPED];
+static composition   compositions[COMPOSED];
+static struct { uint32_t code, lower; } letters[LOWERED];
+static struct { uint32_t first, last; uint8_t ccc; } classes[CLASSED];
+
+static uint32_t take_number(const uint8_t **at) {
+    uint32_t n = 0;
+    for (int shift = 0;; shift += 7) {
+        n |= (uint32_t)(**at & 127) << shift;
+        if (*(*at)++ < 128) return n;
+    }
+}
+
+static uint32_t take_step(const uint8_t **at) {     /* to be added, modulo 2^32 */
+    const uint32_t n = take_number(at);
+    return n & 1 ? ~(n >> 1) : n >> 1;
+}
+
+static int by_parts(const void *x, const void *y) {
+    const composition *a = x, *b = y;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return (a->second > b->second) - (a->second < b->second);
+}
+
+static void unpack_decompositions(void) {
+    const uint8_t *gap = decomposed_gaps, *kind = decomposed_kinds, *part = decomposed_parts;
+    uint32_t code = UINT32_MAX, before[32] = {0};
+    int at = 0, composed = 0;
+    for (int i = 0; i < DECOMPOSED; i++, kind++) {
+        const int n = *kind / 4;
+        code += take_number(&gap) + 1;
+        decompositions[i] = (decomposition){code, (uint16_t)at, (uint8_t)n, *kind & 2};
+        for (int k = 0; k < n; k++) mapped[at + k] = before[k] += take_step(&part);
+        if (*kind & 1) compositions[composed++] = (composition){mapped[at], mapped[at + 1], code};
+        at += n;
+    }
+    qsort(compositions, COMPOSED, sizeof *compositions, by_parts);
+}
+
+static void unpack_letters(void) {
+    const uint8_t *gap = lower_gaps, *step = lower_steps;
+    uint32_t code = UINT32_MAX;
+    for (int i = 0; i < LOWERED; i++) {
+        letters[i].code = code += take_number(&gap) + 1;
+        letters[i].lower = code + take_step(&step);
+    }
+}
+
+static void unpack_classes(void) {
+    const uint8_t *at = classes_packed;
+    uint32_t code = UINT32_MAX;
+    for (int i = 0; i < CLASSED; i++) {
+        classes[i].first = code += take_number(&at) + 1;
+        classes[i].last = code += take_number(&at);
+        classes[i].ccc = *at++;
+    }
+}
+
+static void unpack(void) {
+    enum { PACKED, UNPACKING, UNPACKED };
+    static atomic_int state;
+    int expected = PACKED;
+    if (atomic_load_explicit(&state, memory_order_acquire) == UNPACKED) return;
+    if (atomic_compare_exchange_strong(&state, &expected, UNPACKING)) {
+        unpack_decompositions();
+        unpack_letters();
+        unpack_classes();
+        atomic_store(&state, UNPACKED);
+    }
+    while (atomic_load(&state) == UNPACKING) cr_os_sleep(1e-4);         /* another thread unpacks */
+}
+
+static const decomposition *find_decomposition(uint32_t c) {
+    size_t low = 0, high = DECOMPOSED;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (of[middle].code < c) low = middle + 1;
+        if (decompositions[middle].code < c) low = middle + 1;
         else high = middle;
     }
-    return low < n && of[low].code == c ? &of[low] : NULL;
+    return low < DECOMPOSED && decompositions[low].code == c ? &decompositions[low] : NULL;
+}
+
+static uint32_t lower_of(uint32_t c) {
+    size_t low = 0, high = LOWERED;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (letters[middle].code < c) low = middle + 1;
+        else high = middle;
+    }
+    return low < LOWERED && letters[low].code == c ? letters[low].lower : c;
 }
 
 static uint8_t class_of(uint32_t c) {
-    size_t low = 0, high = COUNT(classes);
+    size_t low = 0, high = CLASSED;
     while (low < high) {
         const size_t middle = (low + high) / 2;
         if (classes[middle].last < c) low = middle + 1;
         else high = middle;
     }
-    return low < COUNT(classes) && classes[low].first <= c ? classes[low].ccc : 0;
+    return low < CLASSED && classes[low].first <= c ? classes[low].ccc : 0;
 }
 
 static uint32_t composed_of(uint32_t a, uint32_t b) {  /* 0: these two do not compose */
@@ -56,14 +143,14 @@ static uint32_t composed_of(uint32_t a, uint32_t b) {  /* 0: these two do not co
         return HANGUL + ((a - LEADING) * VOWELS + (b - VOWEL)) * TRAILINGS;
     if (a - HANGUL < SYLLABLES && (a - HANGUL) % TRAILINGS == 0 && b - TRAILING - 1 < TRAILINGS - 1)
         return a + (b - TRAILING);
-    size_t low = 0, high = COUNT(compositions);
+    size_t low = 0, high = COMPOSED;
     while (low < high) {
         const size_t middle = (low + high) / 2;
         if (compositions[middle].first < a || (compositions[middle].first == a && compositions[middle].second < b))
             low = middle + 1;
         else high = middle;
     }
-    return low < COUNT(compositions) && compositions[low].first == a && compositions[low].second == b
+    return low < COMPOSED && compositions[low].first == a && compositions[low].second == b
                ? compositions[low].result
                : 0;
 }
@@ -113,10 +200,9 @@ static void decompose_character(run *r, uint32_t c, bool compatible) {
         if (i % TRAILINGS) push_character(r, TRAILING + i % TRAILINGS);
         return;
     }
-    const mapping *m = c < 0xA0 ? NULL : find_mapping(decompositions, COUNT(decompositions), c);
-    const int n = !m ? 0 : compatible ? m->n_compatible : m->n;
-    for (int i = 0; i < n; i++) push_character(r, mapped[(compatible ? m->at_compatible : m->at) + i]);
-    if (!n) push_character(r, c);
+    const decomposition *d = c < 0xA0 ? NULL : find_decomposition(c);
+    if (!d || (d->compatible && !compatible)) push_character(r, c);
+    else for (int i = 0; i < d->n; i++) decompose_character(r, mapped[d->at + i], compatible);
 }
 
 static void compose_run(run *r) {
@@ -141,6 +227,7 @@ static bool breaks_run(uint32_t c) { return c < 0x300; }
 void cr_unicode_normalize(cr_form form, const char *s, size_t n, cr_out *out) {
     const bool compatible = form == CR_NFKC || form == CR_NFKD, composes = form == CR_NFC || form == CR_NFKC;
     run r = {0};
+    unpack();
     for (size_t at = 0; at < n && !out->failed && !r.failed;) {
         size_t plain = at;                          /* ASCII before ASCII is as it is */
         while (plain < n && (unsigned char)s[plain] < 0x80) plain++;
@@ -167,11 +254,12 @@ void cr_unicode_normalize(cr_form form, const char *s, size_t n, cr_out *out) {
 
 void cr_unicode_lower(const char *s, size_t n, cr_out *out) {
     uint32_t c = 0;
+    unpack();
     for (size_t at = 0; at < n;) {
         at += (size_t)cr_utf8_decode((const unsigned char *)s + at, n - at, &c);
         if (c < 0x80) { put_character(out, c - 'A' < 26 ? c + 32 : c); continue; }
-        const mapping *m = find_mapping(lower_case, COUNT(lower_case), c);
-        for (int i = 0; m && i < m->n_compatible; i++) put_character(out, mapped[m->at_compatible + i]);
-        if (!m) put_character(out, c);
+        const bool dotted = c == 0x130;             /* a capital I with a dot: the one that becomes two characters */
+        put_character(out, dotted ? 'i' : lower_of(c));
+        if (dotted) put_character(out, 0x307);
     }
 }

@@ -13,7 +13,7 @@ function prepared(canvas) {
     return { g, width, height };
 }
 
-/** Draws again where the width of the canvas or the colours of the page have changed. */
+/** Draws again where the width of the canvas or the colours of the page have changed, or the page is seen again. */
 export function redrawn(canvas, draw) {
     let width = canvas.clientWidth;
     new ResizeObserver(() => {
@@ -22,6 +22,7 @@ export function redrawn(canvas, draw) {
         draw();
     }).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    document.addEventListener("visibilitychange", draw);
     draw();
 }
 

@@ -1,8 +1,10 @@
 // learn.js - "Watch it learn": two moons, and the boundary of a network while it trains.
 import { drawCurves, drawField, redrawn } from "./draw.js";
 import { Engine, section } from "./engine.js";
+import { linked } from "./link.js";
 
-const { root, $, field, button, say, guard } = section("learn");
+const part = section("learn");
+const { root, $, field, button, say, guard } = part;
 let losses = [];
 let last = null; // what the worker sent
 let points = [];
@@ -19,7 +21,7 @@ const settings = () => ({
 });
 
 function draw() {
-    if (!last) return;
+    if (!last || document.hidden) return;
     const { field: values, neurons, count } = last;
     drawField($(".field"), values, side, points);
     const boxes = $(".neurons");
@@ -75,4 +77,5 @@ for (const input of root.querySelectorAll("input[type=range]"))
         else reset();
     };
 reset();
+linked(part);
 redrawn($(".field"), draw);

@@ -1,15 +1,17 @@
 // text.js - "Your text": a run of the program in this page.
 import { drawCurves, redrawn } from "./draw.js";
 import { download, Engine, section } from "./engine.js";
+import { linked } from "./link.js";
 
-const { root, $, field, button, say, guard } = section("text");
+const part = section("text");
+const { root, $, field, button, say, guard } = part;
 const SIZES = {
     tiny: { layers: 2, width: 64, heads: 4, context: 64, batch: 12 },
     small: { layers: 4, width: 64, heads: 4, context: 64, batch: 12 },
     medium: { layers: 4, width: 128, heads: 4, context: 64, batch: 12 },
     large: { layers: 6, width: 256, heads: 8, context: 128, batch: 12 },
 };
-const MOST_BYTES = 64e6; // of a text
+const [LONG_BYTES, MOST_BYTES] = [1e6, 64e6]; // of a text
 let losses = [];
 let validations = [];
 let tokensAStep = 0;
@@ -19,9 +21,11 @@ let state = "empty"; // empty, running, paused, ended
 const engine = new Engine(
     {
         run: show,
-        lost: (text) => {
+        lost: (step) => {
             field("device").value = "cpu";
-            say(text);
+            losses = losses.filter(([at]) => at <= step);
+            validations = validations.filter(([at]) => at <= step);
+            say(`The GPU is gone; the processor goes on from step ${step}.`);
         },
         sample: (text) => ($("pre.out").textContent = text),
         failed: guard((message) => {
@@ -53,12 +57,16 @@ function numbers(rows) {
     );
 }
 
+const tooLong =
+    (name, bytes) => `${name} has ${(bytes / 1e6).toFixed(0)} MB: at most ${MOST_BYTES / 1e6} MB are taken.`;
+
 function duration(seconds) {
     if (!(seconds > 0) || !Number.isFinite(seconds)) return "–";
     return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`;
 }
 
 function draw() {
+    if (document.hidden) return;
     drawCurves($(".curve"), [
         { points: losses, color: "--one", name: "training" },
         { points: validations, color: "--two", name: "validation", dots: true },
@@ -84,6 +92,7 @@ function show(now) {
         ["Threads", String(now.threads)],
         ["Computed by", now.adapter ?? "the processor"],
         ["Seed", String(now.seed)],
+        ["Kept in this browser", now.keptStep === null ? null : `step ${now.keptStep}`],
         ["SHA-256 of the weights", hash, true],
     ]);
     if (now.ended !== undefined) {
@@ -101,23 +110,28 @@ function clear() {
 
 button("train").onclick = guard(async () => {
     const size = SIZES[field("size").value];
-    const steps = Number(field("steps").value);
+    const [steps, rate] = [Number(field("steps").value), Number(field("rate").value)];
     const text = fileBytes ?? field("text").value;
     if (!text.length) throw new Error("There is no text: paste one, or open a file.");
+    if (text.length > MOST_BYTES) throw new Error(tooLong("The text", text.length));
     if (!(steps >= 1)) throw new Error("The number of steps must be at least 1.");
+    if (!(rate > 0)) throw new Error("The learning rate must be above 0.");
     clear();
     tokensAStep = size.batch * size.context;
     say("Starting…");
-    const rest =
-        { steps, seed: Number(field("seed").value), eval_every: Math.max(25, Math.round(steps / 10)), save_every: 0 };
+    const seed = Number(field("seed").value);
+    // a validation goes over a tenth of the text: with a long one, only at the end
+    const eval_every = text.length > LONG_BYTES ? 0 : Math.max(25, Math.round(steps / 10));
+    const rest = { steps, lr: rate, seed, eval_every, save_every: 0, sample: 0 };
     try {
-        await engine.call("startText", text, { ...size, ...rest, sample: 0 }, tokensAStep, field("device").value);
+        const keeps =
+            await engine.call("startText", text, { ...size, ...rest }, tokensAStep, field("device").value);
+        say(keeps ? "Training" : "Training; the browser keeps the run of another tab, not this one.");
     } catch (error) {
         say("");
         throw error;
     }
     setState("running");
-    say("Training");
 });
 
 button("pause").onclick = guard(async () => {
@@ -149,12 +163,9 @@ field("run").onchange = guard(async () => {
 
 const openText = guard(async (file) => {
     if (file.name.endsWith(".tar")) return openRun(new Uint8Array(await file.arrayBuffer()));
-    if (file.size > MOST_BYTES)
-        throw new Error(
-            `'${file.name}' has ${(file.size / 1e6).toFixed(0)} MB: at most ${MOST_BYTES / 1e6} MB are taken.`,
-        );
+    if (file.size > MOST_BYTES) throw new Error(tooLong(`'${file.name}'`, file.size));
     const bytes = new Uint8Array(await file.arrayBuffer());
-    const long = bytes.length > 1e6;
+    const long = bytes.length > LONG_BYTES;
     fileBytes = bytes;
     field("text").value = new TextDecoder().decode(long ? bytes.subarray(0, 5000) : bytes);
     if (long) field("text").value += "\n…";
@@ -193,4 +204,5 @@ button("last").onclick = guard(async () => {
     if (bytes) await openRun(bytes);
 });
 guard(async () => (button("last").hidden = !(await engine.call("lastRun"))))();
+linked(part);
 redrawn($(".curve"), draw);

@@ -1,5 +1,6 @@
 // worker.js - all computation of the page: a module, and what the sections ask of it.
 import { load } from "./chainrule/index.js";
+import { forget, keep, kept } from "./store.js";
 import { pack, unpack } from "./tar.js";
 
 // helpers beyond eight wait for each other more than they work, at the sizes of this page
@@ -22,7 +23,7 @@ onmessage = async ({ data: { id, name, args } }) => {
         cr ??= await ready;
         postMessage({ id, value: await answer(name, args) });
     } catch (error) {
-        const memory = error instanceof RangeError || /memory/i.test(error.message);
+        const memory = error instanceof RangeError || /no memory|out of memory|memory access/i.test(error.message);
         postMessage({ id, error: memory ? `Not enough memory: ${error.message}` : error.message });
     }
 };
@@ -152,13 +153,14 @@ function moons() {
 
 // ---- Your text
 function text() {
-    const KEPT = "run.tar"; // in the private file system of this site
+    const KEEP_EVERY = 10e3; // ms
     let run = null;
     let running = false;
-    let lock = null; // this tab's right to write KEPT
+    let lock = null; // this tab's right to keep its run
+    let keptStep = null; // what a reload goes on from
     let speed = { tokens: 0, seconds: 0 };
     let adapter = null; // the name of the GPU that computes; null: the processor does
-    let kept = null; // the files of the last save on the GPU, whose memory may be lost
+    let saved = null; // the files of the last save on the GPU, whose memory may be lost
     let onGpu = null; // a module of one thread: browsers copy no shared memory to a GPU
     let onCpu = null;
     let working = Promise.resolve(); // the loop of steps
@@ -167,27 +169,27 @@ function text() {
     const alone = (f) => (turn = turn.then(f, f));
 
     const numbers =
-        () => ({ ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads(), adapter });
+        () => ({ ...run.look(), speed: speed.tokens / (speed.seconds || 1), threads: cr.threads(), adapter, keptStep });
     const report = (more = {}) => send("run", { ...numbers(), ...more });
 
-    async function keepLast() {
-        try {
-            lock ??= await new Promise((got) => {
-                navigator.locks.request("chainrule-run", { ifAvailable: true }, (held) => {
-                    got(Boolean(held));
-                    return held ? new Promise(() => {}) : undefined;
-                });
+    /** Has this tab the right to keep its run?  The first one has it until it is closed. */
+    async function mayKeep() {
+        lock ??= await new Promise((got) => {
+            if (!navigator.locks) return got(true);
+            return navigator.locks.request("chainrule-run", { ifAvailable: true }, (held) => {
+                got(Boolean(held) || null);
+                return held ? new Promise(() => {}) : undefined;
             });
-            if (!lock) return "another tab keeps its run, this one is not kept";
-            const root = await navigator.storage.getDirectory();
-            const file = await root.getFileHandle(KEPT, { create: true });
-            const out = await file.createWritable();
-            await out.write(archive());
-            await out.close();
-            return "kept in this browser";
-        } catch (error) {
-            return `not kept in this browser (${error.name})`;
-        }
+        });
+        return Boolean(lock);
+    }
+
+    async function keepLast() {
+        if (!(await mayKeep())) return "the browser keeps the run of another tab, not this one";
+        const { step } = run.look();
+        const said = await keep("run", { "run.tar": archive() });
+        keptStep = said.startsWith("kept") ? step : null;
+        return said;
     }
 
     const archive =
@@ -196,6 +198,7 @@ function text() {
     function begin(next) {
         run?.close();
         run = next;
+        keptStep = null;
         speed = { tokens: 0, seconds: 0 };
         report();
     }
@@ -221,23 +224,26 @@ function text() {
         }
     }
 
-    /** A step; after the loss of the GPU, the run goes on from its last save on the processor. */
-    async function oneStep() {
+    /** f(); after the loss of the GPU once more, for the run of the last save on the processor. */
+    async function surely(f) {
         try {
-            return await run.step();
+            return await f();
         } catch (error) {
-            if (!adapter || !kept || !/is lost/.test(error.message)) throw error;
+            if (!adapter || !saved || !/lost/.test(error.message)) throw error;
             await choose("cpu");
-            run = cr.Run.resume(kept, { device: "cpu" });
-            send("lost", `The GPU is gone; the processor goes on from step ${run.look().step}.`);
-            return run.step();
+            run = cr.Run.resume(saved, { device: "cpu" });
+            send("lost", run.look().step);
+            return f();
         }
     }
+
+    /** One use of the run, after those before. */
+    const use = (f) => alone(() => surely(f));
 
     async function keepOnGpu() {
         if (!adapter) return;
         await run.save();
-        kept = run.files();
+        saved = run.files();
     }
 
     async function trainOn(tokensAStep) {
@@ -246,6 +252,7 @@ function text() {
         let mine = run;
         let more = true;
         let next = performance.now() + 1500;
+        let keepAt = performance.now() + KEEP_EVERY;
         await alone(keepOnGpu);
         while (running && run === mine && more) {
             const points = [];
@@ -253,27 +260,35 @@ function text() {
             do {
                 const before = performance.now();
                 const { seconds } = run.look();
-                more = await alone(oneStep);
+                more = await use(() => run.step());
                 mine = run;
                 const now = run.look();
                 if (more) points.push([now.step, now.loss]);
                 speed.tokens = 0.97 * speed.tokens + (more ? tokensAStep : 0);
-                speed.seconds = 0.97 * speed.seconds + (more ? now.seconds - seconds : 0);
+                speed.seconds = 0.97 * speed.seconds + (more ? Math.max(0, now.seconds - seconds) : 0);
                 if (performance.now() - before > 200) break; // a validation
             } while (more && performance.now() - start < 50);
             report({ points });
             if (performance.now() > next) {
-                await alone(keepOnGpu);
-                send("sample", await alone(sampled));
+                await use(keepOnGpu);
+                send("sample", await use(sampled));
+                mine = run;
                 next = performance.now() + 4000;
+            }
+            if (more && performance.now() > keepAt) {
+                const before = performance.now();
+                await use(() => run.save());
+                mine = run;
+                await keepLast();
+                keepAt = performance.now() + Math.max(KEEP_EVERY, 30 * (performance.now() - before));
             }
             await tick();
         }
         if (run !== mine) return;
         running = false;
-        await alone(() => run.save());
-        send("sample", await alone(sampled));
-        report({ ended: !more, hash: await alone(() => run.hash()), kept: await keepLast() });
+        await use(() => run.save());
+        send("sample", await use(sampled));
+        report({ ended: !more, hash: await use(() => run.hash()), kept: await keepLast() });
     }
 
     function guarded(tokens) {
@@ -290,6 +305,7 @@ function text() {
             await choose(device);
             begin(await cr.Run.train(data, options));
             guarded(tokens);
+            return mayKeep();
         },
         pauseText() {
             running = false;
@@ -306,6 +322,10 @@ function text() {
                 Object.entries(unpack(bytes)).map(([name, data]) => [name.replace(/^[^/]+\//, ""), data]),
             );
             if (!files["checkpoint/state.json"]) throw new Error("This archive holds no run: it has no checkpoint.");
+            const state = new TextDecoder().decode(files["checkpoint/state.json"]);
+            const version = /"version":\s*(\d+)/.exec(state)?.[1] ?? "1";
+            if (version !== "1")
+                throw new Error(`This run was saved by another version of chainrule: its format is ${version}, not 1.`);
             if (!files["text.txt"]) throw new Error("This run does not hold its text as text.txt.");
             begin(cr.Run.resume(files, { ...options, device: "cpu" }));
             const lines = new TextDecoder().decode(files["run.jsonl"] ?? new Uint8Array()).split("\n").filter(Boolean);
@@ -316,61 +336,87 @@ function text() {
             return { losses: pick("loss"), validations: pick("val_loss"), tokens: first.batch * first.context };
         },
         async lastRun() {
-            try {
-                const root = await navigator.storage.getDirectory();
-                const file = await (await root.getFileHandle(KEPT)).getFile();
-                return new Uint8Array(await file.arrayBuffer());
-            } catch {
-                return null;
-            }
+            const files = await kept("run");
+            return files && new Uint8Array(await files["run.tar"].arrayBuffer());
         },
         async download() {
-            await alone(() => run.save());
+            await use(() => run.save());
             return archive();
         },
         lookText: numbers,
-        write: (prompt, options) => alone(() => run.sample(prompt || "\n", options)),
+        write: (prompt, options) => use(() => run.sample(prompt || "\n", options)),
     };
 }
 
 // ---- Your model
 function model() {
+    const MOST = 4e9; // bytes of a page's memory
     let lm = null;
     let stop = new AbortController();
     let tuned = false;
+    let examples = []; // of a file
+
+    /** A sentence if a model of these files is larger than the memory that there is. */
+    function check(files) {
+        const gigabytes = (n) => `${(n / 1e9).toFixed(1)} GB`;
+        const size = files.reduce((sum, file) => sum + file.size, 0);
+        const need = 1.05 * size + 1.2e8; // the file, what a text needs, and memory grows by up to 0.1 GB at once
+        const device = (navigator.deviceMemory ?? Infinity) * 1.07e9;
+        if (need <= Math.min(MOST, device)) return;
+        throw new Error(
+            `This model has ${gigabytes(size)} and needs about ${gigabytes(need)} of memory: ` +
+                (need > MOST ? "a page has at most 4 GB" : `this device has ${gigabytes(device)}`) +
+                ". Please choose a smaller one, or one with fewer bits for each weight.",
+        );
+    }
+
+    async function open(files) {
+        check(files);
+        const next = cr.LanguageModel.load(Object.fromEntries(files.map((file) => [file.name, file])));
+        lm?.free();
+        lm = next;
+        tuned = false;
+        examples = [];
+        const names = files.map((file) => file.name).join(", ");
+        return { names, context: lm.context, vocabulary: lm.tokenizer.size };
+    }
+
+    /** Writes an answer as events of this name. */
+    async function write(event, prompt, options) {
+        let pieces = 0;
+        for await (const piece of lm.generate(prompt, { ...options, signal: stop.signal })) {
+            pieces++;
+            send(event, piece);
+            await tick();
+        }
+        return pieces;
+    }
 
     return {
-        async openModel(files) {
-            const total = files.reduce((sum, file) => sum + file.size, 0);
-            if (total > 1.5e9)
-                throw new Error(
-                    `This model has ${(total / 1e9).toFixed(1)} GB. A page has at most 4 GB of memory, and loading ` +
-                        "takes twice the size: please choose one of at most 1.5 GB, a smaller or a quantized one.",
-                );
-            const read = {};
-            for (const file of files) read[file.name] = new Uint8Array(await file.arrayBuffer());
-            const next = cr.LanguageModel.load(read);
-            lm?.free();
-            lm = next;
-            tuned = false;
-            return { context: lm.context, vocabulary: lm.tokenizer.size };
+        openModel: open,
+        keepModel: async (files) => {
+            await forget("model");
+            const said = await keep("model", Object.fromEntries(files.map((file) => [file.name, file])));
+            if (!said.startsWith("kept")) await forget("model");
+            return said;
         },
+        openLastModel: async () => open(Object.values((await kept("model")) ?? {})),
         async ask(prompt, options) {
             stop = new AbortController();
             const start = performance.now();
-            let pieces = 0;
-            for await (const piece of lm.generate(prompt, { ...options, signal: stop.signal })) {
-                pieces++;
-                send("piece", piece);
-                await tick();
-            }
+            const pieces = await write("piece", prompt, options);
             return { pieces, seconds: (performance.now() - start) / 1e3 };
         },
         stop() {
             stop.abort();
         },
+        /** The samples of a file, for tune(null). */
+        examples(name, bytes) {
+            examples = lm.samples({ [name]: bytes });
+            return { samples: examples.length, tokens: examples.reduce((sum, { tokens }) => sum + tokens.length, 0) };
+        },
         async tune(lines, { rank, passes, rate }) {
-            const samples = lines.map((line) => lm.sample(line));
+            const samples = lines ? lines.map((line) => lm.sample(line)) : examples;
             if (!tuned) lm.lora({ rank });
             tuned = true;
             const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: rate, weight_decay: 0 });
@@ -378,7 +424,7 @@ function model() {
             stop = new AbortController();
             for (let pass = 0; pass < passes && !stop.signal.aborted; pass++) {
                 let sum = 0;
-                for (const sample of samples)
+                for (const sample of samples) {
                     sum += cr.scope(() => {
                         optimizer.zero_grad();
                         const loss = lm.loss([sample]);
@@ -386,12 +432,21 @@ function model() {
                         optimizer.step();
                         return loss.item();
                     });
+                    await tick();
+                    if (stop.signal.aborted) break;
+                }
+                if (stop.signal.aborted) break;
                 losses.push(sum / samples.length);
                 send("tuned", { pass: pass + 1, passes, loss: losses.at(-1) });
-                await tick();
             }
             optimizer.free();
             return { first: losses[0], last: losses.at(-1) };
+        },
+        /** One prompt, one seed: the model as it was, and with the adapter. */
+        async compare(prompt, options) {
+            stop = new AbortController();
+            await lm.disable_adapter(() => write("before", prompt, options));
+            await write("after", prompt, options);
         },
         adapter: () => pack(lm.save_adapter()),
     };

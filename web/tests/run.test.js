@@ -142,13 +142,20 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     run("export", "--model", "bpe", "--out", "folder");
     const prompt = "line 1";
     const wanted = run("generate", "--model", "bpe", "--prompt", prompt, "--tokens", "24", "--temperature", "0");
-    for (const files of [{ "model.gguf": readFileSync(join(folder, "model.gguf")) }, read(join(folder, "folder"))]) {
+    const gguf = readFileSync(join(folder, "model.gguf"));
+    let asked = 0; // bytes
+    const part = (from, to) => ((asked += to - from), new Uint8Array(gguf).slice(from, to));
+    const slices = { size: gguf.length, read: part };
+    const gone = { size: gguf.length, read: () => assert.fail("gone") };
+    assert.throws(() => cr.LanguageModel.load({ "model.gguf": gone }), /model.gguf.*I\/O error/);
+    for (const files of [{ "model.gguf": gguf }, { "model.gguf": slices }, read(join(folder, "folder"))]) {
         const lm = cr.LanguageModel.load(files);
         let out = prompt;
         for await (const piece of lm.generate(prompt, { tokens: 24, temperature: 0 })) out += piece;
         assert.ok(wanted.includes(out.slice(0, 20)), `${out} is not ${wanted}`);
         lm.free();
     }
+    assert.equal(asked, gguf.length); // once, whoever maps it
     const lm = cr.LanguageModel.load(read(join(folder, "folder")));
     lm.lora({ rank: 4, seed: 1, targets: "all-linear" });
     const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: 0.02 });
@@ -175,6 +182,11 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     assert.equal(again.loss(samples).item(), last);
     assert.equal(await write(lm), await write(again));
     assert.notEqual(await write(lm), before);
+    const after = await write(lm);
+    assert.equal(await lm.disable_adapter(() => write(lm)), before);
+    assert.equal(await write(lm), after);
+    await assert.rejects(lm.disable_adapter(() => assert.fail("stop")), /stop/);
+    assert.equal(await write(lm), after);
     const lines = ["the line", "a line of 7", "7 of 9", "of a line"].map((text) => JSON.stringify({ text })).join("\n");
     const options = { lora: 4, steps: 6, seed: 5, eval_every: 3, batch: 2 };
     writeFileSync(join(folder, "lines.jsonl"), lines);
@@ -191,6 +203,29 @@ test("a GGUF file and a folder: logits, text, an adapter, as the native program'
     assert.throws(() => cr.Run.finetune(read(join(folder, "folder")), {}), /--data needs a value/);
     assert.throws(() => cr.LanguageModel.load({ "model.gguf": new Uint8Array(100) }), /GGUF|gguf/);
     assert.throws(() => cr.LanguageModel.load({}), /config.json|model/);
+});
+
+test("samples are those of finetune: what counts, and mistakes by line", async () => {
+    const each = "{% for m in messages %}{{ m.role[0] }}{{ m.content }} {% endfor %}";
+    const template = `${each}{% if add_generation_prompt %}a{% endif %}`;
+    const lm = cr.LanguageModel.load({ ...read(join(folder, "folder")), "chat_template.jinja": template });
+    const lines = (...rows) => ({ "rows.jsonl": rows.map((row) => JSON.stringify(row)).join("\n") });
+    const texts = ({ tokens, targets }) => [
+        lm.tokenizer.decode(tokens.slice(0, 1)) + lm.tokenizer.decode(tokens.slice(1)),
+        lm.tokenizer.decode(targets.filter((id) => id >= 0)),
+    ];
+    const [asked, plain] = lm.samples(lines({ prompt: "line", completion: " of 7" }, { text: "a line" })).map(texts);
+    assert.ok("line of 7".startsWith(asked[0]) && asked[1].startsWith(" of 7"), `${asked}`);
+    assert.ok("a line".startsWith(plain[0]) && " line".includes(plain[1].slice(0, 5).trim()), `${plain}`);
+    const chat = [{ role: "user", content: "7" }, { role: "assistant", content: "line" }];
+    const [talk] = lm.samples(lines({ messages: chat })).map(texts);
+    assert.ok(talk[0].startsWith("u7 al") && talk[1].startsWith("line"), `${talk}`);
+    assert.equal(lm.samples({ "a.txt": text }).length > 100, true);
+    assert.throws(() => lm.samples(lines({ prompt: 5 })), /rows.jsonl line 1: "prompt" must be a string/);
+    assert.throws(() => lm.samples(lines({ text: "a b" }, { messages: [] })), /rows.jsonl line 2: "messages" must be/);
+    assert.throws(() => lm.samples(lines({ other: 1 })), /rows.jsonl line 1: needs "messages"/);
+    assert.throws(() => lm.samples({ "rows.jsonl": "" }), /'rows.jsonl' has no samples/);
+    lm.free();
 });
 
 test("the small module trains to the same weights, and says what it has not", async () => {

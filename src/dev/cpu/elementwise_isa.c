@@ -21,6 +21,10 @@
     }
 CR_FLOAT_OPCODES(F32)
 
+#ifdef __EMSCRIPTEN__                               /* every byte is downloaded: only f32 is for speed */
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
+
 /* ---- f64: the expression of ops.def, or vd_name of vmath_f64.h.  There the last, partial vector goes through a
  * whole one on the stack. */
 typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));
@@ -47,6 +51,10 @@ typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alia
     }
 #define F64(OP, op, operands, value, cuda, wgsl, by) by(op, operands, value)
 CR_FLOAT_OPCODES(F64)
+
+#ifdef __EMSCRIPTEN__
+#pragma clang attribute pop
+#endif
 
 #define ENTRIES(OP, op, operands, value, cuda, wgsl, by) .f32[CR_OP_##OP] = f32_##op, .f64[CR_OP_##OP] = f64_##op,
 const struct cr_blocks CR_ISA_NAME(cr_blocks) = {

@@ -19,7 +19,7 @@ static void fused_0(float *const *out, const float *const *in, const float *para
 }
 
 /* gradient of remainder with respect to b */
-static void fused_1(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_1(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -31,7 +31,7 @@ static void fused_1(float *const *out, const float *const *in, const float *para
 }
 
 /* gradient of fmod with respect to b */
-static void fused_2(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_2(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -139,7 +139,7 @@ static void fused_8(float *const *out, const float *const *in, const float *para
 }
 
 /* fmax: the larger; a number wins over NaN; ties give the gradient to a */
-static void fused_9(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_9(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
@@ -153,7 +153,7 @@ static void fused_9(float *const *out, const float *const *in, const float *para
 }
 
 /* gradient of fmax with respect to a */
-static void fused_10(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_10(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -167,7 +167,7 @@ static void fused_10(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of fmax with respect to b */
-static void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -181,7 +181,7 @@ static void fused_11(float *const *out, const float *const *in, const float *par
 }
 
 /* fmin: the smaller; a number wins over NaN; ties give the gradient to a */
-static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
@@ -195,7 +195,7 @@ static void fused_12(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of fmin with respect to a */
-static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -209,7 +209,7 @@ static void fused_13(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of fmin with respect to b */
-static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -247,7 +247,7 @@ static void fused_16(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_min with respect to x */
-static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -259,7 +259,7 @@ static void fused_17(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_min with respect to min */
-static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -271,7 +271,7 @@ static void fused_18(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_max with respect to x */
-static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -283,7 +283,7 @@ static void fused_19(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_max with respect to max */
-static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -306,7 +306,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
 }
 
 /* nan_to_num: x with NaN and the infinities replaced; gradient 0 there */
-static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec nan = v_k(params[0]), posinf = v_k(params[1]), neginf = v_k(params[2]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -321,7 +321,7 @@ static void fused_22(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of nan_to_num with respect to x */
-static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -336,7 +336,7 @@ static void fused_23(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of copysign with respect to a */
-static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -362,7 +362,7 @@ static void fused_25(float *const *out, const float *const *in, const float *par
 }
 
 /* hypot: sqrt(a^2 + b^2), no overflow */
-static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -386,7 +386,7 @@ static void fused_26(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to a */
-static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -397,7 +397,7 @@ static void fused_27(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to b */
-static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -519,7 +519,7 @@ static void fused_37(float *const *out, const float *const *in, const float *par
 }
 
 /* addcmul: x + value tensor1 tensor2 */
-static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), tensor1 = FETCH(in[1] + i), tensor2 = FETCH(in[2] + i);
@@ -530,7 +530,7 @@ static void fused_38(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to tensor1 */
-static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec tensor2 = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -541,7 +541,7 @@ static void fused_39(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to tensor2 */
-static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec tensor1 = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -552,7 +552,7 @@ static void fused_40(float *const *out, const float *const *in, const float *par
 }
 
 /* addcdiv: x + value tensor1 / tensor2 */
-static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), tensor1 = FETCH(in[1] + i), tensor2 = FETCH(in[2] + i);
@@ -564,7 +564,7 @@ static void fused_41(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to tensor1 */
-static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec tensor2 = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -575,7 +575,7 @@ static void fused_42(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to tensor2 */
-static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec tensor1 = FETCH(in[0] + i), tensor2 = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -589,7 +589,7 @@ static void fused_43(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -601,7 +601,7 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -612,7 +612,7 @@ static void fused_45(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log2 with respect to x */
-static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -624,7 +624,7 @@ static void fused_46(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log10 with respect to x */
-static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -636,7 +636,7 @@ static void fused_47(float *const *out, const float *const *in, const float *par
 }
 
 /* logaddexp: log(e^a + e^b), no overflow */
-static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -655,7 +655,7 @@ static void fused_48(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to a */
-static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -667,7 +667,7 @@ static void fused_49(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to b */
-static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -679,7 +679,7 @@ static void fused_50(float *const *out, const float *const *in, const float *par
 }
 
 /* logaddexp2: log2(2^a + 2^b), no overflow */
-static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.4426950408889634f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -698,7 +698,7 @@ static void fused_51(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp2 with respect to a */
-static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -712,7 +712,7 @@ static void fused_52(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp2 with respect to b */
-static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -726,7 +726,7 @@ static void fused_53(float *const *out, const float *const *in, const float *par
 }
 
 /* xlogy: a log(b); 0 where a is 0 and b is a number */
-static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -742,7 +742,7 @@ static void fused_54(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of xlogy with respect to a */
-static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -758,7 +758,7 @@ static void fused_55(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of xlogy with respect to b */
-static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -769,7 +769,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
 }
 
 /* logit: log(z / (1 - z)), z = x clamped to [eps, 1 - eps], gradient 0 outside; eps -INFINITY: z = x */
-static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec eps = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -784,7 +784,7 @@ static void fused_57(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logit with respect to x */
-static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec eps = v_k(params[0]), k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -841,7 +841,7 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tan with respect to x */
-static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -853,7 +853,7 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asin with respect to x */
-static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -872,7 +872,7 @@ static void fused_63(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acos with respect to x */
-static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -892,7 +892,7 @@ static void fused_64(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan with respect to x */
-static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -904,7 +904,7 @@ static void fused_65(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -931,7 +931,7 @@ static void fused_66(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -959,7 +959,7 @@ static void fused_67(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinh with respect to x */
-static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -970,7 +970,7 @@ static void fused_68(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cosh with respect to x */
-static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -993,7 +993,7 @@ static void fused_70(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asinh with respect to x */
-static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1000000000.0f), k1 = v_k(0.0f), k2 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1012,7 +1012,7 @@ static void fused_71(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acosh with respect to x */
-static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1000000000.0f), k1 = v_k(2.0f), k2 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1032,7 +1032,7 @@ static void fused_72(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atanh with respect to x */
-static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1050,7 +1050,7 @@ static void fused_73(float *const *out, const float *const *in, const float *par
 }
 
 /* deg2rad: degrees as radians */
-static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.017453292519943295f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1061,7 +1061,7 @@ static void fused_74(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of deg2rad with respect to x */
-static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.017453292519943295f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1072,7 +1072,7 @@ static void fused_75(float *const *out, const float *const *in, const float *par
 }
 
 /* rad2deg: radians as degrees */
-static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(57.29577951308232f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1083,7 +1083,7 @@ static void fused_76(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of rad2deg with respect to x */
-static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(57.29577951308232f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1094,7 +1094,7 @@ static void fused_77(float *const *out, const float *const *in, const float *par
 }
 
 /* sinc: sin(pi x) / (pi x); 1 at 0 */
-static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.141592653589793f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1110,7 +1110,7 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinc with respect to x */
-static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.141592653589793f), k1 = v_k(2.0f), k2 = v_k(0.0f), k3 = v_k(3.166789608205361e-30f), k4 = v_k(-2.387759364586842e-27f), k5 = v_k(1.5472680682522736e-24f), k6 = v_k(-8.509974375387505e-22f), k7 = v_k(3.9145882126782523e-19f), k8 = v_k(-1.4797143443923793e-16f), k9 = v_k(4.498331606952833e-14f), k10 = v_k(-1.0706029224547743e-11f), k11 = v_k(1.9270852604185937e-09f), k12 = v_k(-2.505210838544172e-07f), k13 = v_k(2.2045855379188714e-05f), k14 = v_k(-0.0011904761904761906f), k15 = v_k(0.03333333333333333f), k16 = v_k(-0.3333333333333333f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1163,7 +1163,7 @@ static void fused_80(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfc with respect to x */
-static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1178,7 +1178,7 @@ static void fused_81(float *const *out, const float *const *in, const float *par
 }
 
 /* lgamma: log |Gamma(x)| */
-static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(3.141592653589793f), k2 = v_k(1.5f), k3 = v_k(1.0f), k4 = v_k(-0.001786116252548923f), k5 = v_k(2.5f), k6 = v_k(2.0f), k7 = v_k(1.58f), k8 = v_k(-0.002158616449914774f), k9 = v_k(-0.0021229192054343722f), k10 = v_k(-0.0021424955708388422f), k11 = v_k(-0.0030498260888061233f), k12 = v_k(-0.002844351591223129f), k13 = v_k(-0.004856513589698798f), k14 = v_k(-0.00354710014209472f), k15 = v_k(-0.008972630185081508f), k16 = v_k(-0.0037057285228505976f), k17 = v_k(-0.020352080413701682f), k18 = v_k(-0.0003527123357532218f), k19 = v_k(-0.061436563590154716f), k20 = v_k(0.02066654078383006f), k21 = v_k(-0.3520735676454809f), k22 = v_k(0.47183942037586474f), k23 = v_k(0.5f), k24 = v_k(0.4189385332046727f), k25 = v_k(-0.3348492385153334f), k26 = v_k(0.3899309457299521f), k27 = v_k(-0.21484836691498338f), k28 = v_k(0.07739028922293258f), k29 = v_k(-0.022026959594116227f), k30 = v_k(0.005981531908534231f), k31 = v_k(-0.0018997978145340478f), k32 = v_k(0.000841249636797759f), k33 = v_k(-0.0005952290905364145f), k34 = v_k(0.0007936507015120978f), k35 = v_k(-0.00277777777733624f), k36 = v_k(0.0833333333333327f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1252,7 +1252,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lgamma with respect to x */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(1e+17f), k12 = v_k(7.0f), k13 = v_k(2.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1311,7 +1311,7 @@ static void fused_83(float *const *out, const float *const *in, const float *par
 }
 
 /* digamma: the derivative of lgamma */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(1e+17f), k12 = v_k(7.0f), k13 = v_k(2.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1369,7 +1369,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of digamma with respect to x */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(3.141592653589793f), k2 = v_k(0.25f), k3 = v_k(1.0f), k4 = v_k(0.5f), k5 = v_k(8.0f), k6 = v_k(1.1666666666666667f), k7 = v_k(-0.2531135531135531f), k8 = v_k(0.07575757575757576f), k9 = v_k(-0.03333333333333333f), k10 = v_k(0.023809523809523808f), k11 = v_k(0.16666666666666666f), k12 = v_k(1e+17f), k13 = v_k(2.0f), k14 = v_k(49.0f), k15 = v_k(7.0f), k16 = v_k(25.0f), k17 = v_k(6.0f), k18 = v_k(9.0f), k19 = v_k(10.0f), k20 = v_k(12.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1427,7 +1427,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* zeta: Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f), k2 = v_k(2.0f), k3 = v_k(3.0f), k4 = v_k(4.0f), k5 = v_k(5.0f), k6 = v_k(6.0f), k7 = v_k(7.0f), k8 = v_k(8.0f), k9 = v_k(9.0f), k10 = v_k(10.0f), k11 = v_k(200.0f), k12 = v_k(0.5f), k13 = v_k(0.08333333333333333f), k14 = v_k(-0.001388888888888889f), k15 = v_k(3.306878306878307e-05f), k16 = v_k(-8.267195767195768e-07f), k17 = v_k(2.08767569878681e-08f), k18 = v_k(-5.284190138687493e-10f), k19 = v_k(11.0f), k20 = v_k(12.0f), k21 = v_k(1.3382536530684679e-11f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1524,7 +1524,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of zeta with respect to q */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(2.0f), k2 = v_k(3.0f), k3 = v_k(4.0f), k4 = v_k(5.0f), k5 = v_k(6.0f), k6 = v_k(7.0f), k7 = v_k(8.0f), k8 = v_k(9.0f), k9 = v_k(10.0f), k10 = v_k(200.0f), k11 = v_k(0.5f), k12 = v_k(0.08333333333333333f), k13 = v_k(-0.001388888888888889f), k14 = v_k(3.306878306878307e-05f), k15 = v_k(-8.267195767195768e-07f), k16 = v_k(2.08767569878681e-08f), k17 = v_k(-5.284190138687493e-10f), k18 = v_k(11.0f), k19 = v_k(12.0f), k20 = v_k(1.3382536530684679e-11f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1608,7 +1608,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* erfinv: the inverse of erf; infinite at -1 and 1 */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.7071067811865476f), k1 = v_k(0.5f), k2 = v_k(0.425f), k3 = v_k(2509.0809287301227f), k4 = v_k(0.180625f), k5 = v_k(33430.57558358813f), k6 = v_k(67265.7709270087f), k7 = v_k(45921.95393154987f), k8 = v_k(13731.69376550946f), k9 = v_k(1971.5909503065513f), k10 = v_k(133.14166789178438f), k11 = v_k(3.3871328727963665f), k12 = v_k(5226.495278852854f), k13 = v_k(28729.085735721943f), k14 = v_k(39307.89580009271f), k15 = v_k(21213.794301586597f), k16 = v_k(5394.196021424751f), k17 = v_k(687.1870074920579f), k18 = v_k(42.31333070160091f), k19 = v_k(1.0f), k20 = v_k(0.0f), k21 = v_k(5.0f), k22 = v_k(0.0007745450142783414f), k23 = v_k(1.6f), k24 = v_k(0.022723844989269184f), k25 = v_k(0.2417807251774506f), k26 = v_k(1.2704582524523684f), k27 = v_k(3.6478483247632045f), k28 = v_k(5.769497221460691f), k29 = v_k(4.630337846156546f), k30 = v_k(1.4234371107496835f), k31 = v_k(1.0507500716444169e-09f), k32 = v_k(0.0005475938084995345f), k33 = v_k(0.015198666563616457f), k34 = v_k(0.14810397642748008f), k35 = v_k(0.6897673349851f), k36 = v_k(1.6763848301838038f), k37 = v_k(2.053191626637759f), k38 = v_k(2.0103343992922881e-07f), k39 = v_k(2.7115555687434876e-05f), k40 = v_k(0.0012426609473880784f), k41 = v_k(0.026532189526576124f), k42 = v_k(0.29656057182850487f), k43 = v_k(1.7848265399172913f), k44 = v_k(5.463784911164114f), k45 = v_k(6.657904643501103f), k46 = v_k(2.0442631033899397e-15f), k47 = v_k(1.421511758316446e-07f), k48 = v_k(1.8463183175100548e-05f), k49 = v_k(0.0007868691311456133f), k50 = v_k(0.014875361290850615f), k51 = v_k(0.1369298809227358f), k52 = v_k(0.599832206555888f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1683,7 +1683,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfinv with respect to x */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.8862269254527579f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1697,7 +1697,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* ndtri: the inverse of ndtr: the normal distribution's quantiles */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.425f), k2 = v_k(2509.0809287301227f), k3 = v_k(0.180625f), k4 = v_k(33430.57558358813f), k5 = v_k(67265.7709270087f), k6 = v_k(45921.95393154987f), k7 = v_k(13731.69376550946f), k8 = v_k(1971.5909503065513f), k9 = v_k(133.14166789178438f), k10 = v_k(3.3871328727963665f), k11 = v_k(5226.495278852854f), k12 = v_k(28729.085735721943f), k13 = v_k(39307.89580009271f), k14 = v_k(21213.794301586597f), k15 = v_k(5394.196021424751f), k16 = v_k(687.1870074920579f), k17 = v_k(42.31333070160091f), k18 = v_k(1.0f), k19 = v_k(0.0f), k20 = v_k(5.0f), k21 = v_k(0.0007745450142783414f), k22 = v_k(1.6f), k23 = v_k(0.022723844989269184f), k24 = v_k(0.2417807251774506f), k25 = v_k(1.2704582524523684f), k26 = v_k(3.6478483247632045f), k27 = v_k(5.769497221460691f), k28 = v_k(4.630337846156546f), k29 = v_k(1.4234371107496835f), k30 = v_k(1.0507500716444169e-09f), k31 = v_k(0.0005475938084995345f), k32 = v_k(0.015198666563616457f), k33 = v_k(0.14810397642748008f), k34 = v_k(0.6897673349851f), k35 = v_k(1.6763848301838038f), k36 = v_k(2.053191626637759f), k37 = v_k(2.0103343992922881e-07f), k38 = v_k(2.7115555687434876e-05f), k39 = v_k(0.0012426609473880784f), k40 = v_k(0.026532189526576124f), k41 = v_k(0.29656057182850487f), k42 = v_k(1.7848265399172913f), k43 = v_k(5.463784911164114f), k44 = v_k(6.657904643501103f), k45 = v_k(2.0442631033899397e-15f), k46 = v_k(1.421511758316446e-07f), k47 = v_k(1.8463183175100548e-05f), k48 = v_k(0.0007868691311456133f), k49 = v_k(0.014875361290850615f), k50 = v_k(0.1369298809227358f), k51 = v_k(0.599832206555888f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1771,7 +1771,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of ndtri with respect to x */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.5066282746310002f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1786,7 +1786,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* ndtr: the normal distribution function */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1799,7 +1799,7 @@ static void fused_92(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of ndtr with respect to x */
-static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.3989422804014327f), k1 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1814,7 +1814,7 @@ static void fused_93(float *const *out, const float *const *in, const float *par
 }
 
 /* erfcx: exp(x^2) erfc(x) */
-static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(2.0f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(3.0f), k6 = v_k(-7.684595104532027e-09f), k7 = v_k(2.686110464329569e-08f), k8 = v_k(8.78895695483349e-08f), k9 = v_k(-1.1820963586832751e-07f), k10 = v_k(-5.969360471848872e-07f), k11 = v_k(3.335736838339709e-07f), k12 = v_k(3.4549999850506037e-06f), k13 = v_k(-7.161916934301582e-07f), k14 = v_k(-2.009056922739788e-05f), k15 = v_k(4.942739723250327e-06f), k16 = v_k(0.00012509560614567332f), k17 = v_k(-0.00010515783961224026f), k18 = v_k(-0.0007798313768818159f), k19 = v_k(0.0018886899970430742f), k20 = v_k(0.0025293916868604394f), k21 = v_k(-0.02377051487904442f), k22 = v_k(0.06830802735411208f), k23 = v_k(-0.11927366341755899f), k24 = v_k(0.12964515870241308f), k25 = v_k(-0.047562294353399294f), k26 = v_k(-0.13562110612457834f), k27 = v_k(1.2530080582697294f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1857,7 +1857,7 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfcx with respect to x */
-static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(2.0f), k2 = v_k(0.0f), k3 = v_k(1.1283791670955126f), k4 = v_k(6.0f), k5 = v_k(3.0f), k6 = v_k(0.16666666666666666f), k7 = v_k(-6.605684083524206e-08f), k8 = v_k(-1.6137649719517257e-07f), k9 = v_k(5.372220928659138e-07f), k10 = v_k(1.6699018214183632e-06f), k11 = v_k(-2.127773445629895e-06f), k12 = v_k(-1.0147912802143084e-05f), k13 = v_k(5.337178941343535e-06f), k14 = v_k(5.182499977575906e-05f), k15 = v_k(-1.0026683708022215e-05f), k16 = v_k(-0.0002611773999561724f), k17 = v_k(5.931287667900393e-05f), k18 = v_k(0.0013760516676024066f), k19 = v_k(-0.0010515783961224025f), k20 = v_k(-0.007018482391936343f), k21 = v_k(0.015109519976344594f), k22 = v_k(0.017705741808023076f), k23 = v_k(-0.14262308927426653f), k24 = v_k(0.3415401367705604f), k25 = v_k(-0.47709465367023596f), k26 = v_k(0.3889354761072392f), k27 = v_k(-0.09512458870679859f), k28 = v_k(-0.13562110612457834f), k29 = v_k(-3.0025836743291848e-09f), k30 = v_k(-7.684595104532027e-09f), k31 = v_k(2.686110464329569e-08f), k32 = v_k(8.78895695483349e-08f), k33 = v_k(-1.1820963586832751e-07f), k34 = v_k(-5.969360471848872e-07f), k35 = v_k(3.335736838339709e-07f), k36 = v_k(3.4549999850506037e-06f), k37 = v_k(-7.161916934301582e-07f), k38 = v_k(-2.009056922739788e-05f), k39 = v_k(4.942739723250327e-06f), k40 = v_k(0.00012509560614567332f), k41 = v_k(-0.00010515783961224026f), k42 = v_k(-0.0007798313768818159f), k43 = v_k(0.0018886899970430742f), k44 = v_k(0.0025293916868604394f), k45 = v_k(-0.02377051487904442f), k46 = v_k(0.06830802735411208f), k47 = v_k(-0.11927366341755899f), k48 = v_k(0.12964515870241308f), k49 = v_k(-0.047562294353399294f), k50 = v_k(1.2530080582697294f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1927,7 +1927,7 @@ static void fused_95(float *const *out, const float *const *in, const float *par
 }
 
 /* log_ndtr: log(ndtr(x)), also where that is small */
-static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1978,7 +1978,7 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log_ndtr with respect to x */
-static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.0f), k1 = v_k(0.7978845608028654f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(-0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(0.3989422804014327f), k31 = v_k(0.0f), k32 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2026,7 +2026,7 @@ static void fused_97(float *const *out, const float *const *in, const float *par
 }
 
 /* xlog1py: a log(1 + b); 0 where a is 0 and b is a number */
-static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2042,7 +2042,7 @@ static void fused_98(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of xlog1py with respect to a */
-static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(-1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2058,7 +2058,7 @@ static void fused_99(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of xlog1py with respect to b */
-static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2071,7 +2071,7 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
 }
 
 /* entr: -x log(x); 0 at 0, -infinity below */
-static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(-1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2090,7 +2090,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of entr with respect to x */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2104,7 +2104,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* i0: modified Bessel function of the first kind, order 0 */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2163,7 +2163,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of i0 with respect to x */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f), k40 = v_k(-8.4140543519859e-11f), k41 = v_k(2.3890763556453093e-10f), k42 = v_k(6.50066244690368e-10f), k43 = v_k(-1.388257515492763e-09f), k44 = v_k(-2.543681046758524e-09f), k45 = v_k(3.3946227964844304e-09f), k46 = v_k(6.8652972408165815e-09f), k47 = v_k(-3.04483111793627e-09f), k48 = v_k(-1.3089565468031359e-08f), k49 = v_k(-7.647359453153507e-09f), k50 = v_k(7.460048908482452e-09f), k51 = v_k(2.1763879371440915e-08f), k52 = v_k(3.934283500929096e-08f), k53 = v_k(8.869196824918138e-08f), k54 = v_k(2.973581894329335e-07f), k55 = v_k(1.483849744773436e-06f), k56 = v_k(1.1143033863754977e-05f), k57 = v_k(0.0001362160743304505f), k58 = v_k(0.003360551983667063f), k59 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2242,7 +2242,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* i0e: exp(-|x|) i0(x) */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(-8.4140543519859e-11f), k19 = v_k(16.0f), k20 = v_k(2.3890763556453093e-10f), k21 = v_k(6.50066244690368e-10f), k22 = v_k(-1.388257515492763e-09f), k23 = v_k(-2.543681046758524e-09f), k24 = v_k(3.3946227964844304e-09f), k25 = v_k(6.8652972408165815e-09f), k26 = v_k(-3.04483111793627e-09f), k27 = v_k(-1.3089565468031359e-08f), k28 = v_k(-7.647359453153507e-09f), k29 = v_k(7.460048908482452e-09f), k30 = v_k(2.1763879371440915e-08f), k31 = v_k(3.934283500929096e-08f), k32 = v_k(8.869196824918138e-08f), k33 = v_k(2.973581894329335e-07f), k34 = v_k(1.483849744773436e-06f), k35 = v_k(1.1143033863754977e-05f), k36 = v_k(0.0001362160743304505f), k37 = v_k(0.003360551983667063f), k38 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2300,7 +2300,7 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of i0e with respect to x */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(9.16870802898714e-25f), k20 = v_k(1.1306500089013763e-22f), k21 = v_k(2.638002505725747e-20f), k22 = v_k(4.346121910699508e-18f), k23 = v_k(6.277839310169019e-16f), k24 = v_k(7.593879649069731e-14f), k25 = v_k(7.594071466919559e-12f), k26 = v_k(6.151186646504185e-10f), k27 = v_k(3.936759914166877e-08f), k28 = v_k(1.9290123450477713e-06f), k29 = v_k(6.944444444548648e-05f), k30 = v_k(0.0017361111111100687f), k31 = v_k(0.027777777777778328f), k32 = v_k(0.2499999999999999f), k33 = v_k(16.0f), k34 = v_k(-1.598670326877321e-09f), k35 = v_k(4.3003374401615565e-09f), k36 = v_k(1.1051126159736257e-08f), k37 = v_k(-2.2212120247884208e-08f), k38 = v_k(-3.815521570137786e-08f), k39 = v_k(4.7524719150782026e-08f), k40 = v_k(8.924886413061555e-08f), k41 = v_k(-3.6537973415235245e-08f), k42 = v_k(-1.4398522014834496e-07f), k43 = v_k(-7.647359453153507e-08f), k44 = v_k(6.714044017634207e-08f), k45 = v_k(1.7411103497152732e-07f), k46 = v_k(2.7539984506503674e-07f), k47 = v_k(5.321518094950883e-07f), k48 = v_k(1.4867909471646674e-06f), k49 = v_k(5.935398979093744e-06f), k50 = v_k(3.342910159126493e-05f), k51 = v_k(0.000272432148660901f), k52 = v_k(0.003360551983667063f), k53 = v_k(-8.4140543519859e-11f), k54 = v_k(2.3890763556453093e-10f), k55 = v_k(6.50066244690368e-10f), k56 = v_k(-1.388257515492763e-09f), k57 = v_k(-2.543681046758524e-09f), k58 = v_k(3.3946227964844304e-09f), k59 = v_k(6.8652972408165815e-09f), k60 = v_k(-3.04483111793627e-09f), k61 = v_k(-1.3089565468031359e-08f), k62 = v_k(-7.647359453153507e-09f), k63 = v_k(7.460048908482452e-09f), k64 = v_k(2.1763879371440915e-08f), k65 = v_k(3.934283500929096e-08f), k66 = v_k(8.869196824918138e-08f), k67 = v_k(2.973581894329335e-07f), k68 = v_k(1.483849744773436e-06f), k69 = v_k(1.1143033863754977e-05f), k70 = v_k(0.0001362160743304505f), k71 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2401,7 +2401,7 @@ static void fused_106(float *const *out, const float *const *in, const float *pa
 }
 
 /* i1: modified Bessel function of the first kind, order 1 */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2464,7 +2464,7 @@ static void fused_107(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of i1 with respect to x */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(5.68889099231668e-26f), k20 = v_k(7.584988660766692e-24f), k21 = v_k(1.8818738235305572e-21f), k22 = v_k(3.343898446291745e-19f), k23 = v_k(5.231388560151743e-17f), k24 = v_k(6.9035467016542245e-15f), k25 = v_k(7.594069552763128e-13f), k26 = v_k(6.834651961694386e-11f), k27 = v_k(4.920949886237272e-09f), k28 = v_k(2.7557319217167014e-07f), k29 = v_k(1.1574074074197762e-05f), k30 = v_k(0.000347222222222085f), k31 = v_k(0.006944444444444526f), k32 = v_k(0.08333333333333331f), k33 = v_k(8.477905278550892e-11f), k34 = v_k(16.0f), k35 = v_k(-2.553477832143978e-10f), k36 = v_k(-6.539463744877515e-10f), k37 = v_k(1.4907748646317318e-09f), k38 = v_k(2.573528626974577e-09f), k39 = v_k(-3.6934585115497737e-09f), k40 = v_k(-7.0484821491920475e-09f), k41 = v_k(3.5276988655550675e-09f), k42 = v_k(1.3767852339030786e-08f), k43 = v_k(7.663791306126756e-09f), k44 = v_k(-8.352807985059269e-09f), k45 = v_k(-2.359542174645811e-08f), k46 = v_k(-4.314156396323434e-08f), k47 = v_k(-9.998199906722526e-08f), k48 = v_k(-3.4838453285810904e-07f), k49 = v_k(-1.8349123471059882e-06f), k50 = v_k(-1.5038547231515547e-05f), k51 = v_k(-0.00021923576377109956f), k52 = v_k(-0.0097495771932358f), k53 = v_k(0.389398459025872f), k54 = v_k(-8.4140543519859e-11f), k55 = v_k(2.3890763556453093e-10f), k56 = v_k(6.50066244690368e-10f), k57 = v_k(-1.388257515492763e-09f), k58 = v_k(-2.543681046758524e-09f), k59 = v_k(3.3946227964844304e-09f), k60 = v_k(6.8652972408165815e-09f), k61 = v_k(-3.04483111793627e-09f), k62 = v_k(-1.3089565468031359e-08f), k63 = v_k(-7.647359453153507e-09f), k64 = v_k(7.460048908482452e-09f), k65 = v_k(2.1763879371440915e-08f), k66 = v_k(3.934283500929096e-08f), k67 = v_k(8.869196824918138e-08f), k68 = v_k(2.973581894329335e-07f), k69 = v_k(1.483849744773436e-06f), k70 = v_k(1.1143033863754977e-05f), k71 = v_k(0.0001362160743304505f), k72 = v_k(0.003360551983667063f), k73 = v_k(0.4021765094450084f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2559,7 +2559,7 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
 }
 
 /* i1e: exp(-|x|) i1(x) */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(0.0f), k2 = v_k(0.5f), k3 = v_k(5.68889099231668e-26f), k4 = v_k(0.25f), k5 = v_k(7.584988660766692e-24f), k6 = v_k(1.8818738235305572e-21f), k7 = v_k(3.343898446291745e-19f), k8 = v_k(5.231388560151743e-17f), k9 = v_k(6.9035467016542245e-15f), k10 = v_k(7.594069552763128e-13f), k11 = v_k(6.834651961694386e-11f), k12 = v_k(4.920949886237272e-09f), k13 = v_k(2.7557319217167014e-07f), k14 = v_k(1.1574074074197762e-05f), k15 = v_k(0.000347222222222085f), k16 = v_k(0.006944444444444526f), k17 = v_k(0.08333333333333331f), k18 = v_k(1.0f), k19 = v_k(8.477905278550892e-11f), k20 = v_k(16.0f), k21 = v_k(-2.553477832143978e-10f), k22 = v_k(-6.539463744877515e-10f), k23 = v_k(1.4907748646317318e-09f), k24 = v_k(2.573528626974577e-09f), k25 = v_k(-3.6934585115497737e-09f), k26 = v_k(-7.0484821491920475e-09f), k27 = v_k(3.5276988655550675e-09f), k28 = v_k(1.3767852339030786e-08f), k29 = v_k(7.663791306126756e-09f), k30 = v_k(-8.352807985059269e-09f), k31 = v_k(-2.359542174645811e-08f), k32 = v_k(-4.314156396323434e-08f), k33 = v_k(-9.998199906722526e-08f), k34 = v_k(-3.4838453285810904e-07f), k35 = v_k(-1.8349123471059882e-06f), k36 = v_k(-1.5038547231515547e-05f), k37 = v_k(-0.00021923576377109956f), k38 = v_k(-0.0097495771932358f), k39 = v_k(0.389398459025872f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2621,7 +2621,7 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of i1e with respect to x */
-static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(0.0f), k4 = v_k(1.1306500089013763e-22f), k5 = v_k(2.638002505725747e-20f), k6 = v_k(4.346121910699508e-18f), k7 = v_k(6.277839310169019e-16f), k8 = v_k(7.593879649069731e-14f), k9 = v_k(7.594071466919559e-12f), k10 = v_k(6.151186646504185e-10f), k11 = v_k(3.936759914166877e-08f), k12 = v_k(1.9290123450477713e-06f), k13 = v_k(6.944444444548648e-05f), k14 = v_k(0.0017361111111100687f), k15 = v_k(0.027777777777778328f), k16 = v_k(0.2499999999999999f), k17 = v_k(1.0f), k18 = v_k(0.5f), k19 = v_k(5.68889099231668e-26f), k20 = v_k(7.584988660766692e-24f), k21 = v_k(1.8818738235305572e-21f), k22 = v_k(3.343898446291745e-19f), k23 = v_k(5.231388560151743e-17f), k24 = v_k(6.9035467016542245e-15f), k25 = v_k(7.594069552763128e-13f), k26 = v_k(6.834651961694386e-11f), k27 = v_k(4.920949886237272e-09f), k28 = v_k(2.7557319217167014e-07f), k29 = v_k(1.1574074074197762e-05f), k30 = v_k(0.000347222222222085f), k31 = v_k(0.006944444444444526f), k32 = v_k(0.08333333333333331f), k33 = v_k(16.0f), k34 = v_k(1.6108020029246694e-09f), k35 = v_k(-4.59626009785916e-09f), k36 = v_k(-1.1117088366291776e-08f), k37 = v_k(2.385239783410771e-08f), k38 = v_k(3.860292940461866e-08f), k39 = v_k(-5.170841916169683e-08f), k40 = v_k(-9.163026793949662e-08f), k41 = v_k(4.233238638666081e-08f), k42 = v_k(1.5144637572933865e-07f), k43 = v_k(7.663791306126756e-08f), k44 = v_k(-7.517527186553342e-08f), k45 = v_k(-1.8876337397166488e-07f), k46 = v_k(-3.019909477426404e-07f), k47 = v_k(-5.998919944033515e-07f), k48 = v_k(-1.7419226642905453e-06f), k49 = v_k(-7.339649388423953e-06f), k50 = v_k(-4.511564169454664e-05f), k51 = v_k(-0.0004384715275421991f), k52 = v_k(-0.0097495771932358f), k53 = v_k(8.477905278550892e-11f), k54 = v_k(-2.553477832143978e-10f), k55 = v_k(-6.539463744877515e-10f), k56 = v_k(1.4907748646317318e-09f), k57 = v_k(2.573528626974577e-09f), k58 = v_k(-3.6934585115497737e-09f), k59 = v_k(-7.0484821491920475e-09f), k60 = v_k(3.5276988655550675e-09f), k61 = v_k(1.3767852339030786e-08f), k62 = v_k(7.663791306126756e-09f), k63 = v_k(-8.352807985059269e-09f), k64 = v_k(-2.359542174645811e-08f), k65 = v_k(-4.314156396323434e-08f), k66 = v_k(-9.998199906722526e-08f), k67 = v_k(-3.4838453285810904e-07f), k68 = v_k(-1.8349123471059882e-06f), k69 = v_k(-1.5038547231515547e-05f), k70 = v_k(-0.00021923576377109956f), k71 = v_k(0.389398459025872f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2809,7 +2809,7 @@ static void fused_117(float *const *out, const float *const *in, const float *pa
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2824,7 +2824,7 @@ static void fused_118(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of selu with respect to x */
-static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2840,7 +2840,7 @@ static void fused_119(float *const *out, const float *const *in, const float *pa
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -2854,7 +2854,7 @@ static void fused_120(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of celu with respect to x */
-static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3058,7 +3058,7 @@ static void fused_133(float *const *out, const float *const *in, const float *pa
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3080,7 +3080,7 @@ static void fused_134(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of mish with respect to x */
-static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f), k2 = v_k(4.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3140,7 +3140,7 @@ static void fused_137(float *const *out, const float *const *in, const float *pa
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3153,7 +3153,7 @@ static void fused_138(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of softsign with respect to x */
-static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3167,7 +3167,7 @@ static void fused_139(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardtanh: min(max(x, min_val), max_val); gradient 0 at the bounds */
-static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -3178,7 +3178,7 @@ static void fused_140(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3191,7 +3191,7 @@ static void fused_141(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3205,7 +3205,7 @@ static void fused_142(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3220,7 +3220,7 @@ static void fused_143(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3235,7 +3235,7 @@ static void fused_144(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3252,7 +3252,7 @@ static void fused_145(float *const *out, const float *const *in, const float *pa
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3264,7 +3264,7 @@ static void fused_146(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3306,7 +3306,7 @@ static void fused_149(float *const *out, const float *const *in, const float *pa
 }
 
 /* frac: x - trunc(x) */
-static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -3317,7 +3317,7 @@ static void fused_150(float *const *out, const float *const *in, const float *pa
 }
 
 /* isposinf: is x +infinity? */
-static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3330,7 +3330,7 @@ static void fused_151(float *const *out, const float *const *in, const float *pa
 }
 
 /* isneginf: is x -infinity? */
-static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3343,7 +3343,7 @@ static void fused_152(float *const *out, const float *const *in, const float *pa
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3357,7 +3357,7 @@ static void fused_153(float *const *out, const float *const *in, const float *pa
 }
 
 /* signbit: is x negative, or -0? */
-static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3369,7 +3369,7 @@ static void fused_154(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3382,7 +3382,7 @@ static void fused_155(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_or: a or b */
-static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3395,7 +3395,7 @@ static void fused_156(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_xor: either a or b */
-static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3408,7 +3408,7 @@ static void fused_157(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_not: not x */
-static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3504,7 +3504,7 @@ static void fused_163(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_164(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_164(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -3529,7 +3529,7 @@ static void fused_164(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_165(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_165(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -3552,7 +3552,7 @@ static void fused_165(float *const *out, const float *const *in, const float *pa
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_166(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_166(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3575,7 +3575,7 @@ static void fused_166(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamax: Kingma and Ba 2015: v is the largest gradient, which fades */
-static void fused_167(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_167(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), s = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3597,7 +3597,7 @@ static void fused_167(float *const *out, const float *const *in, const float *pa
 }
 
 /* radam: Liu et al. 2020, once the variance of v is known */
-static void fused_168(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_168(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3619,7 +3619,7 @@ static void fused_168(float *const *out, const float *const *in, const float *pa
 }
 
 /* radam_early: before that */
-static void fused_169(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_169(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3638,7 +3638,7 @@ static void fused_169(float *const *out, const float *const *in, const float *pa
 }
 
 /* asgd: Polyak and Juditsky 1992: a is the mean of the parameters */
-static void fused_170(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_170(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec eta = v_k(params[0]), keep = v_k(params[1]), decay = v_k(params[2]), mu = v_k(params[3]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), a = FETCH(in[2] + i);
@@ -3655,7 +3655,7 @@ static void fused_170(float *const *out, const float *const *in, const float *pa
 }
 
 /* rprop: Riedmiller and Braun 1993: h is the gradient before, l the length of the step */
-static void fused_171(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_171(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec up = v_k(params[0]), down = v_k(params[1]), least = v_k(params[2]), most = v_k(params[3]), k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), h = FETCH(in[2] + i), l = FETCH(in[3] + i);
@@ -3696,7 +3696,7 @@ static void fused_172(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_173(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_173(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -3716,7 +3716,7 @@ static void fused_173(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_174(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_174(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -3738,7 +3738,7 @@ static void fused_174(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_175(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_175(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -3761,7 +3761,7 @@ static void fused_175(float *const *out, const float *const *in, const float *pa
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_176(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_176(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -3778,7 +3778,7 @@ static void fused_176(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_177(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_177(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -3820,7 +3820,7 @@ static void fused_178(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_179(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_179(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3831,7 +3831,7 @@ static void fused_179(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_180(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_180(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3844,7 +3844,7 @@ static void fused_180(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_181(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_181(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -3855,7 +3855,7 @@ static void fused_181(float *const *out, const float *const *in, const float *pa
 }
 
 /* adafactor_mean: Shazeer and Stern 2018: a running mean of squares */
-static void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec share = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), x = FETCH(in[1] + i);
@@ -3866,7 +3866,7 @@ static void fused_182(float *const *out, const float *const *in, const float *pa
 }
 
 /* adafactor: the same: u is the direction, of the size of p */
-static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec rate = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -3908,7 +3908,7 @@ static void fused_186(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -3919,7 +3919,7 @@ static void fused_187(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3932,7 +3932,7 @@ static void fused_188(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3946,7 +3946,7 @@ static void fused_189(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3961,7 +3961,7 @@ static void fused_190(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3991,7 +3991,7 @@ static void fused_192(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh: y = tanh(a) */
-static void fused_193(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_193(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i);
@@ -4001,7 +4001,7 @@ static void fused_193(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu: y = max(a, 0) */
-static void fused_194(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_194(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4012,7 +4012,7 @@ static void fused_194(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh_back: d: the gradient of a */
-static void fused_195(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_195(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4025,7 +4025,7 @@ static void fused_195(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu_back: d: the gradient of a */
-static void fused_196(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_196(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4038,7 +4038,7 @@ static void fused_196(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm: k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid */
-static void fused_197(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_197(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -4057,7 +4057,7 @@ static void fused_197(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_back: the gradients of the gates and of c */
-static void fused_198(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_198(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4098,7 +4098,7 @@ static void fused_198(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_hidden: y of lstm */
-static void fused_199(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_199(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -4115,7 +4115,7 @@ static void fused_199(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n) */
-static void fused_200(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_200(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i);
@@ -4132,7 +4132,7 @@ static void fused_200(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru_back: dm: the gradient of hn; dh: that of h but through the gates */
-static void fused_201(float *const *out, const float *const *in, const float *params, int64_t n) {
+static inline void fused_201(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4167,25 +4167,38 @@ static void fused_201(float *const *out, const float *const *in, const float *pa
 }
 
 typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);
+#ifdef __EMSCRIPTEN__
+#define RARE(loop) NULL
+#else
+#define RARE(loop) loop
+#endif
 static const fused_fn fused_table[] = {
-    fused_0, fused_1, fused_2, fused_3, fused_4, fused_5, fused_6, fused_7, fused_8, fused_9, fused_10, fused_11,
-    fused_12, fused_13, fused_14, fused_15, fused_16, fused_17, fused_18, fused_19, fused_20, fused_21, fused_22,
-    fused_23, fused_24, fused_25, fused_26, fused_27, fused_28, fused_29, fused_30, fused_31, fused_32, fused_33,
-    fused_34, fused_35, fused_36, fused_37, fused_38, fused_39, fused_40, fused_41, fused_42, fused_43, fused_44,
-    fused_45, fused_46, fused_47, fused_48, fused_49, fused_50, fused_51, fused_52, fused_53, fused_54, fused_55,
-    fused_56, fused_57, fused_58, fused_59, fused_60, fused_61, fused_62, fused_63, fused_64, fused_65, fused_66,
-    fused_67, fused_68, fused_69, fused_70, fused_71, fused_72, fused_73, fused_74, fused_75, fused_76, fused_77,
-    fused_78, fused_79, fused_80, fused_81, fused_82, fused_83, fused_84, fused_85, fused_86, fused_87, fused_88,
-    fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97, fused_98, fused_99,
-    fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106, fused_107, fused_108, fused_109,
-    fused_110, fused_111, fused_112, fused_113, fused_114, fused_115, fused_116, fused_117, fused_118, fused_119,
-    fused_120, fused_121, fused_122, fused_123, fused_124, fused_125, fused_126, fused_127, fused_128, fused_129,
-    fused_130, fused_131, fused_132, fused_133, fused_134, fused_135, fused_136, fused_137, fused_138, fused_139,
-    fused_140, fused_141, fused_142, fused_143, fused_144, fused_145, fused_146, fused_147, fused_148, fused_149,
-    fused_150, fused_151, fused_152, fused_153, fused_154, fused_155, fused_156, fused_157, fused_158, fused_159,
-    fused_160, fused_161, fused_162, fused_163, fused_164, fused_165, fused_166, fused_167, fused_168, fused_169,
-    fused_170, fused_171, fused_172, fused_173, fused_174, fused_175, fused_176, fused_177, fused_178, fused_179,
-    fused_180, fused_181, fused_182, fused_183, fused_184, fused_185, fused_186, fused_187, fused_188, fused_189,
-    fused_190, fused_191, fused_192, fused_193, fused_194, fused_195, fused_196, fused_197, fused_198, fused_199,
-    fused_200, fused_201,
+    fused_0, RARE(fused_1), RARE(fused_2), fused_3, fused_4, fused_5, fused_6, fused_7, fused_8, RARE(fused_9),
+    RARE(fused_10), RARE(fused_11), RARE(fused_12), RARE(fused_13), RARE(fused_14), fused_15, fused_16, RARE(fused_17),
+    RARE(fused_18), RARE(fused_19), RARE(fused_20), fused_21, RARE(fused_22), RARE(fused_23), RARE(fused_24), fused_25,
+    RARE(fused_26), RARE(fused_27), RARE(fused_28), fused_29, fused_30, fused_31, fused_32, fused_33, fused_34,
+    fused_35, fused_36, fused_37, RARE(fused_38), RARE(fused_39), RARE(fused_40), RARE(fused_41), RARE(fused_42),
+    RARE(fused_43), RARE(fused_44), RARE(fused_45), RARE(fused_46), RARE(fused_47), RARE(fused_48), RARE(fused_49),
+    RARE(fused_50), RARE(fused_51), RARE(fused_52), RARE(fused_53), RARE(fused_54), RARE(fused_55), RARE(fused_56),
+    RARE(fused_57), RARE(fused_58), fused_59, fused_60, fused_61, RARE(fused_62), RARE(fused_63), RARE(fused_64),
+    RARE(fused_65), RARE(fused_66), RARE(fused_67), RARE(fused_68), RARE(fused_69), fused_70, RARE(fused_71),
+    RARE(fused_72), RARE(fused_73), RARE(fused_74), RARE(fused_75), RARE(fused_76), RARE(fused_77), RARE(fused_78),
+    RARE(fused_79), fused_80, RARE(fused_81), RARE(fused_82), RARE(fused_83), RARE(fused_84), RARE(fused_85),
+    RARE(fused_86), RARE(fused_87), RARE(fused_88), RARE(fused_89), RARE(fused_90), RARE(fused_91), RARE(fused_92),
+    RARE(fused_93), RARE(fused_94), RARE(fused_95), RARE(fused_96), RARE(fused_97), RARE(fused_98), RARE(fused_99),
+    RARE(fused_100), RARE(fused_101), RARE(fused_102), RARE(fused_103), RARE(fused_104), RARE(fused_105),
+    RARE(fused_106), RARE(fused_107), RARE(fused_108), RARE(fused_109), RARE(fused_110), fused_111, fused_112,
+    fused_113, fused_114, fused_115, fused_116, fused_117, RARE(fused_118), RARE(fused_119), RARE(fused_120),
+    RARE(fused_121), fused_122, fused_123, fused_124, fused_125, fused_126, fused_127, fused_128, fused_129, fused_130,
+    fused_131, fused_132, fused_133, RARE(fused_134), RARE(fused_135), fused_136, fused_137, RARE(fused_138),
+    RARE(fused_139), RARE(fused_140), RARE(fused_141), RARE(fused_142), RARE(fused_143), RARE(fused_144),
+    RARE(fused_145), RARE(fused_146), RARE(fused_147), fused_148, fused_149, RARE(fused_150), RARE(fused_151),
+    RARE(fused_152), RARE(fused_153), RARE(fused_154), RARE(fused_155), RARE(fused_156), RARE(fused_157),
+    RARE(fused_158), fused_159, fused_160, fused_161, fused_162, fused_163, RARE(fused_164), RARE(fused_165),
+    RARE(fused_166), RARE(fused_167), RARE(fused_168), RARE(fused_169), RARE(fused_170), RARE(fused_171), fused_172,
+    RARE(fused_173), RARE(fused_174), RARE(fused_175), RARE(fused_176), RARE(fused_177), fused_178, RARE(fused_179),
+    RARE(fused_180), RARE(fused_181), RARE(fused_182), RARE(fused_183), fused_184, fused_185, fused_186,
+    RARE(fused_187), RARE(fused_188), RARE(fused_189), RARE(fused_190), RARE(fused_191), fused_192, RARE(fused_193),
+    RARE(fused_194), RARE(fused_195), RARE(fused_196), RARE(fused_197), RARE(fused_198), RARE(fused_199),
+    RARE(fused_200), RARE(fused_201),
 };

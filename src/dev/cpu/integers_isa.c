@@ -3,6 +3,10 @@
 #include "isa.h"
 #include "isa_name.h"
 #include "loops.h"
+#ifdef __EMSCRIPTEN__                               /* every byte is downloaded: without vectors */
+#undef CR_INDEPENDENT
+#define CR_INDEPENDENT
+#endif
 
 #include <math.h>
 

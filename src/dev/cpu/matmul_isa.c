@@ -53,6 +53,12 @@ static vhalf part_of_halves(const uint16_t *p, int64_t n) {
 #define PART(p, n) bf16_rounded(part_load_f32(p, n))
 #define ONE(p) cr_bf16_to_f32(cr_f32_to_bf16(*(p)))
 #include "product_packing.h"
+#ifdef __EMSCRIPTEN__                               /* one function for all tiles of f64, with loops */
+#undef TILE_INLINE
+#define TILE_INLINE __attribute__((noinline))
+#undef CR_UNROLL
+#define CR_UNROLL(n)
+#endif
 #undef SOURCE_NAME
 #undef SOURCE
 #undef WHOLE

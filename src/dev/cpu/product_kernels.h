@@ -1,6 +1,6 @@
 /* product_kernels.h - more kernels for float and double: operands in place, packing, one row. */
 
-static ALWAYS_INLINE void NAME(in_place)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
+static TILE_INLINE void NAME(in_place)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
     VEC sum[ROWS][MOST_VECTORS], row[MOST_VECTORS];
     const REAL *a = t->a, *b = t->b;
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, last = t->last;

@@ -140,7 +140,7 @@ CR_UNROLL(4)
     NAME(step)(rows, vectors, sum, a, 1, row);
 }
 
-static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
+static TILE_INLINE void NAME(packed)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
     VEC sum[ROWS][MOST_VECTORS];
     const REAL *a = t->a, *b = t->b;
     const char *ahead = t->ahead[0], *ahead_too = t->ahead[1], *c = t->fetch, *c_too = c + V_BYTES * VECTORS - 1, *was;

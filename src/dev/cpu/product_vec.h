@@ -16,6 +16,7 @@ typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alia
 #define WIDE_ROWS 4
 #endif
 enum { VECTORS = 2, MOST_VECTORS = 3 };
+#define TILE_INLINE ALWAYS_INLINE                   /* a tile is compiled for each of its sizes */
 /* packing fetches so far ahead in a row; so many rows, or as many as hold so many numbers */
 enum { SOON_BYTES = 256, SOON_ROWS = 16, SOON_NUMBERS = 1024 };
 

@@ -46,4 +46,8 @@ extern wgpu_api cr_wg;                                 /* valid after cr_wgpu_re
 bool cr_wgpu_ready(void);
 const char *cr_wgpu_problem(void);
 
+#ifdef __EMSCRIPTEN__
+int cr_web_subgroups(void);                         /* their size, measured when the package opened the GPU */
+#endif
+
 #endif

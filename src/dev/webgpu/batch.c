@@ -16,7 +16,8 @@ static cr_status make_parameters(gpu *g, const char *op) {
     cr_gpu_scope_begin(g);
     g->parameters = cr_wg.DeviceCreateBuffer(
         g->device,
-        &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
+        &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
+                                .size = RING_BYTES});
     cr_status status = cr_gpu_scope_end(g, op, "no buffer for parameters");
     g->parameters_host = calloc(1, RING_BYTES);
     if (status == CR_OK && g->parameters && g->parameters_host) return CR_OK;
@@ -98,6 +99,16 @@ static uint32_t put_parameters(gpu *g, const void *parameters, size_t bytes) {
     memcpy(g->parameters_host + at, parameters, bytes);
     g->parameters_used = at + (bytes + 255) / 256 * 256;
     return (uint32_t)at;
+}
+
+bool cr_gpu_write_later(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes) {
+    enum { MOST = 1 << 16 };
+    if (!g->encoder || !bytes || (at | bytes) % 4 || bytes > MOST) return false;
+    if (g->parameters_used + MOST > RING_BYTES) return false;
+    const uint32_t from = put_parameters(g, src, bytes);
+    end_pass(g);
+    cr_wg.CommandEncoderCopyBufferToBuffer(g->encoder, g->parameters, from, b->handle, at, bytes);
+    return true;
 }
 
 gpu_span cr_gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides) {

@@ -190,6 +190,8 @@ cr_status cr_gpu_faults_check(gpu *g, const char *op);
 /* multiples of 4 */
 cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at,
                             size_t bytes);
+/* The recorded batch writes b in its order; false: the batch has no room for this, and must be submitted first. */
+bool      cr_gpu_write_later(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes);
 void      cr_gpu_start_early(gpu *g);                             /* the queue is empty: submit the next batch early */
 cr_status cr_gpu_submit(gpu *g, const char *op);                  /* submits the recorded commands, if any */
 

@@ -228,8 +228,8 @@ cr_status cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t
         bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
 }
 
-/* ---- writing: through the queue at once; if the recorded batch uses the buffer, it is submitted
- * first */
+/* ---- writing: through the queue at once; if the recorded batch uses the buffer, it makes a small write in its order,
+ * and is submitted before a large one */
 
 static void write_words(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes) {
     if (bytes) cr_wg.QueueWriteBuffer(g->queue, b->handle, at, src, bytes);
@@ -252,7 +252,10 @@ cr_status cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const vo
     if (!g) return cr_error_status();
     gpu_buffer *b = dst->data;
     if (cr_gpu_outlived(g, "write", b)) return cr_gpu_leave(g, cr_error_status());
-    cr_status status = b->batch == g->batch ? cr_gpu_submit(g, "write") : CR_OK;
+    const bool used = b->batch == g->batch;
+    g->counters.uploads++;
+    if (used && cr_gpu_write_later(g, b, at, src, bytes)) return cr_gpu_leave(g, CR_OK);
+    cr_status status = used ? cr_gpu_submit(g, "write") : CR_OK;
     const char *from = src;
     size_t head = word_end(at) - at, n = bytes;
     if (head > n) head = n;
@@ -263,6 +266,5 @@ cr_status cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const vo
     if (status == CR_OK) write_words(g, b, at, from, n - tail);
     if (status == CR_OK && tail) status = write_part(g, dst, at + n - tail, from + n - tail, tail);
     cr_status failed = cr_gpu_scope_end(g, "write", "cannot write");
-    g->counters.uploads++;
     return cr_gpu_leave(g, status == CR_OK ? failed : status);
 }
