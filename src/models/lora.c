@@ -385,7 +385,8 @@ cr_status cr_lm_load_adapter(cr_lm *m, const char *path, cr_generator *g) {
 static char *config_text(const cr_lm *m) {
     cr_out o = {0};
     cr_out_format(&o, "{\n  \"alpha_pattern\": {},\n  \"auto_mapping\": null,\n  \"base_model_name_or_path\": ");
-    cr_out_string(&o, m->path, strlen(m->path));
+    if (m->path) cr_out_string(&o, m->path, strlen(m->path));
+    else cr_out_put(&o, "null", 4);                 /* made of weights */
     cr_out_format(&o, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n"
                       "  \"init_lora_weights\": true,\n  \"lora_alpha\": %.17g,\n  \"lora_dropout\": %.17g,\n"
                       "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n"

@@ -427,6 +427,27 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
     return CR_OK;
 }
 
+/* WordPiece: a token that begins a word has U+2581 in front, one inside of it has nothing there, for "##". */
+static cr_status wordpiece_entries(const char *path, const cr_scored *pieces, int64_t n, cr_out *out) {
+    cr_out text = {0};
+    bool lowers = true;                             /* a file does not say it: are there capital letters? */
+    for (int64_t i = 0; i < n; i++) {
+        const char *s = pieces[i].text;
+        size_t bytes = pieces[i].bytes;
+        const bool named = bytes > 1 && *s == '[' && s[bytes - 1] == ']',
+                   begins = bytes >= 3 && !memcmp(s, metaspace, 3);
+        if (begins) s += 3, bytes -= 3;
+        if (i) cr_out_put(&text, "\n", 1);
+        if (!named && !begins && pieces[i].type != CR_PIECE_CONTROL) cr_out_put(&text, "##", 2);
+        cr_out_put(&text, s, bytes);
+        for (size_t k = 0; k < bytes && !named && s[0] != '['; k++) lowers &= s[k] < 'A' || s[k] > 'Z';
+    }
+    cr_status status = cr_out_check(&text, load, path);
+    if (status == CR_OK) status = cr_format_wordpiece(load, path, text.text, text.bytes, lowers, out);
+    cr_out_free(&text);
+    return status;
+}
+
 static cr_status put_entries(const char *path, const cr_json *root, cr_scored *pieces, int64_t n, bool scored,
                              cr_out *out) {
     const cr_json *pre = entry_of(root, "pre"), *prefix = entry_of(root, "add_space_prefix");
@@ -453,17 +474,18 @@ cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, boo
     char *text = cr_gguf_section(load, path, m, "tokenizer.");
     cr_json *root = text ? cr_json_parse(load, path, text, strlen(text)) : NULL;
     const cr_json *model = entry_of(root, "model");
-    const bool scored = *sentencepiece = cr_json_is(model, "llama");
+    const bool scored = *sentencepiece = cr_json_is(model, "llama"), words = cr_json_is(model, "bert");
     cr_scored *pieces = NULL;
     int64_t n;
     cr_status status = root ? CR_OK : cr_error_status();
     if (status == CR_OK && !model)
         status = cr_fail(CR_IO, load, "'%s' holds no tokenizer (tokenizer.ggml.model)", path);
-    else if (status == CR_OK && !scored && !cr_json_is(model, "gpt2"))
-        status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama and gpt2 are known", path,
+    else if (status == CR_OK && !scored && !words && !cr_json_is(model, "gpt2"))
+        status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama, gpt2 and bert are known", path,
                          model->kind == CR_JSON_STRING ? model->text : "?");
     if (status == CR_OK) status = read_pieces(path, root, &pieces, &n, scored);
-    if (status == CR_OK) status = put_entries(path, root, pieces, n, scored, out);
+    if (status == CR_OK)
+        status = words ? wordpiece_entries(path, pieces, n, out) : put_entries(path, root, pieces, n, scored, out);
     free(pieces);
     cr_json_free(root);
     free(text);

@@ -168,7 +168,10 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
                                   cr_out *out, size_t *head, cr_pieces *pieces);
 bool      cr_format_pieces(const cr_pieces *pieces, cr_out *out);             /* the vocabulary; false: no memory */
-cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
+/* a token a line; lowers: text in lower case, without accents; vocab.txt: by the files beside it */
+cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, bool lowers,
+                              cr_out *out);
+cr_status cr_format_vocab_txt(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
 /* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
 
