@@ -621,11 +621,11 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
     return status;
 }
 
-cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
-                           const char *post, cr_out *out) {
-    spm s = {.piece = pieces, .n = n, .kind = 2, .byte_fallback = true, .dummy_prefix = prefix, .unk = -1,
-             .post = post};
-    for (int64_t i = 0; i < n; i++) if (pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
+cr_status cr_format_scored(const char *op, const char *path, const cr_scored_model *m, cr_out *out) {
+    spm s = {.piece = m->pieces, .n = m->n, .kind = m->unigram ? 1 : 2, .byte_fallback = !m->unigram,
+             .dummy_prefix = m->prefix, .squeeze = m->squeeze, .unk = -1, .post = m->post,
+             .charsmap = {m->charsmap, m->charsmap ? m->charsmap + m->charsmap_bytes : NULL}};
+    for (int64_t i = 0; i < m->n; i++) if (m->pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
     cr_status status = put_head(op, &s, NULL, out);
     const cr_pieces all = pieces_of(&s);
     if (status == CR_OK && !cr_format_pieces(&all, out))

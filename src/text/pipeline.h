@@ -207,9 +207,15 @@ typedef struct cr_byte_level {
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
 /* the post-processor that puts tokens (NULL: none) around a text */
 void      cr_format_around(cr_out *out, const cr_scored *const around[2]);
-/* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
-cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
-                           const char *post, cr_out *out);
+/* SentencePiece's: a BPE with a token for each byte, or a Unigram.  prefix: a space is put in front of a text; squeeze:
+ * several spaces are one; charsmap: of its normalizer, NULL: none; post: as above */
+typedef struct cr_scored_model {
+    cr_scored *pieces; int64_t n;
+    bool unigram, prefix, squeeze;
+    const unsigned char *charsmap; size_t charsmap_bytes;
+    const char *post;
+} cr_scored_model;
+cr_status cr_format_scored(const char *op, const char *path, const cr_scored_model *m, cr_out *out);
 bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /* name in the folder of path */
 
 /* models.c */
