@@ -808,6 +808,12 @@ cr_status   cr_lm_save_adapter(const cr_lm *m, const char *path);
 typedef struct cr_adapter_base { const char *prefix; int64_t head_dim; } cr_adapter_base;
                             /* of a model: before the names of its weights; GGUF has another
                                order of a head's rows */
+typedef struct cr_adapter_notes {
+    const char *targets, *base; /* a JSON array; the model's name, NULL: none */
+    bool turned, causal;        /* weights are (in, out) in files; a decoder */
+} cr_adapter_notes;
+cr_status   cr_save_adapter(const char *dir, const cr_params *weights, const cr_lora_options *o,
+                            const cr_adapter_notes *n); /* PEFT's folder; o->targets is ignored */
 cr_params  *cr_load_adapter(const char *path, const cr_adapter_base *base, const cr_device *dev,
                             cr_lora_options *o, char **targets);
                             /* its weights by PEFT's names; *targets: JSON, owned (cr_free);

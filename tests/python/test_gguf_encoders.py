@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -175,6 +177,28 @@ def test_encoder(case: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = np.array([json.loads(line) for line in done.stdout.splitlines()])
     assert made.shape == wanted.shape and abs(made - wanted).max() < 1e-5
+
+
+def test_the_server_embeds(tmp_path: Path) -> None:
+    pytest.importorskip("h11", reason="h11 is not installed (tools/requirements-test.txt)")
+    path = tmp_path / "m.gguf"
+    theirs, t = file_of("bert", path)
+    command = [sys.executable, "-m", "chainrule.serve", "--model", str(path), "--port", "0"]
+    paths = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=paths) as process:
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().split()[-1].rstrip("/").removesuffix("/v1")
+            head = {"Content-Type": "application/json"}
+            with urlopen(Request(address + "/v1/models", headers=head)) as answer:
+                name = json.load(answer)["data"][0]["id"]
+            said = json.dumps({"model": name, "input": TEXTS}).encode()
+            with urlopen(Request(address + "/v1/embeddings", said, head)) as answer:
+                got = np.array([row["embedding"] for row in json.load(answer)["data"]])
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+    assert abs(got - expected(theirs, [t.encode(text).ids for text in TEXTS], 1)).max() < 1e-5
 
 
 def llama_cpp(path: Path) -> Any:
