@@ -168,6 +168,13 @@ static const char rotary_masks[] = "rotary_emb.inv_freq";
     .own = {[CR_ROLE_POST_1] = "layers.%.post_attention_layernorm",                                                 \
             [CR_ROLE_NORM_2] = "layers.%.pre_feedforward_layernorm",                                                \
             [CR_ROLE_POST_2] = "layers.%.post_feedforward_layernorm"}
+#define GEMMA3_KEYS                                                                                                  \
+    "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"                \
+    "sliding_window_pattern|_sliding_window_pattern"
+#define GEMMA3_FEATURES                                                                                              \
+    .eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,                \
+    .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,                                    \
+    .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 6
 /* norms behind only: OLMo 2 and 3, EXAONE 4 */
 #define POST_NORMS                                                                                                   \
     .own = {[CR_ROLE_NORM_1] = "",                                                                                  \
@@ -229,23 +236,11 @@ static const cr_family families[] = {
                   .embed_root = true, .query_scalar = 256, .attention_cap = 50, .logit_cap = 30,
                   .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 2}},
     {.kind = "gemma3_text", .class = "Gemma3ForCausalLM", .gguf = "gemma3", LLAMA_LIKE, GEMMA_NORMS,
-     .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"
-             "sliding_window_pattern|_sliding_window_pattern",
-     .only = "use_bidirectional_attention=0",
-     .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
-                  .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,
-                  .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096,
-                  .window_every = 6}},
+     .keys = GEMMA3_KEYS, .only = "use_bidirectional_attention=0", .features = {GEMMA3_FEATURES}},
     /* EmbeddingGemma, by "use_bidirectional_attention" */
     {.kind = "gemma3_text", .class = "Gemma3TextModel", .gguf = "gemma-embedding", LLAMA_LIKE, GEMMA_NORMS,
-     .bare = "lm_head.",
-     .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"
-             "sliding_window_pattern|_sliding_window_pattern|num_key_value_heads|head_dim|"
-             "use_bidirectional_attention",
-     .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
-                  .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true, .encoder = true,
-                  .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096,
-                  .window_every = 6}},
+     .bare = "lm_head.", .keys = GEMMA3_KEYS "|num_key_value_heads|head_dim|use_bidirectional_attention",
+     .features = {GEMMA3_FEATURES, .encoder = true}},
     {.kind = "phi3", .class = "Phi3ForCausalLM", .gguf = "phi3", .prefix = "model.", .names = llama_names,
      .masks = rotary_masks,
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",

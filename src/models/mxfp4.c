@@ -6,19 +6,35 @@
  * take turns. */
 #include "lm.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/status.h"
 
+/* n blocks and their scales in GGUF's order: 17 bytes each */
+static void reorder_blocks(const uint8_t *blocks, const uint8_t *scales, int64_t n, uint8_t *out) {
+    for (int64_t b = 0; b < n; b++, blocks += 16, out += 17) {
+        out[0] = scales[b];
+        for (int i = 0; i < 8; i++) {
+            const unsigned first = blocks[i], second = blocks[8 + i];       /* elements 2 i, 2 i + 1; these and 16 on */
+            out[1 + 2 * i] = (uint8_t)((first & 15) | second << 4);
+            out[2 + 2 * i] = (uint8_t)(first >> 4 | (second & 240));
+        }
+    }
+}
+
 /* (rows, G, 16) and (rows, G) -> (rows, 17 G) */
 static cr_tensor *packed_rows(const cr_tensor *blocks, const cr_tensor *scales) {
-    const cr_tensor *first = cr_slice(blocks, 2, 0, 8, 1), *second = cr_slice(blocks, 2, 8, 16, 1);
-    const cr_tensor *low = cr_scalar_int(15), *high = cr_scalar_int(240), *four = cr_scalar_int(4);
-    const cr_tensor *turns[] = {cr_bitwise_or(cr_bitwise_and(first, low), cr_left_shift(second, four)),
-                                cr_bitwise_or(cr_right_shift(first, four), cr_bitwise_and(second, high))};
-    const cr_tensor *bytes = cr_reshape(cr_stack(2, turns, 3), CR_LIST(cr_size(blocks, 0), -1, 16));
-    const cr_tensor *all[] = {cr_unsqueeze(scales, 2), bytes};
-    return cr_reshape(cr_cat(2, all, 2), CR_LIST(cr_size(blocks, 0), -1));
+    const int64_t n = scales ? cr_numel(scales) : 0, rows = n ? cr_size(scales, 0) : 0;
+    uint8_t *out = n && blocks ? malloc((size_t)n * 34) : NULL, *in = out ? out + n * 17 : NULL;
+    cr_tensor *y = NULL;
+    if (!out) return blocks && scales ? cr_fail(CR_NO_MEMORY, "lm_load", "no memory for blocks"), NULL : NULL;
+    if (!cr_read(blocks, CR_U8, in, (size_t)n * 16) && !cr_read(scales, CR_U8, in + n * 16, (size_t)n)) {
+        reorder_blocks(in, in + n * 16, n, out);
+        y = cr_from(out, CR_LIST(rows, n / rows * 17), CR_U8, cr_cpu());
+    }
+    free(out);
+    return y;
 }
 
 /* Rows of one expert: all, or with 2 parts every other one. */
