@@ -340,6 +340,7 @@ def c_lines(rows: list[Api]) -> list[str]:
         elif r.runs not in declared:
             out.append(f"{result}api_{r.runs}(const arg *a);")
         declared.add(r.runs)
+    out.append(f'_Static_assert({max(len(r.params) for r in rows)} <= MAX_ARGS, "a function has more arguments");')
     out.append("")
     forms: dict[tuple[str, bool], str] = {}
     for r in rows:

@@ -574,6 +574,7 @@ cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
 typedef bool (*cr_adjust)(const uint32_t *ids, int64_t n, double *logits, int64_t V, void *ctx);
                             /* changes the logits after n tokens; -INFINITY forbids one; false:
                                failure */
+typedef struct cr_logit_bias { uint32_t id; double add; } cr_logit_bias;
 typedef struct cr_sampling {
     double temperature, top_p;  /* 0: greedy; 1: all tokens */
     int64_t top_k;              /* only the likeliest; 0: all */
@@ -582,6 +583,10 @@ typedef struct cr_sampling {
                             /* divides positive logits of tokens that occurred, multiplies negative
                                ones; 0, 1: none */
     cr_adjust adjust; void *adjust_ctx; /* before the others; NULL: none */
+    double presence_penalty, frequency_penalty;
+                            /* tokens that occurred behind the prompt lose the first, and the second
+                               as often as they did */
+    const cr_logit_bias *bias; int64_t biases; /* added to logits */
 } cr_sampling;
 cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);
                             /* (V): one token from softmax(logits / temperature), in double on
@@ -803,6 +808,12 @@ cr_status   cr_lm_save_adapter(const cr_lm *m, const char *path);
 typedef struct cr_adapter_base { const char *prefix; int64_t head_dim; } cr_adapter_base;
                             /* of a model: before the names of its weights; GGUF has another
                                order of a head's rows */
+typedef struct cr_adapter_notes {
+    const char *targets, *base; /* a JSON array; the model's name, NULL: none */
+    bool turned, causal;        /* weights are (in, out) in files; a decoder */
+} cr_adapter_notes;
+cr_status   cr_save_adapter(const char *dir, const cr_params *weights, const cr_lora_options *o,
+                            const cr_adapter_notes *n); /* PEFT's folder; o->targets is ignored */
 cr_params  *cr_load_adapter(const char *path, const cr_adapter_base *base, const cr_device *dev,
                             cr_lora_options *o, char **targets);
                             /* its weights by PEFT's names; *targets: JSON, owned (cr_free);

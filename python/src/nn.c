@@ -187,9 +187,11 @@ PyObject *api__recurrent(const arg *a) {
     return all;
 }
 
+static bool is_there(const arg *a) { return a->given && a->t && a->t != CR_NONE; }
+
 /* The tokens of a tensor, to be freed; no tensor: none.  NULL with an exception. */
 static uint32_t *tokens_of(const arg *a, int64_t *n) {
-    *n = a->given ? cr_numel(a->t) : 0;
+    *n = is_there(a) ? cr_numel(a->t) : 0;
     uint32_t *ids = malloc(sizeof *ids * (size_t)(*n + 1));
     if (!ids) return PyErr_NoMemory(), NULL;
     if (!*n || cr_read(a->t, CR_U32, ids, sizeof *ids * (size_t)*n) == CR_OK) return ids;
@@ -197,17 +199,37 @@ static uint32_t *tokens_of(const arg *a, int64_t *n) {
     return raise_error(), NULL;
 }
 
-/* (logits, temperature, top_p, top_k, generator, min_p, repetition_penalty, tokens) */
+/* Pairs of an id and a number, to be freed.  NULL with an exception. */
+static cr_logit_bias *biases_of(const arg *a, int64_t *n) {
+    *n = is_there(a) ? cr_numel(a->t) / 2 : 0;
+    const size_t bytes = sizeof(double[2]) * (size_t)*n;
+    double(*pair)[2] = malloc(bytes + 1);
+    cr_logit_bias *all = malloc(sizeof *all * ((size_t)*n + 1));
+    if (!pair || !all) PyErr_NoMemory();
+    else if (*n && cr_read(a->t, CR_F64, pair, bytes)) raise_error();
+    for (int64_t i = 0; !PyErr_Occurred() && i < *n; i++)
+        all[i] = (cr_logit_bias){pair[i][0] >= 0 && pair[i][0] < UINT32_MAX ? (uint32_t)pair[i][0] : UINT32_MAX,
+                                 pair[i][1]};
+    free(pair);
+    if (!PyErr_Occurred()) return all;
+    free(all);
+    return NULL;
+}
+
+/* (logits, temperature, top_p, top_k, generator, min_p, tokens, presence_penalty, frequency_penalty, bias) */
 PyObject *api__sample(const arg *a) {
-    const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i, .min_p = a[5].d,
-                           .repetition_penalty = a[6].d};
+    cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i, .min_p = a[5].d,
+                     .presence_penalty = a[7].d, .frequency_penalty = a[8].d};
     uint32_t id;
     int64_t n;
     cr_status bad;
-    uint32_t *ids = tokens_of(&a[7], &n);
-    if (!ids) return NULL;
+    cr_logit_bias *bias = biases_of(&a[9], &s.biases);
+    uint32_t *ids = bias ? tokens_of(&a[6], &n) : NULL;
+    if (!ids) return free(bias), NULL;
+    s.bias = bias;
     WITHOUT_GIL(bad = cr_sample_next(a[0].t, &s, ids, n, a[4].g, &id));
     free(ids);
+    free(bias);
     return bad ? raise_error() : PyLong_FromUnsignedLong(id);
 }
 

@@ -300,6 +300,19 @@ PyObject *api__load_adapter(const arg *a) {
     return result;
 }
 
+/* (path, weights, rank, alpha, dropout, rank_stabilized, targets, base, turned, causal) */
+PyObject *api__save_adapter(const arg *a) {
+    PyObject *path = NULL;
+    cr_params *p = PyUnicode_FSConverter(a[0].o, &path) ? params_of(a[1].o) : NULL;
+    const cr_lora_options o = {.rank = a[2].i, .alpha = a[3].d, .dropout = a[4].d, .rank_stabilized = a[5].b};
+    const cr_adapter_notes n = {a[6].s, a[7].s, a[8].b, a[9].b};
+    cr_status bad = CR_OK;
+    if (p) WITHOUT_GIL(bad = cr_save_adapter(PyBytes_AsString(path), p, &o, &n));
+    Py_XDECREF(path);
+    cr_params_free(p);
+    return p ? done(bad) : NULL;
+}
+
 PyObject *api__storage(const arg *a) {
     return Py_BuildValue("NL", PyLong_FromVoidPtr((void *)(uintptr_t)cr_storage_id(a[0].t)),
                          (long long)cr_storage_bytes(a[0].t));

@@ -124,18 +124,11 @@ cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype 
     cr_tensor *y = p->packed ? cr_unpack(found, p->format, dt)
                              : cr_dequantize(found, cr_index_select(p->scales, 0, flat), dt);
     y = cr_reshape(y, n + 1, shape);
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
-}
-
-/* cap tanh(x / cap) */
-static cr_tensor *capped(cr_tensor *x, double cap) {
-    return cap > 0 ? cr_mul_scalar(cr_tanh(cr_mul_scalar(x, 1 / cap)), cap) : x;
+    return cr_scope_leave(y);
 }
 
 cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x) {
-    return capped(cr_affine_apply(&d->head, x), d->logit_cap);
+    return cr_capped(cr_affine_apply(&d->head, x), d->logit_cap);
 }
 
 cr_tensor *cr_decoder_loss(const cr_decoder *d, const cr_tensor *x, const cr_tensor *targets,

@@ -145,7 +145,7 @@ static cr_tensor *attend_at(const cr_caches *c, int64_t layer, const cr_tensor *
     const cr_tensor *seen = cr_le(positions, c->at);
     if (o->plain.window) seen = cr_logical_and(seen, cr_gt(positions, cr_sub(c->at, cr_scalar_int(o->plain.window))));
     if (!cr_index_copy_(kv->k, 2, c->at, k) || !cr_index_copy_(kv->v, 2, c->at, v)) return NULL;
-    const cr_attend_options masked = {{.scale = o->plain.scale, .mask = seen}, o->cap, o->sinks, 0};
+    const cr_attend_options masked = {{.scale = o->plain.scale, .mask = seen}, o->cap, o->sinks, 0, NULL};
     return cr_attend(q, kv->k, kv->v, &masked);
 }
 

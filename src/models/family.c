@@ -168,6 +168,13 @@ static const char rotary_masks[] = "rotary_emb.inv_freq";
     .own = {[CR_ROLE_POST_1] = "layers.%.post_attention_layernorm",                                                 \
             [CR_ROLE_NORM_2] = "layers.%.pre_feedforward_layernorm",                                                \
             [CR_ROLE_POST_2] = "layers.%.post_feedforward_layernorm"}
+#define GEMMA3_KEYS                                                                                                  \
+    "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"                \
+    "sliding_window_pattern|_sliding_window_pattern"
+#define GEMMA3_FEATURES                                                                                              \
+    .eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,                \
+    .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,                                    \
+    .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 6
 /* norms behind only: OLMo 2 and 3, EXAONE 4 */
 #define POST_NORMS                                                                                                   \
     .own = {[CR_ROLE_NORM_1] = "",                                                                                  \
@@ -180,11 +187,13 @@ static const char rotary_masks[] = "rotary_emb.inv_freq";
 #define BERT_FEATURES                                                                                                \
     .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true, .qkv_bias = true, .out_bias = true,  \
     .mlp_bias = true, .tied = true, .head_dense_bias = true, .activation = CR_ACT_GELU, .dropout = 0.1, .kinds = 2
+#define ROBERTA_HEADS                                                                                                \
+    [CR_ROLE_HEAD_DENSE] = "lm_head.dense", [CR_ROLE_HEAD_NORM] = "lm_head.layer_norm",                             \
+    [CR_ROLE_HEAD_BIAS] = "lm_head.bias", [CR_ROLE_HEAD] = "lm_head.decoder",                                       \
+    [CR_ROLE_CLASS_DENSE] = "classifier.dense", [CR_ROLE_CLASS] = "classifier.out_proj"
 #define ROBERTA                                                                                                      \
     .names = bert_names, .bare = "lm_head.|classifier.", .masks = BERT_MASKS "|lm_head.decoder.bias",               \
-    .own = {[CR_ROLE_HEAD_DENSE] = "lm_head.dense", [CR_ROLE_HEAD_NORM] = "lm_head.layer_norm",                     \
-            [CR_ROLE_HEAD_BIAS] = "lm_head.bias", [CR_ROLE_HEAD] = "lm_head.decoder",                               \
-            [CR_ROLE_CLASS_DENSE] = "classifier.dense", [CR_ROLE_CLASS] = "classifier.out_proj"}
+    .own = {ROBERTA_HEADS}
 
 static const cr_family families[] = {
     {.kind = "gpt2", .class = "GPT2LMHeadModel", .gguf = "gpt2", .gguf_written = true,
@@ -210,7 +219,8 @@ static const cr_family families[] = {
                   .window_from = 28}},
     {.kind = "ministral", .class = "MinistralForCausalLM", LLAMA_LIKE, .keys = "sliding_window",
      .features = {.eps = 1e-6, .windows = CR_WINDOW_ALL, .window = 4096}},
-    {.kind = "ministral3", .class = "Ministral3ForCausalLM", LLAMA_LIKE, .keys = "sliding_window",
+    {.kind = "ministral3", .class = "Ministral3ForCausalLM", .gguf = "mistral3", .gguf_paired = true, LLAMA_LIKE,
+     .keys = "sliding_window",
      .features = {.eps = 1e-5, .head_dim = 128, .windows = CR_WINDOW_ALL, .position_scale = 0.1,
                   .rope = {{.base = 1e6, .scaling = CR_ROPE_YARN, .factor = 16, .original = 16384, .beta_fast = 32,
                             .beta_slow = 1, .mscale = 1, .mscale_all_dim = 1}}}},
@@ -226,13 +236,11 @@ static const cr_family families[] = {
                   .embed_root = true, .query_scalar = 256, .attention_cap = 50, .logit_cap = 30,
                   .windows = CR_WINDOW_BUT_EVERY, .window = 4096, .window_every = 2}},
     {.kind = "gemma3_text", .class = "Gemma3ForCausalLM", .gguf = "gemma3", LLAMA_LIKE, GEMMA_NORMS,
-     .keys = "attention_bias|hidden_activation|query_pre_attn_scalar|final_logit_softcapping|sliding_window|"
-             "sliding_window_pattern|_sliding_window_pattern",
-     .only = "use_bidirectional_attention=0",
-     .features = {.eps = 1e-6, .head_dim = 256, .unit_offset = true, .activation = CR_ACT_GELU_TANH, .tied = true,
-                  .embed_root = true, .query_scalar = 256, .qk_norm = true, .two_ropes = true,
-                  .rope = {{.base = 1e6}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_EVERY, .window = 4096,
-                  .window_every = 6}},
+     .keys = GEMMA3_KEYS, .only = "use_bidirectional_attention=0", .features = {GEMMA3_FEATURES}},
+    /* EmbeddingGemma, by "use_bidirectional_attention" */
+    {.kind = "gemma3_text", .class = "Gemma3TextModel", .gguf = "gemma-embedding", LLAMA_LIKE, GEMMA_NORMS,
+     .bare = "lm_head.", .keys = GEMMA3_KEYS "|num_key_value_heads|head_dim|use_bidirectional_attention",
+     .features = {GEMMA3_FEATURES, .encoder = true}},
     {.kind = "phi3", .class = "Phi3ForCausalLM", .gguf = "phi3", .prefix = "model.", .names = llama_names,
      .masks = rotary_masks,
      .own = {[CR_ROLE_Q] = "", [CR_ROLE_K] = "", [CR_ROLE_V] = "", [CR_ROLE_GATE] = "", [CR_ROLE_UP] = "",
@@ -331,7 +339,7 @@ static const cr_family families[] = {
     {.kind = "arcee", .class = "ArceeForCausalLM", .gguf = "arcee", .gguf_paired = true, LLAMA_LIKE,
      .own = {[CR_ROLE_GATE] = ""}, .keys = "attention_bias|mlp_bias",
      .features = {.eps = 1e-5, .activation = CR_ACT_RELU2}},
-    {.kind = "bert", .class = "BertModel", .prefix = "bert.", .names = bert_names, BERT_KEYS,
+    {.kind = "bert", .class = "BertModel", .gguf = "bert", .prefix = "bert.", .names = bert_names, BERT_KEYS,
      .bare = "cls.|classifier.", .masks = BERT_MASKS "|cls.predictions.decoder.bias|cls.seq_relationship.weight|"
                                           "cls.seq_relationship.bias",
      .features = {BERT_FEATURES, .eps = 1e-12}},
@@ -341,10 +349,19 @@ static const cr_family families[] = {
      .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1}},
     {.kind = "camembert", .class = "CamembertModel", .prefix = "roberta.", ROBERTA, BERT_KEYS,
      .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1}},
+    {.kind = "mpnet", .class = "MPNetModel", .prefix = "mpnet.", .names = bert_names, .lora = "q,v",
+     .bare = "lm_head.|classifier.", .masks = BERT_MASKS "|lm_head.decoder.bias",
+     .own = {[CR_ROLE_KINDS] = "", [CR_ROLE_RELATIVE] = "encoder.relative_attention_bias",
+             [CR_ROLE_Q] = "encoder.layer.%.attention.attn.q", [CR_ROLE_K] = "encoder.layer.%.attention.attn.k",
+             [CR_ROLE_V] = "encoder.layer.%.attention.attn.v", [CR_ROLE_O] = "encoder.layer.%.attention.attn.o",
+             [CR_ROLE_POST_1] = "encoder.layer.%.attention.LayerNorm", ROBERTA_HEADS},
+     .keys = "layer_norm_eps|hidden_dropout_prob", .only = "relative_attention_num_buckets=32",
+     .features = {BERT_FEATURES, .eps = 1e-12, .positions_skip = true, .head_gelu = true, .pad = 1, .buckets = 32}},
     {.kind = "distilbert", .class = "DistilBertModel", .prefix = "distilbert.", .names = distil_names,
      .bare = "vocab_|pre_classifier.|classifier.", .masks = BERT_MASKS, .lora = "q_lin,v_lin", .distil_keys = true,
      .keys = "activation|dropout", .features = {BERT_FEATURES, .eps = 1e-12, .class_relu = true}},
-    {.kind = "modernbert", .class = "ModernBertModel", .prefix = "model.", .names = modernbert_names,
+    {.kind = "modernbert", .class = "ModernBertModel", .gguf = "modern-bert", .prefix = "model.",
+     .names = modernbert_names,
      .bare = "head.|decoder.|classifier.", .masks = rotary_masks, .lora = "Wqkv",
      .keys = "norm_eps|hidden_activation|attention_bias|mlp_bias|norm_bias|classifier_bias|local_attention|"
              "global_attn_every_n_layers|classifier_pooling",
@@ -352,8 +369,9 @@ static const cr_family families[] = {
                   .first_unnormed = true, .two_ropes = true,
                   .rope = {{.base = 160000}, {.base = 1e4}}, .windows = CR_WINDOW_BUT_FIRST, .window = 128,
                   .window_every = 3}},
-    {.kind = "nomic_bert", .class = "NomicBertModel", .prefix = "nomic_bert.", .names = nomic_names, .lora = "Wqkv",
-     .bare = "cls.|classifier.", .masks = BERT_MASKS "|cls.predictions.decoder.bias",
+    {.kind = "nomic_bert", .class = "NomicBertModel", .gguf = "nomic-bert", .prefix = "nomic_bert.",
+     .names = nomic_names, .lora = "Wqkv", .bare = "cls.|classifier.",
+     .masks = BERT_MASKS "|cls.predictions.decoder.bias",
      .keys = "layer_norm_eps|type_vocab_size|hidden_dropout_prob|head_dim",
      .features = {.eps = 1e-12, .layer_norm = true, .norm_bias = true, .encoder = true, .post_norm = true,
                   .tied = true, .head_dense_bias = true, .kinds = 2, .rope = {{.base = 1000}}}},
@@ -364,7 +382,8 @@ static const cr_family families[] = {
                   .qkv_bias = true, .out_bias = true, .down_bias = true, .tied = true, .head_dense_bias = true,
                   .activation = CR_ACT_GELU, .head_gelu = true, .up_first = true, .dropout = 0.1, .kinds = 1,
                   .rope = {{.base = 160000}}}},
-    {.kind = "eurobert", .class = "EuroBertModel", LLAMA_LIKE, .bare = "lm_head.|dense.|classifier.",
+    {.kind = "eurobert", .class = "EuroBertModel", .gguf = "eurobert", LLAMA_LIKE,
+     .bare = "lm_head.|dense.|classifier.",
      .own = {[CR_ROLE_TOKEN_CLASS] = "classifier"},
      .keys = "attention_bias|mlp_bias|num_key_value_heads|head_dim",
      .features = {.eps = 1e-5, .encoder = true}},
@@ -387,12 +406,12 @@ const cr_family *cr_family_of_gguf(const char *kind) {
     return NULL;
 }
 
-/* Weights that another program has quantized have other tensors than the names of the family. */
-static void check_quantizer(cr_entries *e) {
+/* Weights that another program has quantized have other tensors than the names of the family, but gpt-oss's own. */
+static void check_quantizer(cr_entries *e, const cr_family *f) {
     const cr_json *q = cr_entry_at(e, "quantization_config");
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
-    if (cr_json_is(method, "chainrule")) return;
+    if (cr_json_is(method, "chainrule") || (cr_json_is(method, "mxfp4") && f->features.glu_alpha > 0)) return;
     e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"quantization_config\": the weights are quantized by \"%.40s\", "
                         "whose format is not read", e->path,
                         method && method->kind == CR_JSON_STRING ? method->text : "an unknown method");
@@ -402,13 +421,20 @@ const cr_family *cr_family_of(cr_entries *e) {
     char words[40 * FAMILIES];
     size_t at = 0;
     for (int i = 0; i < FAMILIES; i++)
-        at += (size_t)snprintf(words + at, sizeof words - at, "%s%s", i ? "|" : "", families[i].kind);
-    const int i = cr_entry_word(e, "model_type", words, -1);
-    check_quantizer(e);
-    return e->status == CR_OK ? &families[i] : NULL;
+        if (cr_family_named(families[i].kind) == &families[i])
+            at += (size_t)snprintf(words + at, sizeof words - at, "%s%s", i ? "|" : "", families[i].kind);
+    (void)cr_entry_word(e, "model_type", words, -1);
+    if (e->status != CR_OK) return NULL;
+    const cr_family *f = cr_family_named(cr_entry_at(e, "model_type")->text);
+    const bool twin = f + 1 < families + FAMILIES && !strcmp(f->kind, f[1].kind);      /* which is an encoder */
+    if (twin && cr_entry_flag(e, "use_bidirectional_attention", false)) f++;
+    check_quantizer(e, f);
+    return e->status == CR_OK ? f : NULL;
 }
 
 const char *cr_family_name(const cr_family *f, cr_role r) {
+    if (r == CR_ROLE_DENSE_1) return "2_Dense.linear";
+    if (r == CR_ROLE_DENSE_2) return "3_Dense.linear";
     const char *name = f->own[r] ? f->own[r] : f->names[r];
     return name && *name ? name : NULL;
 }
@@ -694,8 +720,9 @@ static void read_rope(cr_entries *e, cr_features *f) {
             in.status = each.status;
         }
     } else {                                        /* scalings are of layers without a window */
-        const char *local = f->encoder ? "local_rope_theta" : "rope_local_base_freq";
-        const char *key = f->encoder                                                   ? "global_rope_theta"
+        const bool modern = f->windows == CR_WINDOW_BUT_FIRST;     /* ModernBERT's names */
+        const char *local = modern ? "local_rope_theta" : "rope_local_base_freq";
+        const char *key = modern                                                       ? "global_rope_theta"
                           : cr_entry_at(e, "rotary_emb_base") && f->rotary_share > 0 ? "rotary_emb_base"
                                                                                        : "rope_theta";
         if (found || f->rope[0].scaling == CR_ROPE_PLAIN) f->rope[0] = rope_of(&in, e, key, base, f);
@@ -844,6 +871,7 @@ cr_status cr_features_read(const cr_family *family, cr_entries *e, int64_t depth
     if (has_word(family->keys, "use_bias")) f->out_bias = f->mlp_bias = f->qkv_bias;
     if (has_word(family->keys, "attention_out_bias")) f->out_bias = flag_of(e, "attention_out_bias", false);
     if (f->encoder && !f->layer_norm) f->head_bias = f->mlp_bias;      /* EuroBERT's */
+    if (f->windows == CR_WINDOW_BUT_FIRST) f->window = 2 * cr_entry_size(e, "sliding_window", f->window / 2, 1);
     check_only(e, family->only);
     for (size_t i = 0; family->gpt_keys && i < sizeof gpt_sizes / sizeof *gpt_sizes; i++) {   /* other names of them */
         const cr_json *a = cr_entry_at(e, usual[i].name), *b = cr_entry_at(e, gpt_sizes[i].name);

@@ -8,7 +8,8 @@
 
 /* A layer of a model, or of one of its blocks.  The order is that of the parameters. */
 typedef enum cr_role {
-    CR_ROLE_EMBED, CR_ROLE_POSITION, CR_ROLE_KINDS, CR_ROLE_EMBED_NORM,     /* kinds of tokens */
+    CR_ROLE_EMBED, CR_ROLE_POSITION, CR_ROLE_KINDS, CR_ROLE_RELATIVE, CR_ROLE_EMBED_NORM,    /* kinds of tokens;
+                                                     * what scores get by the distance of two tokens */
     CR_ROLE_NORM_1,                                 /* before attention */
     CR_ROLE_QKV, CR_ROLE_Q, CR_ROLE_K, CR_ROLE_V, CR_ROLE_O, CR_ROLE_Q_NORM, CR_ROLE_K_NORM, CR_ROLE_SINKS,
     CR_ROLE_POST_1,                                 /* the norm of attention's result */
@@ -22,11 +23,13 @@ typedef enum cr_role {
     /* of encoders, where the weights have them: of the first token; before the head; of the classes of a text, of
      * each token */
     CR_ROLE_POOLER, CR_ROLE_HEAD_DENSE, CR_ROLE_HEAD_NORM, CR_ROLE_HEAD_BIAS, CR_ROLE_CLASS_DENSE, CR_ROLE_CLASS,
-    CR_ROLE_TOKEN_CLASS,
+    CR_ROLE_TOKEN_CLASS, CR_ROLE_DENSE_1, CR_ROLE_DENSE_2,     /* sentence-transformers' layers behind the pooling */
     CR_ROLE_HEAD, CR_ROLES
 } cr_role;
 /* Is it of each block? */
 static inline bool cr_role_of_block(cr_role r) { return r > CR_ROLE_EMBED_NORM && r < CR_ROLE_LAST_NORM; }
+
+static inline bool cr_role_of_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
 
 typedef enum cr_activation { CR_ACT_SILU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_RELU, CR_ACT_RELU2 } cr_activation;
 
@@ -80,6 +83,7 @@ typedef struct cr_features {
     bool positions_skip;                            /* padding has no position; the first one is pad + 1 */
     bool head_gelu, head_dense_bias, class_relu, class_mean, class_each;     /* class_each: of each token */
     int64_t kinds, pad, labels;                     /* labels: by the weights */
+    int64_t buckets;                                /* of distances, T5's */
     cr_layer_features *layer;                       /* (layers), owned */
     double *divisors;                               /* of rope[0], owned */
 } cr_features;

@@ -17,6 +17,8 @@
 static const char *const names[CR_ROLES] = {
     [CR_ROLE_EMBED] = "token_embd",
     [CR_ROLE_POSITION] = "position_embd",
+    [CR_ROLE_KINDS] = "token_types",
+    [CR_ROLE_EMBED_NORM] = "token_embd_norm",
     [CR_ROLE_NORM_1] = "blk.%.attn_norm",
     [CR_ROLE_QKV] = "blk.%.attn_qkv",
     [CR_ROLE_Q] = "blk.%.attn_q",
@@ -26,7 +28,7 @@ static const char *const names[CR_ROLES] = {
     [CR_ROLE_Q_NORM] = "blk.%.attn_q_norm",
     [CR_ROLE_K_NORM] = "blk.%.attn_k_norm",
     [CR_ROLE_SINKS] = "blk.%.attn_sinks",
-    [CR_ROLE_POST_1] = "blk.%.post_attention_norm",
+    [CR_ROLE_POST_1] = "blk.%.post_attention_norm|blk.%.attn_output_norm",
     [CR_ROLE_NORM_2] = "blk.%.ffn_norm|blk.%.post_attention_norm",
     [CR_ROLE_GATE_UP] = "blk.%.ffn_up",
     [CR_ROLE_GATE] = "blk.%.ffn_gate",
@@ -40,8 +42,14 @@ static const char *const names[CR_ROLES] = {
     [CR_ROLE_SHARED_UP] = "blk.%.ffn_up_shexp",
     [CR_ROLE_SHARED_DOWN] = "blk.%.ffn_down_shexp",
     [CR_ROLE_SHARED_ROUTER] = "blk.%.ffn_gate_inp_shexp",
-    [CR_ROLE_POST_2] = "blk.%.post_ffw_norm",
+    [CR_ROLE_POST_2] = "blk.%.post_ffw_norm|blk.%.layer_output_norm",
     [CR_ROLE_LAST_NORM] = "output_norm",
+    [CR_ROLE_POOLER] = "cls",
+    [CR_ROLE_HEAD_DENSE] = "cls",
+    [CR_ROLE_HEAD_NORM] = "cls.norm",
+    [CR_ROLE_CLASS] = "cls.output",
+    [CR_ROLE_DENSE_1] = "dense_2",
+    [CR_ROLE_DENSE_2] = "dense_3",
     [CR_ROLE_HEAD] = "output",
 };
 
@@ -187,14 +195,23 @@ static void put_llama3(source *s, const cr_tensor *divisors) {
                         " \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}", factor);
 }
 
+static const char *const scalings[][2] = {
+    {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+    {"rope.scaling.yarn_beta_fast", "beta_fast"},
+    {"rope.scaling.yarn_beta_slow", "beta_slow"},
+    {"rope.scaling.yarn_log_multiplier", "mscale"},
+    {"rope.scaling.yarn_log_multiplier", "mscale_all_dim"},
+    {"attention.temperature_scale", "llama_4_scaling_beta"},
+};
+
 static void put_scaling(source *s) {
     const cr_json *type = said(s, "rope.scaling.type");
     if (!type || type->kind != CR_JSON_STRING || !strcmp(type->text, "none")) return;
     cr_out_format(s->o, ", \"rope_scaling\": {\"rope_type\": ");
     cr_put_json(s->o, type);
     cr_out_format(s->o, ", \"factor\": %.7g", number_of(s, "rope.scaling.factor", 1));
-    if (said(s, "rope.scaling.original_context_length"))
-        copy_entry(s, "rope.scaling.original_context_length", "original_max_position_embeddings", true);
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
+        copy_entry(s, scalings[i][0], scalings[i][1], false);
     if (s->family->features.rope[0].untruncated) cr_out_format(s->o, ", \"truncate\": false");
     cr_out_format(s->o, "}");
 }
@@ -222,12 +239,17 @@ static const struct { const char *key, *as; entry_of of; } sizes[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", USUAL},
     {"attention.layer_norm_epsilon", "layer_norm_eps", SOME},
     {"attention.layer_norm_epsilon", "norm_epsilon", SOME},
+    {"attention.layer_norm_epsilon", "norm_eps", SOME},
     {"attention.clamp_kqv", "clip_qkv", SOME},
     {"attention.scale", "attention_multiplier", SOME},
     {"attention.sliding_window", "sliding_window", SOME},
+    {"attention.sliding_window", "local_attention", SOME},
+    {"attention.sliding_window_pattern", "global_attn_every_n_layers", SOME},
     {"attn_logit_softcapping", "attn_logit_softcapping", SOME},
     {"final_logit_softcapping", "final_logit_softcapping", SOME},
     {"rope.freq_base_swa", "rope_local_base_freq", USUAL},
+    {"rope.freq_base_swa", "local_rope_theta", USUAL},
+    {"rope.freq_base", "global_rope_theta", USUAL},
     {"use_parallel_residual", "use_parallel_residual", SOME},
     {"embedding_scale", "embedding_multiplier", SOME},
     {"residual_scale", "residual_multiplier", SOME},
@@ -266,6 +288,24 @@ static void put_biases(source *s, const cr_params *p) {
     put_flag(s, "qkv_bias", in);
     put_flag(s, "use_bias", in);
     put_flag(s, "mlp_bias", find_tensor(p, "blk.0.ffn_up.bias"));
+    put_flag(s, "norm_bias", find_tensor(p, "output_norm.bias"));
+}
+
+/* Rows of an encoder's kinds of tokens, and how embeddings are pooled; llama.cpp's server normalizes them. */
+static void put_sentence(source *s, const cr_params *p) {
+    static const char *const rules[] = {NULL, "mean", "cls", "last"};      /* enum llama_pooling_type; 4: a ranking */
+    const cr_tensor *kinds = find_tensor(p, "token_types.weight");
+    const double pooling = number_of(s, "pooling_type", 0);
+    const cr_json *causal = said(s, "attention.causal");
+    if (s->family->features.encoder)
+        cr_out_format(s->o, ", \"type_vocab_size\": %lld", kinds ? (long long)cr_size(kinds, 0) : 0LL);
+    if (pooling == 1 || pooling == 2 || pooling == 3)
+        cr_out_format(s->o, ", \"sentence_pooling\": \"%s%s%s|normalize\"", rules[(int)pooling],
+                      find_tensor(p, "dense_2.*") ? "|dense" : "", find_tensor(p, "dense_3.*") ? "|dense" : "");
+    put_flag(s, "use_bidirectional_attention", true);
+    if (s->status == CR_OK && causal && causal->truth == s->family->features.encoder)
+        s->status = cr_fail(CR_BAD_VALUE, s->op, "'%s': \"%s.attention.causal\" must be %s", s->path, s->kind,
+                            causal->truth ? "false" : "true");
 }
 
 /* What the file does not say, but llama.cpp does by the architecture. */
@@ -301,6 +341,7 @@ static void put_config(source *s, const cr_params *p) {
         if (sizes[i].of != SOME || cr_family_reads(s->family, sizes[i].as))
             copy_entry(s, sizes[i].key, sizes[i].as, sizes[i].of == NEEDED);
     put_biases(s, p);
+    put_sentence(s, p);
     put_implied(s);
     if (divisors) put_llama3(s, divisors);
     else put_scaling(s);
@@ -310,6 +351,7 @@ static void put_config(source *s, const cr_params *p) {
 /* The family of an architecture, which some share. */
 static const cr_family *family_of(const source *s, const char *kind) {
     const bool window = said(s, "attention.sliding_window"), experts = number_of(s, "expert_count", 0) > 0;
+    if (!strcmp(kind, "mistral3") && !said(s, "attention.temperature_scale")) kind = "llama";      /* Mistral Small */
     const char *name = strcmp(kind, "llama") ? !strcmp(kind, "olmo2") && window ? "olmo3" : NULL
                        : experts             ? "mixtral"
                        : window              ? "mistral"
@@ -344,13 +386,11 @@ static cr_tensor *as_model(const source *s, cr_role role, cr_tensor *t, char *na
     return t;
 }
 
-static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
-
 /* Adds one tensor, or of all experts each. */
 static cr_status add_renamed(const source *s, const char *from, cr_tensor *t, cr_params *into) {
     char name[256];
     const cr_role role = translate_name(from, s->family, false, 0, name, sizeof name);
-    const bool each = is_expert(role) && cr_ndim(t) >= 2;      /* biases too */
+    const bool each = cr_role_of_expert(role) && cr_ndim(t) >= 2;      /* biases too */
     cr_status status = CR_OK;
     for (int64_t e = 0; e < (each ? cr_size(t, 0) : 1) && status == CR_OK; e++) {
         cr_scope_begin();
@@ -451,7 +491,7 @@ static cr_status add_matrix(const source *s, const cr_adapter_base *base, const 
     char weight[256], layer[256], full[600];
     snprintf(weight, sizeof weight, "%.*s", known ? (int)(end - name) : 0, name);
     const cr_role role = translate_name(weight, s->family, false, 0, layer, sizeof layer);
-    if (role == CR_ROLES || is_expert(role) || !strrchr(layer, '.'))
+    if (role == CR_ROLES || cr_role_of_expert(role) || !strrchr(layer, '.'))
         return cr_fail(CR_BAD_VALUE, s->op, "'%s': no layer has the adapter '%.100s'", s->path, name);
     cr_scope_begin();
     if (!a && cr_ndim(t) == 2) {

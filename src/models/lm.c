@@ -46,9 +46,13 @@ static cr_params *plain_names(const cr_params *from, const cr_family *f) {
     cr_status status = p ? CR_OK : cr_error_status();
     const size_t skip = strlen(f->prefix);
     for (int64_t i = 0; i < cr_params_count(from) && status == CR_OK; i++) {
-        const char *name = cr_params_name(from, i);
+        const char *full = cr_params_name(from, i), *name = full;
+        bool taken = false;
         if (!strncmp(name, f->prefix, skip) && name[skip]) name += skip;
         if (cr_family_masks(f, name)) continue;
+        if (f->features.glu_alpha > 0)
+            status = cr_mxfp4_take(full, (size_t)(name - full), cr_params_at(from, i), from, p, &taken);
+        if (taken || status != CR_OK) continue;
         char plain[256];
         snprintf(plain, sizeof plain, "%s", name);
         for (int k = 0; k < 2 && f->bare; k++) {    /* BERT's first files */
@@ -168,7 +172,8 @@ static cr_lm *load_folder(const char *op, const char *dir, const cr_device *dev)
     const cr_family *family = config ? cr_family_of(&e) : NULL;
     cr_params *files = family ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, family) : NULL;
     cr_lm *m = NULL;
-    if (weights) m = cr_lm_over(op, at.s, config, weights, dev);
+    if (weights && !cr_pooling_weights(op, dir, root, family, dev, weights))
+        m = cr_lm_over(op, at.s, config, weights, dev);
     else free(config);
     cr_params_free(weights);
     cr_params_free(files);
@@ -328,8 +333,9 @@ cr_lm *cr_lm_of_files(const char *path, const char *config, const cr_params *wei
     cr_entries e = {op, path, root, CR_OK};
     const cr_family *family = text ? cr_family_of(&e) : NULL;
     cr_params *plain = family ? plain_names(weights, family) : NULL;
-    cr_lm *m = plain ? cr_lm_over(op, path, text, plain, dev) : NULL;
-    if (!plain) free(text);
+    const bool ok = plain && (!slash || !cr_pooling_weights(op, dir, root, family, dev, plain));
+    cr_lm *m = ok ? cr_lm_over(op, path, text, plain, dev) : NULL;
+    if (!ok) free(text);
     cr_params_free(plain);
     cr_json_free(root);
     return m;
@@ -450,27 +456,18 @@ cr_status cr_lm_parts_visit(const cr_lm *m, cr_lm_visit fn, void *ctx) { return 
 cr_tensor *cr_lm_part_run(const cr_lm *m, int64_t part, const cr_tensor *x) {
     if (cr_lacks("lm_part", "model", m)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_transformer_part(m->net, part, x);
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_transformer_part(m->net, part, x));
 }
 
 cr_tensor *cr_lm_capped(const cr_lm *m, const cr_tensor *logits) {
     cr_scope_begin();
-    cr_tensor *y = cr_transformer_capped(m->net, cr_view(logits, cr_ndim(logits), cr_shape(logits)));
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_transformer_capped(m->net, cr_view(logits, cr_ndim(logits), cr_shape(logits))));
 }
 
 cr_tensor *cr_lm_head(const cr_lm *m, const cr_tensor *x) {
     if (cr_lacks("lm_head", "model", m)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_decoder_logits(&m->d, x);
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_decoder_logits(&m->d, x));
 }
 
 cr_tensor *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *targets, cr_reduction reduction) {
@@ -478,19 +475,14 @@ cr_tensor *cr_lm_head_loss(const cr_lm *m, const cr_tensor *x, const cr_tensor *
     cr_cross_entropy_options o = cr_cross_entropy_defaults();
     o.reduction = reduction;
     cr_scope_begin();
-    cr_tensor *y = cr_decoder_loss(&m->d, x, targets, &o);
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_decoder_loss(&m->d, x, targets, &o));
 }
 
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_lm_check_decoder("lm_logits", m)) return NULL;
     if (cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_decoder_logits(&m->d, m->d.hidden(m->d.model, tokens, NULL)));
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_decoder_logits(&m->d, m->d.hidden(m->d.model, tokens, NULL)));
 }
 
 cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets) {
@@ -498,9 +490,7 @@ cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *
     if (cr_check_tokens("lm_loss", tokens, m->d.context)) return NULL;
     if (!targets) return cr_fail_null("lm_loss", "targets"), NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_decoder_loss(&m->d, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(cr_decoder_loss(&m->d, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
 }
 
 /* ---- saving ---- */
@@ -518,6 +508,7 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
                   class, name, name);
     for (const cr_json *v = root->first; v; v = v->next) {
         if (!strcmp(v->key, "architectures") || !strcmp(v->key, "dtype") || !strcmp(v->key, "torch_dtype")) continue;
+        if (cr_json_is(cr_json_get(v, "quant_method"), "mxfp4")) continue;      /* saved as floats */
         cr_out_format(&o, ",\n  ");
         cr_out_string(&o, v->key, v->key_bytes);
         cr_out_format(&o, ": ");
@@ -555,9 +546,11 @@ static cr_tensor *tensor_to_save(const cr_lm *m, int64_t i, cr_dtype dt, bool gg
 static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool gguf) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
+    const bool joins = folder && cr_transformer_joins(m->net);
     for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
         char name[300], plain[256];
         if (gguf && ends_with(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
+        if (joins && strstr(cr_params_name(m->params, i), ".experts.")) continue;
         cr_scope_begin();
         cr_tensor *t = tensor_to_save(m, i, dt, gguf, plain, sizeof plain);
         snprintf(name, sizeof name, "%s%s", folder && !is_bare(m->family, plain) ? cr_lm_prefix(m) : "", plain);
@@ -565,6 +558,7 @@ static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool ggu
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
     }
+    if (joins && status == CR_OK) status = cr_transformer_join(m->net, dt, cr_lm_prefix(m), p);
     if (status == CR_OK) return p;
     cr_params_free(p);
     return NULL;

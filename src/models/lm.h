@@ -7,6 +7,17 @@
 #include "../io/json.h"
 #include "family.h"
 
+/* y moves to the outer scope, and this one ends; NULL passes through */
+static inline cr_tensor *cr_scope_leave(cr_tensor *y) {
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+/* cap tanh(x / cap); cap 0: x */
+static inline cr_tensor *cr_capped(cr_tensor *x, double cap) {
+    return cap > 0 ? cr_mul_scalar(cr_tanh(cr_mul_scalar(x, 1 / cap)), cap) : x;
+}
+
 /* ---- affine.c: a layer's weights, borrowed from the model's set */
 typedef struct cr_lora_mode { double dropout; cr_generator *generator; } cr_lora_mode;
 bool cr_lora_train(bool on);                        /* this thread: adapters drop; returns the old setting */
@@ -49,12 +60,13 @@ void         cr_segments_drop(const cr_segments *s);
 typedef cr_tensor *(*cr_segment_fn)(const void *ctx, int64_t start, int64_t length);
 cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx);
 /* cap: scores become cap tanh(score / cap), 0: none; sinks: NULL, or (H) scores that take part in the softmax only;
- * around: not 0: keys within so many positions on both sides */
+ * around: not 0: keys within so many positions on both sides; relative: NULL, or (1, H, M, M), added to scores, of
+ * which the first T count */
 typedef struct cr_attend_options {
     cr_attention_options plain;
-    double cap; const cr_tensor *sinks; int64_t around;
+    double cap; const cr_tensor *sinks; int64_t around; const cr_tensor *relative;
 } cr_attend_options;
-/* cr_attention with these; causal: the last query sees the last key */
+/* attend.c: cr_attention with these; causal: the last query sees the last key */
 cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o);
 /* attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
@@ -140,13 +152,14 @@ typedef struct cr_sampler {                         /* the distribution of one t
     const char *op;
     const cr_sampling *s;
     int64_t V, n;
+    int64_t prompt;                                 /* of the tokens before it: how many are the prompt's */
     double *row;                                    /* (V) logits */
     cr_choice *choice; double sum;                  /* (n) what may be drawn, with weights and their sum */
     uint8_t *seen;                                  /* (V) zeros */
 } cr_sampler;
 cr_status cr_sampler_new(cr_sampler *m, const char *op, const cr_sampling *s, int64_t V);   /* s NULL: plain */
 void      cr_sampler_free(cr_sampler *m);
-/* row = the logits after n tokens, or their log_softmax, with adjust and the repetition penalty */
+/* row = the logits after n tokens, or their log_softmax, with adjust, biases and penalties */
 cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n, bool log_softmax);
 cr_status cr_sampler_read(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n); /* row, choice */
 cr_status cr_sampler_draw(const cr_sampler *m, cr_generator *g, uint32_t *id);
@@ -224,11 +237,17 @@ cr_tensor *cr_transformer_pass(const cr_transformer *m, const cr_tensor *tokens,
 bool       cr_transformer_gives(const cr_transformer *m, cr_lm_output what);           /* but a sentence */
 cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, const cr_tensor *x, const cr_tensor *mask,
                                  const cr_lm_parts *parts);
+/* layers behind the pooling, i: 0 or 1; NULL: there is none */
+const cr_affine *cr_transformer_dense_at(const cr_transformer *m, int i);
+cr_tensor *cr_transformer_dense(const cr_transformer *m, int i, const cr_tensor *x, const cr_lm_parts *parts);
 /* the mean of the positions of x (B, T, C) that a mask (B, T) has : (B, C) */
 cr_tensor *cr_mean_seen(const cr_tensor *x, const cr_tensor *mask);
 cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_tensor *x);    /* as cr_lm_part_run */
 int64_t    cr_transformer_parts(const cr_transformer *m);                  /* their numbers are below this */
 cr_status  cr_transformer_visit(const cr_transformer *m, cr_lm_visit fn, void *ctx);
+/* Has it experts that files of the family have in one tensor?  Adds those to `into`, by their names behind a prefix. */
+bool       cr_transformer_joins(const cr_transformer *m);
+cr_status  cr_transformer_join(const cr_transformer *m, cr_dtype dt, const char *prefix, cr_params *into);
 cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits);
 /* the linear layers of all blocks by name, but no routers */
 cr_status  cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx);
@@ -251,8 +270,11 @@ struct cr_lm {
     char *lora_targets;                             /* lora.targets, as a JSON array */
     cr_lora_mode lora_mode;
 };
-/* encoder.c: adds what modules.json says to the text of config.json; takes it from there; refuses an encoder */
+/* encoder.c: adds what modules.json says to the text of config.json, and its layers to the weights of a folder; takes
+ * it from there; refuses an encoder */
 cr_status cr_pooling_read(const char *op, const char *dir, const cr_json *config, cr_out *text);
+cr_status cr_pooling_weights(const char *op, const char *dir, const cr_json *config, const cr_family *f,
+                             const cr_device *dev, cr_params *into);
 cr_status cr_pooling_take(cr_lm *m, cr_entries *e);
 cr_status cr_lm_check_decoder(const char *op, const cr_lm *m);
 /* gguf_model.c: cr_load_gguf; packed: weights in blocks stay as they lie, as cr_bind_affine reads them */
@@ -269,6 +291,10 @@ cr_params *cr_gguf_adapter(const char *op, const char *path, const cr_adapter_ba
                            double *alpha);
 cr_status  cr_gguf_save_adapter(const char *op, const char *path, const cr_family *f, const cr_adapter_base *base,
                                 const cr_params *adapter, double alpha);
+/* mxfp4.c: adds to `into` the tensor of gpt-oss's experts in blocks that this name, `skip` bytes on, has in a folder;
+ * taken: it was one, or belongs to one */
+cr_status  cr_mxfp4_take(const char *name, size_t skip, const cr_tensor *t, const cr_params *from, cr_params *into,
+                         bool *taken);
 /* of Hugging Face's names */
 const char *cr_lm_prefix(const cr_lm *m);
 /* The model over weights that have its names; takes config, the text. */

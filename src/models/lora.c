@@ -382,25 +382,42 @@ cr_status cr_lm_load_adapter(cr_lm *m, const char *path, cr_generator *g) {
     return status;
 }
 
-static char *config_text(const cr_lm *m) {
-    cr_out o = {0};
-    cr_out_format(&o, "{\n  \"alpha_pattern\": {},\n  \"auto_mapping\": null,\n  \"base_model_name_or_path\": ");
-    cr_out_string(&o, m->path, strlen(m->path));
-    cr_out_format(&o, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n"
+/* ---- writing ---- */
+static char *config_text(const cr_lora_options *o, const cr_adapter_notes *n) {
+    static const char *const truth[] = {"false", "true"};
+    cr_out t = {0};
+    cr_out_format(&t, "{\n  \"alpha_pattern\": {},\n  \"auto_mapping\": null,\n  \"base_model_name_or_path\": ");
+    if (n->base && *n->base) cr_out_string(&t, n->base, strlen(n->base));
+    else cr_out_put(&t, "null", 4);
+    cr_out_format(&t, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n"
                       "  \"init_lora_weights\": true,\n  \"lora_alpha\": %.17g,\n  \"lora_dropout\": %.17g,\n"
                       "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n"
-                      "  \"rank_pattern\": {},\n  \"target_modules\": %s,\n  \"task_type\": \"CAUSAL_LM\",\n"
+                      "  \"rank_pattern\": {},\n  \"target_modules\": %s,\n  \"task_type\": %s,\n"
                       "  \"use_dora\": false,\n  \"use_rslora\": %s\n}\n",
-                  m->family->turned ? "true" : "false", m->lora.alpha, m->lora.dropout, (long long)m->lora.rank,
-                  m->lora_targets, m->lora.rank_stabilized ? "true" : "false");
-    cr_out_put(&o, "", 1);
-    if (!cr_out_check(&o, "lm_save_adapter", config_name)) return o.text;
-    cr_out_free(&o);
+                  truth[n->turned], o->alpha, o->dropout, (long long)o->rank, n->targets,
+                  n->causal ? "\"CAUSAL_LM\"" : "null", truth[o->rank_stabilized]);
+    cr_out_put(&t, "", 1);
+    if (!cr_out_check(&t, "save_adapter", config_name)) return t.text;
+    cr_out_free(&t);
     return NULL;
 }
 
+cr_status cr_save_adapter(const char *dir, const cr_params *weights, const cr_lora_options *o,
+                          const cr_adapter_notes *n) {
+    static const char op[] = "save_adapter";
+    cr_path config, file;
+    if (!dir || !weights || !o || !n || !n->targets) return cr_fail_null(op, "an argument");
+    if (!cr_os_make_directory(dir)) return cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &file)) return cr_error_status();
+    char *text = config_text(o, n);
+    cr_status status = text ? cr_save(file.s, weights, "{\"format\":\"pt\"}") : cr_error_status();
+    if (status == CR_OK) status = cr_file_save(op, config.s, text, strlen(text));
+    free(text);
+    return status;
+}
+
 /* The adapter by PEFT's names. */
-static cr_params *peft_names(const cr_lm *m) {
+static cr_status save_folder(const cr_lm *m, const char *dir) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
     for (int64_t i = 0; i < cr_params_count(m->adapter) && status == CR_OK; i++) {
@@ -408,21 +425,9 @@ static cr_params *peft_names(const cr_lm *m) {
         file_name(m, cr_params_name(m->adapter, i), full);
         status = cr_params_add(p, full, cr_params_at(m->adapter, i));
     }
-    if (status == CR_OK) return p;
-    cr_params_free(p);
-    return NULL;
-}
-
-static cr_status save_folder(const char *op, const cr_lm *m, const char *dir) {
-    cr_path config, weights;
-    if (!cr_os_make_directory(dir)) return cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
-    if (cr_join(op, dir, config_name, &config) || cr_join(op, dir, weights_name, &weights))
-        return cr_error_status();
-    cr_params *p = peft_names(m);
-    char *text = p ? config_text(m) : NULL;
-    cr_status status = text ? cr_save(weights.s, p, "{\"format\":\"pt\"}") : cr_error_status();
-    if (status == CR_OK) status = cr_file_save(op, config.s, text, strlen(text));
-    free(text);
+    const bool encoder = cr_transformer_features(m->net)->encoder;
+    const cr_adapter_notes n = {m->lora_targets, m->path, m->family->turned != NULL, !encoder};
+    if (status == CR_OK) status = cr_save_adapter(dir, p, &m->lora, &n);
     cr_params_free(p);
     return status;
 }
@@ -433,7 +438,7 @@ cr_status cr_lm_save_adapter(const cr_lm *m, const char *path) {
     if (!path) return cr_fail_null(op, "the path");
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
     const char *dot = strrchr(path, '.');
-    if (!dot || strcmp(dot, ".gguf")) return save_folder(op, m, path);
+    if (!dot || strcmp(dot, ".gguf")) return save_folder(m, path);
     const cr_adapter_base base = base_of(m);
     const double r = (double)m->lora.rank;          /* readers divide by it */
     return cr_gguf_save_adapter(op, path, m->family, &base, m->adapter,

@@ -31,6 +31,9 @@ static cr_status check_sampling(const char *op, const cr_sampling *s) {
         return cr_fail(CR_BAD_VALUE, op, "min_p must be between 0 (all) and 1, not %g", s->min_p);
     if (!(s->repetition_penalty >= 0 && s->repetition_penalty < INFINITY))
         return cr_fail(CR_BAD_VALUE, op, "repetition_penalty must be 0 (none) or more, not %g", s->repetition_penalty);
+    if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
+        return cr_fail(CR_BAD_VALUE, op, "penalties must be finite, not %g and %g", s->presence_penalty,
+                       s->frequency_penalty);
     return CR_OK;
 }
 
@@ -68,6 +71,25 @@ static void penalize_repeats(cr_sampler *m, const uint32_t *ids, int64_t n) {
     for (int64_t i = 0; i < n; i++) if (ids[i] < m->V) m->seen[ids[i]] = 0;
 }
 
+/* What OpenAI's interface adds to logits. */
+static cr_status add_biases(cr_sampler *m, const uint32_t *ids, int64_t n) {
+    const cr_sampling *s = m->s;
+    for (int64_t i = 0; i < s->biases; i++) {
+        if (s->bias[i].id >= m->V || !isfinite(s->bias[i].add))
+            return cr_fail(CR_BAD_VALUE, m->op, "the bias of token %u is %g: the vocabulary has %lld", s->bias[i].id,
+                           s->bias[i].add, (long long)m->V);
+        m->row[s->bias[i].id] += s->bias[i].add;
+    }
+    if (s->presence_penalty == 0 && s->frequency_penalty == 0) return CR_OK;
+    for (int64_t i = m->prompt; i < n; i++) {
+        if (ids[i] >= m->V) continue;
+        m->row[ids[i]] -= s->frequency_penalty + (m->seen[ids[i]] ? 0 : s->presence_penalty);
+        m->seen[ids[i]] = 1;
+    }
+    for (int64_t i = m->prompt; i < n; i++) if (ids[i] < m->V) m->seen[ids[i]] = 0;
+    return CR_OK;
+}
+
 static cr_status check_row(const cr_sampler *m, const char *why, bool needs_one) {
     bool any = false;
     for (int64_t i = 0; i < m->V; i++) {
@@ -96,7 +118,7 @@ cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t 
         status = check_row(m, "adjust has made it so", !log_softmax);
     }
     penalize_repeats(m, ids, n);
-    return status;
+    return status == CR_OK ? add_biases(m, ids, n) : status;
 }
 
 /* Moves the m likeliest of n to the front, in order: Hoare's selection (1961), then a sort of these. */

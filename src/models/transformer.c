@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/formats.h"
 #include "../core/status.h"
 #include "../ops/linear.h"
 
@@ -38,6 +39,7 @@ typedef struct pass {
     cr_tensor *table[2], *scale;                    /* rotations, of layers without and with a window; of queries */
     const cr_tensor *mask, *kinds;                  /* of cr_lm_reading */
     cr_tensor *seen;                                /* mask as a bool (B, 1, 1, T) */
+    cr_tensor *relative;                            /* added to scores (1, H, T, T) */
 } pass;
 
 /* ---- parts that the caller computes.  A part is a role, or one of these, of a layer, and of an expert */
@@ -87,11 +89,6 @@ static cr_tensor *norm(const pass *a, int64_t l, cr_role r, const cr_tensor *x) 
 }
 
 static cr_tensor *scaled(cr_tensor *x, double by) { return by != 0 && by != 1 ? cr_mul_scalar(x, by) : x; }
-
-/* cap tanh(x / cap) */
-static cr_tensor *capped(cr_tensor *x, double cap) {
-    return cap > 0 ? cr_mul_scalar(cr_tanh(cr_mul_scalar(x, 1 / cap)), cap) : x;
-}
 
 static cr_tensor *activated(cr_activation act, const cr_tensor *x) {
     switch (act) {
@@ -157,7 +154,7 @@ static cr_tensor *attend_to(const pass *a, int64_t l, const cr_tensor *x) {
     const int64_t window = layer->window ? f->window : 0;
     const cr_attend_options o = {{.causal = !f->encoder, .window = f->encoder ? 0 : window,
                                   .scale = f->attention_scale, .mask = a->seen},
-                                 f->attention_cap, p[CR_ROLE_SINKS].weight, f->encoder ? window / 2 : 0};
+                                 f->attention_cap, p[CR_ROLE_SINKS].weight, f->encoder ? window / 2 : 0, a->relative};
     const bool qkv = cr_affine_exists(&p[CR_ROLE_QKV]);
     cr_tensor *part[3], *y;
     if (qkv) {
@@ -324,20 +321,19 @@ static cr_tensor *block_of(const void *pass_, int64_t l, const cr_tensor *x) {
     if (!has_part(a, part)) return block_forward(a, l, x);
     cr_scope_begin();
     cr_tensor *y = call_part(a, part, x);
-    if (y) cr_keep(y);
-    cr_scope_end();
-    return y;
+    return cr_scope_leave(y);
 }
 
 /* The blocks one after the other. */
 static cr_tensor *blocks(const pass *a, cr_tensor *x) {
     const cr_transformer *m = a->m;
-    const cr_tensor *tables[4];
+    const cr_tensor *tables[5];
     cr_block_run run = {block_of, a, sizeof *a, .segments = a->s, .table = tables, .owner = a->parts.ctx,
                         .hold = a->parts.hold};
     for (int i = 0; i < 2; i++) if (a->table[i]) tables[run.tables++] = a->table[i];
     if (a->scale) tables[run.tables++] = a->scale;
     if (a->seen) tables[run.tables++] = a->seen;
+    if (a->relative) tables[run.tables++] = a->relative;
     const bool again = m->recomputes && !a->caches && cr_grad_enabled();
     for (run.layer = 0; run.layer < m->f.layers && x; run.layer++)
         x = again ? cr_block_recomputed(&run, x) : block_of(a, run.layer, x);
@@ -409,6 +405,29 @@ static cr_tensor *learned(const pass *a, const cr_tensor *tokens) {
     return rows_of(a, LEARNED, T);
 }
 
+/* T5's bucket of a distance: half of them for each direction, of these half for one distance each, the rest in
+ * logarithmic steps up to 128.  In float, as PyTorch does. */
+static int64_t bucket_of(int64_t distance, int64_t buckets) {
+    const int64_t half = buckets / 2, exact = half / 2, n = distance < 0 ? -distance : distance;
+    int64_t at = n;
+    if (n >= exact) {
+        const float steps = logf((float)n / (float)exact) / (float)log(128.0 / (double)exact) * (float)(half - exact);
+        at = exact + (int64_t)steps < half - 1 ? exact + (int64_t)steps : half - 1;
+    }
+    return at + (distance > 0 ? half : 0);
+}
+
+/* What the scores of T tokens get by their distances : (1, H, T, T) */
+static cr_tensor *relative_scores(const cr_transformer *m, int64_t T) {
+    int64_t *at = malloc((size_t)(T * T) * sizeof *at);
+    if (!at) return cr_fail(CR_NO_MEMORY, "lm", "no memory for %lld tokens", (long long)T), NULL;
+    for (int64_t i = 0; i < T * T; i++) at[i] = bucket_of(i % T - i / T, m->f.buckets);
+    const cr_tensor *table = cr_linear_weight(m->p[CR_ROLE_RELATIVE].weight);
+    cr_tensor *y = table ? cr_embedding(table, cr_from(at, CR_LIST(T, T), CR_I64, m->dev)) : NULL;
+    free(at);
+    return cr_unsqueeze(cr_permute(y, CR_LIST(2, 0, 1)), 0);
+}
+
 /* ---- the stream */
 static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
     const cr_transformer *m = a->m;
@@ -417,6 +436,11 @@ static cr_tensor *stream(pass *a, const cr_tensor *tokens) {
     for (int i = 0; i < 1 + f->two_ropes && f->rotary; i++) if (!(a->table[i] = rows_of(a, i, T))) return NULL;
     if (a->mask) a->seen = cr_reshape(cr_ne(a->mask, cr_scalar_int(0)), CR_LIST(cr_size(tokens, 0), 1, 1, T));
     if (a->mask && !a->seen) return NULL;
+    if (f->buckets) {
+        int64_t longest = a->s ? 0 : T;
+        for (int64_t i = 0; a->s && i < a->s->n; i++) longest = longest > a->s->length[i] ? longest : a->s->length[i];
+        if (!(a->relative = relative_scores(m, longest))) return NULL;
+    }
     if (f->position_scale > 0 && !(a->scale = rows_of(a, SCALES, T))) return NULL;
     const bool called = has_part(a, number_of(m, 0, -1, CR_ROLE_EMBED));
     cr_tensor *x = called ? call_part(a, number_of(m, 0, -1, CR_ROLE_EMBED), tokens)
@@ -468,7 +492,9 @@ cr_tensor *cr_transformer_part(const cr_transformer *m, int64_t part, const cr_t
     return vector ? norm_by(m, p, x) : cr_affine_apply(p, x);
 }
 
-cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits) { return capped(logits, m->f.logit_cap); }
+cr_tensor *cr_transformer_capped(const cr_transformer *m, cr_tensor *logits) {
+    return cr_capped(logits, m->f.logit_cap);
+}
 
 /* ---- outputs of encoders */
 bool cr_transformer_gives(const cr_transformer *m, cr_lm_output what) {
@@ -523,6 +549,17 @@ cr_tensor *cr_transformer_output(const cr_transformer *m, cr_lm_output what, con
     return bias->weight ? cr_add(z, bias->weight) : z;
 }
 
+const cr_affine *cr_transformer_dense_at(const cr_transformer *m, int i) {
+    const cr_affine *p = &m->p[CR_ROLE_DENSE_1 + i];
+    return cr_affine_exists(p) ? p : NULL;
+}
+
+cr_tensor *cr_transformer_dense(const cr_transformer *m, int i, const cr_tensor *x, const cr_lm_parts *parts) {
+    pass a = {.m = m};
+    if (parts) a.parts = *parts;
+    return top(&a, (cr_role)(CR_ROLE_DENSE_1 + i), x);
+}
+
 cr_decoder cr_transformer_decoder(const cr_transformer *m) {
     const cr_features *f = &m->f;
     const bool steady = !cr_features_grow(f) && !f->experts && !f->encoder;
@@ -533,51 +570,6 @@ cr_decoder cr_transformer_decoder(const cr_transformer *m) {
 void cr_transformer_recompute(cr_transformer *m, bool on) { m->recomputes = on; }
 
 const cr_features *cr_transformer_features(const cr_transformer *m) { return &m->f; }
-
-/* ---- attention with what cr_attention lacks: a cap of the scores, a sink of each head */
-static cr_tensor *seen_mask(const cr_attention_options *o, int64_t T, int64_t S, const cr_device *dev) {
-    cr_tensor *query = cr_reshape(cr_arange((double)(S - T), (double)S, 1, CR_I64, dev), CR_LIST(T, 1));
-    const cr_tensor *key = cr_arange(0, (double)S, 1, CR_I64, dev);
-    cr_tensor *seen = cr_le(key, query);
-    if (!o->window) return seen;
-    return cr_logical_and(seen, cr_gt(key, cr_sub(query, cr_scalar_int(o->window))));
-}
-
-/* The same with keys around each query only. */
-static cr_tensor *attend_around(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                                const cr_attend_options *o) {
-    const cr_device *dev = cr_device_of(q);
-    const cr_tensor *key = cr_arange(0, (double)cr_size(k, 2), 1, CR_I64, dev);
-    const cr_tensor *far = cr_abs(cr_sub(key, cr_reshape(key, CR_LIST(-1, 1))));
-    cr_attend_options near = *o;
-    near.around = 0;
-    near.plain.mask = cr_le(far, cr_scalar_int(o->around));
-    if (o->plain.mask) near.plain.mask = cr_logical_and(near.plain.mask, o->plain.mask);
-    return cr_attend(q, k, v, &near);
-}
-
-cr_tensor *cr_attend(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attend_options *o) {
-    if (o->around && q && k && cr_size(q, 2) > o->around + 1) return attend_around(q, k, v, o);
-    if ((o->cap <= 0 && !o->sinks) || !q || !k || !v) return cr_attention(q, k, v, &o->plain);
-    const int64_t B = cr_size(q, 0), H = cr_size(q, 1), T = cr_size(q, 2), D = cr_size(q, 3), KV = cr_size(k, 1),
-                  S = cr_size(k, 2), G = H / KV;
-    const cr_device *dev = cr_device_of(q);
-    const cr_dtype dt = cr_dtype_of(q), wide = dt == CR_F64 ? CR_F64 : CR_F32;
-    cr_tensor *grouped = cr_reshape(q, CR_LIST(B, KV, G, T, D)), *keys = cr_reshape(k, CR_LIST(B, KV, 1, S, D));
-    cr_tensor *scores = cr_matmul(grouped, cr_transpose(keys, 3, 4));
-    scores = cr_mul_scalar(scores, o->plain.scale > 0 ? o->plain.scale : 1 / sqrt((double)D));
-    scores = cr_to(capped(scores, o->cap), wide, dev);
-    const cr_tensor *seen = o->plain.mask ? o->plain.mask : o->plain.causal ? seen_mask(&o->plain, T, S, dev) : NULL;
-    if (seen) scores = cr_where(seen, scores, cr_scalar(-INFINITY));
-    if (o->sinks) {
-        const cr_tensor *sink = cr_reshape(cr_to(o->sinks, wide, dev), CR_LIST(1, KV, G, 1, 1));
-        const cr_tensor *both[] = {scores, cr_expand(sink, CR_LIST(B, KV, G, T, 1))};
-        scores = cr_cat(2, both, 4);
-    }
-    cr_tensor *share = cr_to(cr_softmax(scores, 4), dt, dev);
-    if (o->sinks) share = cr_slice(share, 4, 0, S, 1);
-    return cr_reshape(cr_matmul(share, cr_reshape(v, CR_LIST(B, KV, 1, S, D))), CR_LIST(B, H, T, D));
-}
 
 /* ---- building */
 /* A matrix (rows, columns), or where columns is 0 a vector. */
@@ -592,6 +584,9 @@ static shape shape_of(const cr_features *f, cr_role r, int64_t l) {
     case CR_ROLE_EMBED: return (shape){true, f->vocabulary, C, false};
     case CR_ROLE_POSITION: return (shape){true, f->context + (f->positions_skip ? f->pad + 1 : 0), C, false};
     case CR_ROLE_KINDS: return (shape){f->kinds > 0, f->kinds, C, false};
+    case CR_ROLE_RELATIVE: return (shape){true, f->buckets, f->heads, false};
+    case CR_ROLE_DENSE_1:
+    case CR_ROLE_DENSE_2: return (shape){true, 1, 1, false};        /* by the weights */
     case CR_ROLE_EMBED_NORM:
     case CR_ROLE_HEAD_NORM: return (shape){true, C, 0, f->norm_bias};
     case CR_ROLE_HEAD_DENSE: return (shape){true, C, C, f->head_dense_bias};
@@ -676,42 +671,63 @@ static bool is_joint(const cr_transformer *m, const cr_binder *b) {
 }
 
 /* Is it of those that only some models of a family have? */
-static bool is_optional(const cr_features *f, cr_role r) { return f->encoder && r >= CR_ROLE_POOLER; }
+static bool is_table(cr_role r) { return r == CR_ROLE_POSITION || r == CR_ROLE_KINDS || r == CR_ROLE_RELATIVE; }
+static bool is_dense(cr_role r) { return r == CR_ROLE_DENSE_1 || r == CR_ROLE_DENSE_2; }
+static bool is_optional(const cr_features *f, cr_role r) {
+    return (f->encoder && r >= CR_ROLE_POOLER) || is_dense(r);
+}
 
-static bool is_expert(cr_role r) { return r >= CR_ROLE_EXPERT_GATE && r <= CR_ROLE_EXPERT_DOWN; }
+/* The shape of the weight of a layer, as floats or packed; false: there is none. */
+static bool weight_shape(const cr_binder *b, const char *layer, int64_t *rows, int64_t *columns) {
+    const size_t n = strlen(layer);
+    for (int64_t i = 0; b->from && i < cr_params_count(b->from); i++) {
+        const char *name = cr_params_name(b->from, i);
+        const cr_tensor *t = cr_params_at(b->from, i);
+        const int format = strncmp(name, layer, n) || name[n] != '.' ? -1 : cr_packed_format(name, NULL);
+        const bool floats = !strncmp(name, layer, n) && !strcmp(name + n, ".weight");
+        if ((!floats && format < 0) || cr_ndim(t) < 1 || cr_ndim(t) > 2) continue;
+        *rows = cr_size(t, 0);
+        *columns = cr_size(t, -1);
+        if (!floats) *columns = *columns / cr_formats[format].bytes * cr_formats[format].block;
+        return true;
+    }
+    return false;
+}
 
 static void bind_role(cr_transformer *m, cr_binder *b, cr_role r, int64_t l) {
     const char *pattern = cr_family_name(m->family, r);
     const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
     char name[128], full[140];
+    int64_t rows = 1, columns = 1;
     if (!pattern) return;
-    if (is_optional(&m->f, r)) {
-        snprintf(full, sizeof full, "%s%s", pattern, r == CR_ROLE_HEAD_BIAS ? "" : ".weight");
-        if (b->dev || !cr_params_if(b->from, full)) return;
-    }
+    if (is_optional(&m->f, r) &&
+        (b->dev || !(r == CR_ROLE_HEAD_BIAS ? cr_params_if(b->from, pattern) != NULL
+                                            : weight_shape(b, pattern, &rows, &columns)))) return;
     cr_affine *p = cr_role_of_block(r) ? &m->h[l].p[r] : &m->p[r];
     name_of(pattern, l, 0, name, sizeof name);
     snprintf(full, sizeof full, "%s.weight", name);
     const bool joint = r == CR_ROLE_EXPERTS_GATE_UP || r == CR_ROLE_EXPERTS_DOWN;
     if (r == CR_ROLE_HEAD_BIAS) p->weight = cr_bind(b, name, CR_LIST(m->f.vocabulary));
     else if (r == CR_ROLE_SINKS || (joint && m->joint)) bind_raw(m, b, r, l, name, p);
-    else if (!is.there || (is_expert(r) && m->joint)) return;
-    else if (is_expert(r))
+    else if (!is.there || (cr_role_of_expert(r) && m->joint)) return;
+    else if (cr_role_of_expert(r))
         for (int64_t e = 0; e < m->f.experts; e++)
             m->h[l].expert[e][r - CR_ROLE_EXPERT_GATE] =
                 cr_bind_affine(b, name_of(pattern, l, e, name, sizeof name), is.rows, is.columns, is.bias);
-    else if (r == CR_ROLE_POSITION || r == CR_ROLE_KINDS) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
+    else if (is_dense(r)) {                         /* of any shape */
+        snprintf(full, sizeof full, "%s.bias", name);
+        *p = cr_bind_affine(b, name, rows, columns, cr_params_if(b->from, full) != NULL);
+    } else if (is_table(r)) p->weight = cr_bind(b, full, CR_LIST(is.rows, is.columns));
     else if (is.columns) *p = cr_bind_affine(b, name, is.rows, is.columns, is.bias);
     else bind_vector(b, name, is.rows, is.bias, p);
 }
 
 /* The classes that the weights are of. */
 static int64_t labels_of(const cr_transformer *m, const cr_binder *b) {
-    char name[128];
-    const cr_role r = m->f.class_each ? CR_ROLE_TOKEN_CLASS : CR_ROLE_CLASS;
-    snprintf(name, sizeof name, "%s.weight", cr_family_name(m->family, r));
-    const cr_tensor *w = b->from ? cr_params_if(b->from, name) : NULL;
-    return w && cr_ndim(w) == 2 ? cr_size(w, 0) : 1;
+    const char *name = cr_family_name(m->family, m->f.class_each ? CR_ROLE_TOKEN_CLASS : CR_ROLE_CLASS);
+    int64_t rows = 1, columns;
+    if (name) (void)weight_shape(b, name, &rows, &columns);
+    return rows;
 }
 
 /* sqrt(C) as the dtype has it */
@@ -773,7 +789,7 @@ static cr_status visit_blocks(cr_transformer *m, bool routers, cr_named_affine f
     cr_status status = CR_OK;
     for (int64_t l = 0; l < m->f.layers; l++)
         for (cr_role r = CR_ROLE_QKV; cr_role_of_block(r) && status == CR_OK; r++) {
-            const bool each = is_expert(r);
+            const bool each = cr_role_of_expert(r);
             if (is_router(r) && !routers) continue;
             if (!each) status = visit_affine(m, l, r, 0, &m->h[l].p[r], fn, ctx);
             for (int64_t e = 0; each && m->h[l].expert && e < m->f.experts && status == CR_OK; e++)
@@ -789,27 +805,79 @@ cr_status cr_transformer_each(cr_transformer *m, cr_named_affine fn, void *ctx) 
 cr_status cr_transformer_all(cr_transformer *m, cr_named_affine fn, void *ctx) {
     cr_status status = visit_affine(m, 0, CR_ROLE_EMBED, 0, &m->p[CR_ROLE_EMBED], fn, ctx);
     if (status == CR_OK) status = visit_blocks(m, true, fn, ctx);
-    return status == CR_OK ? visit_affine(m, 0, CR_ROLE_HEAD, 0, &m->p[CR_ROLE_HEAD], fn, ctx) : status;
+    for (cr_role r = CR_ROLE_LAST_NORM; r < CR_ROLES && status == CR_OK; r++)
+        status = visit_affine(m, 0, r, 0, &m->p[r], fn, ctx);
+    return status;
+}
+
+/* ---- experts in one tensor, as the files of a family have them that were read from others */
+bool cr_transformer_joins(const cr_transformer *m) {
+    if (m->joint || !m->f.experts || !cr_family_name(m->family, CR_ROLE_EXPERTS_GATE_UP)) return false;
+    for (int64_t l = 0; l < m->f.layers; l++) if (m->h[l].expert) return !m->h[l].expert[0][0].codes;
+    return false;
+}
+
+static cr_tensor *expert_floats(const cr_transformer *m, const cr_affine *p, bool bias, cr_dtype dt) {
+    if (bias) return cr_to(p->bias, dt, m->dev);
+    return p->packed ? cr_affine_floats(p, dt) : cr_to(p->weight, dt, m->dev);
+}
+
+/* (E, C, 2 N), columns of gate and up in turns, or (E, N, C); biases (E, 2 N) or (E, C) */
+static cr_tensor *joined(const cr_transformer *m, int64_t l, bool down, bool bias, cr_dtype dt) {
+    const int64_t E = m->f.experts;
+    const cr_tensor **each = malloc((size_t)E * sizeof *each);
+    if (!each) return cr_fail(CR_NO_MEMORY, "lm_save", "no memory for %lld experts", (long long)E), NULL;
+    for (int64_t e = 0; e < E; e++) {
+        const cr_affine *p = m->h[l].expert[e];
+        cr_tensor *y = expert_floats(m, &p[down ? 2 : 0], bias, dt);
+        if (!down) {
+            const cr_tensor *turns[] = {y, expert_floats(m, &p[1], bias, dt)};
+            y = cr_stack(2, turns, 1);
+            y = bias ? cr_reshape(y, CR_LIST(-1)) : cr_reshape(y, CR_LIST(2 * m->f.expert_inner, -1));
+        }
+        each[e] = bias ? y : cr_transpose(y, 0, 1);
+    }
+    cr_tensor *y = cr_stack((int)E, each, 0);
+    free(each);
+    return y;
+}
+
+cr_status cr_transformer_join(const cr_transformer *m, cr_dtype dt, const char *prefix, cr_params *into) {
+    static const cr_role roles[] = {CR_ROLE_EXPERTS_GATE_UP, CR_ROLE_EXPERTS_DOWN};
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < 4 * m->f.layers && status == CR_OK; i++) {
+        char name[128], full[300];
+        const bool down = i & 1, bias = i & 2;
+        if (!m->h[i / 4].expert) continue;
+        name_of(cr_family_name(m->family, roles[down]), i / 4, 0, name, sizeof name);
+        snprintf(full, sizeof full, "%s%s%s", prefix, name, bias ? "_bias" : "");
+        cr_scope_begin();
+        cr_tensor *t = joined(m, i / 4, down, bias, dt);
+        status = t ? cr_params_add(into, full, t) : cr_error_status();
+        cr_scope_end();
+    }
+    return status;
 }
 
 int64_t cr_transformer_parts(const cr_transformer *m) { return number_of(m, m->f.layers, -1, 0); }
 
-/* The name without its last `words` words. */
-static void cut_words(char *name, int words) {
-    for (char *dot; words-- && (dot = strrchr(name, '.'));) *dot = 0;
+/* The name without its last word, or with `number` up to its number. */
+static void cut_words(char *name, bool number) {
+    char *dot = strrchr(name, '.');
+    if (dot) *dot = 0;
+    for (; number && (dot = strrchr(name, '.')) && !(dot[1] >= '0' && dot[1] <= '9');) *dot = 0;
 }
 
 static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn, void *ctx) {
     const cr_family *f = m->family;
     const bool mixes = m->f.layer[l].experts;
-    const struct { int kind, words; cr_role of; } groups[] = {
-        {BLOCK, 2, CR_ROLE_O}, {ATTENTION, 1, CR_ROLE_O}, {MLP, 1, mixes ? CR_ROLE_ROUTER : CR_ROLE_DOWN}};
+    const struct { int kind; cr_role of; } groups[] = {
+        {BLOCK, CR_ROLE_O}, {ATTENTION, CR_ROLE_O}, {MLP, mixes ? CR_ROLE_ROUTER : CR_ROLE_DOWN}};
     char name[128];
     cr_status status = CR_OK;
     for (int i = 0; i < (m->f.post_norm ? 1 : 3) && status == CR_OK; i++) {     /* their attention has the sum, too */
         name_of(cr_family_name(f, groups[i].of), l, 0, name, sizeof name);
-        cut_words(name, groups[i].words);
-        if (m->f.post_norm) cut_words(name, strstr(cr_family_name(f, CR_ROLE_O), "output.") ? 1 : 0);
+        cut_words(name, groups[i].kind == BLOCK);
         status = fn(ctx, name, number_of(m, l, -1, groups[i].kind), CR_PART_GROUP);
     }
     return status;
@@ -817,7 +885,7 @@ static cr_status visit_block(const cr_transformer *m, int64_t l, cr_lm_visit fn,
 
 static cr_lm_part kind_of(const cr_transformer *m, cr_role r, shape is) {
     if (r == CR_ROLE_EMBED) return CR_PART_ROWS;
-    if (r == CR_ROLE_POSITION || r == CR_ROLE_KINDS) return CR_PART_TABLE;
+    if (is_table(r)) return CR_PART_TABLE;
     if (is.columns) return CR_PART_LINEAR;
     return m->f.layer_norm ? CR_PART_LAYER_NORM : m->f.unit_offset ? CR_PART_NORM : CR_PART_RMS_NORM;
 }
@@ -827,11 +895,11 @@ static cr_status visit_role(const cr_transformer *m, cr_role r, int64_t l, cr_lm
     const shape is = pattern ? shape_of(&m->f, r, l) : (shape){0};
     char name[128];
     cr_status status = CR_OK;
-    if (!is.there || (is_expert(r) && m->joint)) return CR_OK;
+    if (!is.there || (cr_role_of_expert(r) && m->joint)) return CR_OK;
     if (is_optional(&m->f, r) && !cr_affine_exists(&m->p[r])) return CR_OK;
-    for (int64_t e = 0; e < (is_expert(r) ? m->f.experts : 1) && status == CR_OK; e++)
+    for (int64_t e = 0; e < (cr_role_of_expert(r) ? m->f.experts : 1) && status == CR_OK; e++)
         status = fn(ctx, name_of(pattern, l, e, name, sizeof name),
-                    number_of(m, l, is_expert(r) ? e : -1, (int)r), kind_of(m, r, is));
+                    number_of(m, l, cr_role_of_expert(r) ? e : -1, (int)r), kind_of(m, r, is));
     return status;
 }
 

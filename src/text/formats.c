@@ -621,11 +621,11 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
     return status;
 }
 
-cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
-                           const char *post, cr_out *out) {
-    spm s = {.piece = pieces, .n = n, .kind = 2, .byte_fallback = true, .dummy_prefix = prefix, .unk = -1,
-             .post = post};
-    for (int64_t i = 0; i < n; i++) if (pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
+cr_status cr_format_scored(const char *op, const char *path, const cr_scored_model *m, cr_out *out) {
+    spm s = {.piece = m->pieces, .n = m->n, .kind = m->unigram ? 1 : 2, .byte_fallback = !m->unigram,
+             .dummy_prefix = m->prefix, .squeeze = m->squeeze, .unk = -1, .post = m->post,
+             .charsmap = {m->charsmap, m->charsmap ? m->charsmap + m->charsmap_bytes : NULL}};
+    for (int64_t i = 0; i < m->n; i++) if (m->pieces[i].type == CR_PIECE_UNKNOWN) s.unk = i;
     cr_status status = put_head(op, &s, NULL, out);
     const cr_pieces all = pieces_of(&s);
     if (status == CR_OK && !cr_format_pieces(&all, out))
@@ -634,16 +634,19 @@ cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, 
 }
 
 /* ---- BERT: a token a line ---- */
-cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out) {
-    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+cr_status cr_format_vocab_txt(const char *op, const char *path, const char *text, size_t bytes, cr_out *out) {
     cr_json *config;
-    cr_status status = json_beside(op, path, "tokenizer_config.json", &config);
-    const cr_json *lower = cr_json_get(config, "do_lower_case");
-    const bool lowers = !lower || lower->kind != CR_JSON_BOOL || lower->truth;
+    const cr_status status = json_beside(op, path, "tokenizer_config.json", &config);
+    const bool lowers = cr_json_flag(config, "do_lower_case", true);
+    cr_json_free(config);
+    return status == CR_OK ? cr_format_wordpiece(op, path, text, bytes, lowers, out) : status;
+}
+
+cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, bool lowers,
+                              cr_out *out) {
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     int64_t id_of[5] = {-1, -1, -1, -1, -1}, id = 0;
     cr_out vocab = {0};
-    cr_json_free(config);
-    if (status != CR_OK) return status;
     if (cr_utf8_valid(text, bytes) < bytes) return cr_fail(CR_IO, op, "'%s' is not UTF-8", path);
     for (size_t at = 0, end; at < bytes; at = end + 1, id++) {
         const char *stop = memchr(text + at, '\n', bytes - at);

@@ -368,14 +368,15 @@ static cr_status read_pieces(const char *path, const cr_json *root, cr_scored **
     return CR_OK;
 }
 
-/* The post-processor that puts special tokens around a text; "" where there are none.  Entries overrule `begins`,
+/* The post-processor that puts special tokens around a text; "" where there are none.  Entries overrule `usual`,
  * what llama.cpp does by itself. */
-static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, int64_t n, bool begins) {
+static void put_around(cr_out *o, const cr_json *root, const cr_scored *pieces, int64_t n,
+                       const bool usual[2]) {
     static const char *const roles[2][2] = {{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}};
     const cr_scored *around[2] = {0};
     for (int i = 0; i < 2; i++) {
         const cr_json *adds = entry_of(root, roles[i][0]), *id = entry_of(root, roles[i][1]);
-        const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : begins && i == 0;
+        const bool add = adds && adds->kind == CR_JSON_BOOL ? adds->truth : usual[i];
         if (add && id && id->integral && id->integer >= 0 && id->integer < n) around[i] = &pieces[id->integer];
     }
     cr_format_around(o, around);
@@ -427,23 +428,74 @@ static cr_status byte_level_entries(const char *path, const cr_json *root, const
     return CR_OK;
 }
 
+/* WordPiece: a token that begins a word has U+2581 in front, one inside of it has nothing there, for "##". */
+static cr_status wordpiece_entries(const char *path, const cr_scored *pieces, int64_t n, cr_out *out) {
+    cr_out text = {0};
+    bool lowers = true;                             /* a file does not say it: are there capital letters? */
+    for (int64_t i = 0; i < n; i++) {
+        const char *s = pieces[i].text;
+        size_t bytes = pieces[i].bytes;
+        const bool named = bytes > 1 && *s == '[' && s[bytes - 1] == ']',
+                   begins = bytes >= 3 && !memcmp(s, metaspace, 3);
+        if (begins) s += 3, bytes -= 3;
+        if (i) cr_out_put(&text, "\n", 1);
+        if (!named && !begins && pieces[i].type != CR_PIECE_CONTROL) cr_out_put(&text, "##", 2);
+        cr_out_put(&text, s, bytes);
+        for (size_t k = 0; k < bytes && !named && s[0] != '['; k++) lowers &= s[k] < 'A' || s[k] > 'Z';
+    }
+    cr_status status = cr_out_check(&text, load, path);
+    if (status == CR_OK) status = cr_format_wordpiece(load, path, text.text, text.bytes, lowers, out);
+    cr_out_free(&text);
+    return status;
+}
+
+static bool flag_of(const cr_json *root, const char *key, bool absent) {
+    const cr_json *v = entry_of(root, key);
+    return v && v->kind == CR_JSON_BOOL ? v->truth : absent;
+}
+
+/* The bytes of a list of numbers; NULL: there is none.  *bytes -1: no memory. */
+static unsigned char *bytes_of(const cr_json *list, int64_t *bytes) {
+    *bytes = list && list->kind == CR_JSON_ARRAY ? list->count : 0;
+    unsigned char *all = *bytes ? malloc((size_t)*bytes) : NULL;
+    if (*bytes && !all) *bytes = -1;
+    int64_t i = 0;
+    for (const cr_json *v = all ? list->first : NULL; v; v = v->next) all[i++] = (unsigned char)(v->integer & 255);
+    return all;
+}
+
+static cr_status scored_entries(const char *path, const cr_json *root, cr_scored *pieces, int64_t n, bool unigram,
+                                const char *post, cr_out *out) {
+    cr_scored_model m = {.pieces = pieces, .n = n, .unigram = unigram, .post = post,
+                         .prefix = flag_of(root, "add_space_prefix", true),
+                         .squeeze = unigram && flag_of(root, "remove_extra_whitespaces", true)};
+    int64_t bytes = 0;
+    unsigned char *charsmap = unigram ? bytes_of(entry_of(root, "precompiled_charsmap"), &bytes) : NULL;
+    if (bytes < 0) return cr_no_memory(load);
+    m.charsmap = charsmap;
+    m.charsmap_bytes = (size_t)bytes;
+    const cr_status status = cr_format_scored(load, path, &m, out);
+    free(charsmap);
+    return status;
+}
+
 static cr_status put_entries(const char *path, const cr_json *root, cr_scored *pieces, int64_t n, bool scored,
                              cr_out *out) {
-    const cr_json *pre = entry_of(root, "pre"), *prefix = entry_of(root, "add_space_prefix");
+    const cr_json *pre = entry_of(root, "pre");
     cr_byte_level b = {0};
     cr_out post = {0};
     if (!scored && !byte_level_of(pre, &b))
         return cr_fail(CR_IO, load,
                        "'%s': a text is split as '%.40s' names it (tokenizer.ggml.pre), which is not known here", path,
                        pre && pre->kind == CR_JSON_STRING ? pre->text : "default");
-    put_around(&post, root, pieces, n, scored || b.whole);
+    const bool unigram = cr_json_is(entry_of(root, "model"), "t5");
+    put_around(&post, root, pieces, n, (const bool[2]){(scored && !unigram) || b.whole, unigram});
     const bool any = post.bytes;
     cr_out_put(&post, "", 1);
     cr_status status = cr_out_check(&post, load, path);
     b.post = any ? post.text : NULL;
     if (status == CR_OK && scored)
-        status = cr_format_scored(load, path, pieces, n,
-                                  !prefix || prefix->kind != CR_JSON_BOOL || prefix->truth, b.post, out);
+        status = scored_entries(path, root, pieces, n, unigram, b.post, out);
     else if (status == CR_OK) status = byte_level_entries(path, root, pieces, n, &b, out);
     cr_out_free(&post);
     return status;
@@ -453,17 +505,19 @@ cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, boo
     char *text = cr_gguf_section(load, path, m, "tokenizer.");
     cr_json *root = text ? cr_json_parse(load, path, text, strlen(text)) : NULL;
     const cr_json *model = entry_of(root, "model");
-    const bool scored = *sentencepiece = cr_json_is(model, "llama");
+    const bool scored = *sentencepiece = cr_json_is(model, "llama") || cr_json_is(model, "t5"),
+               words = cr_json_is(model, "bert");
     cr_scored *pieces = NULL;
     int64_t n;
     cr_status status = root ? CR_OK : cr_error_status();
     if (status == CR_OK && !model)
         status = cr_fail(CR_IO, load, "'%s' holds no tokenizer (tokenizer.ggml.model)", path);
-    else if (status == CR_OK && !scored && !cr_json_is(model, "gpt2"))
-        status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama and gpt2 are known", path,
+    else if (status == CR_OK && !scored && !words && !cr_json_is(model, "gpt2"))
+        status = cr_fail(CR_IO, load, "'%s': a tokenizer of the kind '%.40s'; llama, gpt2, bert and t5 are known", path,
                          model->kind == CR_JSON_STRING ? model->text : "?");
     if (status == CR_OK) status = read_pieces(path, root, &pieces, &n, scored);
-    if (status == CR_OK) status = put_entries(path, root, pieces, n, scored, out);
+    if (status == CR_OK)
+        status = words ? wordpiece_entries(path, pieces, n, out) : put_entries(path, root, pieces, n, scored, out);
     free(pieces);
     cr_json_free(root);
     free(text);

@@ -168,7 +168,10 @@ cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, siz
 cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
                                   cr_out *out, size_t *head, cr_pieces *pieces);
 bool      cr_format_pieces(const cr_pieces *pieces, cr_out *out);             /* the vocabulary; false: no memory */
-cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
+/* a token a line; lowers: text in lower case, without accents; vocab.txt: by the files beside it */
+cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, bool lowers,
+                              cr_out *out);
+cr_status cr_format_vocab_txt(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
 /* gguf.c: the same of a GGUF file's entries; CR_IO: it holds no tokenizer, or none that is known here */
 cr_status cr_format_gguf(const char *path, const cr_mapping *m, cr_out *out, bool *sentencepiece);
 
@@ -204,9 +207,15 @@ typedef struct cr_byte_level {
 void      cr_format_byte_level(cr_out *out, const cr_byte_level *b);
 /* the post-processor that puts tokens (NULL: none) around a text */
 void      cr_format_around(cr_out *out, const cr_scored *const around[2]);
-/* a BPE of n pieces with a token for each byte; prefix: a space is put in front of a text */
-cr_status cr_format_scored(const char *op, const char *path, cr_scored *pieces, int64_t n, bool prefix,
-                           const char *post, cr_out *out);
+/* SentencePiece's: a BPE with a token for each byte, or a Unigram.  prefix: a space is put in front of a text; squeeze:
+ * several spaces are one; charsmap: of its normalizer, NULL: none; post: as above */
+typedef struct cr_scored_model {
+    cr_scored *pieces; int64_t n;
+    bool unigram, prefix, squeeze;
+    const unsigned char *charsmap; size_t charsmap_bytes;
+    const char *post;
+} cr_scored_model;
+cr_status cr_format_scored(const char *op, const char *path, const cr_scored_model *m, cr_out *out);
 bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /* name in the folder of path */
 
 /* models.c */

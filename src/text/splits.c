@@ -343,8 +343,8 @@ bool cr_splitter_find(const cr_splitter *split, const char *s, size_t n, size_t 
 const char cr_splitter_gpt2[] = GPT2;
 
 static const cr_named_splits named[] = {
-    {"gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert mpt olmo jais trillion "
-     "granite-docling exaone4", false, {GPT2}},
+    {"gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert roberta-bpe mpt olmo jais "
+     "trillion granite-docling exaone4", false, {GPT2}},
     {"gpt-2", false, {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"}},
     {"smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", false, {"\\p{N}", GPT2}},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", true,

@@ -548,7 +548,7 @@ static cr_tokenizer *from_file(const char *op, const char *path) {
     if (cr_file_map(op, path, false, &m)) return NULL;
     cr_tokenizer *t;
     if (ends_with(path, "vocab.txt"))
-        t = from_out(op, path, &o, cr_format_wordpiece(op, path, (const char *)m.data, m.bytes, &o), false);
+        t = from_out(op, path, &o, cr_format_vocab_txt(op, path, (const char *)m.data, m.bytes, &o), false);
     else if (ends_with(path, ".model"))
         t = from_sentencepiece(op, path, &m);
     else if (cr_gguf_is(m.data, m.bytes)) {

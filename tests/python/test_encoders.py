@@ -9,6 +9,7 @@ import http.client
 import importlib.util
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -48,6 +49,21 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "roberta": ("roberta", {}),
     "xlm-roberta": ("xlm-roberta", {"type_vocab_size": 1, "pad_token_id": 3}),
     "camembert": ("camembert", {"hidden_act": "relu"}),
+    "mpnet": ("mpnet", {"pad_token_id": 1}),
+    "mpnet, relu": ("mpnet", {"pad_token_id": 1, "hidden_act": "relu"}),
+    "embeddinggemma": (
+        "gemma3_text",
+        {
+            "hidden_size": 48,
+            "num_key_value_heads": 1,
+            "head_dim": 16,
+            "query_pre_attn_scalar": 12,
+            "sliding_window": 8,
+            "num_hidden_layers": 7,
+            "use_bidirectional_attention": True,
+            **MARKS,
+        },
+    ),
     "distilbert": ("distilbert", DISTIL),
     "distilbert, relu": ("distilbert", {**DISTIL, "activation": "relu"}),
     "nomic": ("nomic_bert", {"hidden_size": 48}),
@@ -114,7 +130,10 @@ def apart(got: cr.Tensor, want: Any, mask: list[list[int]]) -> float:
 
 
 @needs_transformers
-@pytest.mark.parametrize(("case", "head"), [(c, h) for c in CASES for h in HEADS if (c, h) != ("eurobert", "classes")])
+@pytest.mark.parametrize(
+    ("case", "head"),
+    [(c, h) for c in CASES for h in HEADS if (c, h) != ("eurobert", "classes") and (c != "embeddinggemma" or not h)],
+)
 def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
     """A padded batch: the stream before each layer, pooled output, logits; the gradient of each weight; saved files."""
     import torch
@@ -153,7 +172,7 @@ def test_outputs_and_gradients(case: str, head: str, tmp_path: Path) -> None:
     for name, p in model.named_parameters():
         if name in grads:
             g: Any = torch.tensor(p.grad.tolist() if p.grad is not None else [])
-            if "key.bias" in name or "k_lin.bias" in name:  # 0 but for rounding
+            if name.endswith(("key.bias", "k_lin.bias", "attn.k.bias")):  # 0 but for rounding
                 assert float(g.abs().max()) < 1e-3 * float(weight.abs().sum())
             else:
                 assert float((g - grads[name]).abs().max() / grads[name].abs().max()) < 1e-4, name
@@ -188,7 +207,7 @@ def test_trains_with_dropout_and_an_optimizer(tmp_path: Path) -> None:
 
 
 @needs_transformers
-@pytest.mark.parametrize("case", ["bert", "modernbert"])
+@pytest.mark.parametrize("case", ["bert", "modernbert", "mpnet"])
 def test_less_memory_and_adapters(case: str, tmp_path: Path) -> None:
     """Blocks that run again give the same gradients, with padding too; adapters train and are written for PEFT;
     weights of 8 bits are those that they stand for."""
@@ -207,7 +226,7 @@ def test_less_memory_and_adapters(case: str, tmp_path: Path) -> None:
         assert grads[name] is None or cr.equal(p.grad, grads[name]), name
     model.gradient_checkpointing_disable()
     names = nn.lora.apply(model, 4)
-    assert len(names) == (6 if case == "bert" else 5)
+    assert len(names) == (5 if case == "modernbert" else 6)
     step = optim.AdamW(nn.lora.parameters(model), lr=0.01)
     for _ in range(3):
         step.zero_grad()
@@ -263,6 +282,13 @@ def test_hooks_and_parts(tmp_path: Path) -> None:
 
 
 # ---- sentence models ----
+def save_tensors(path: Path, tensors: dict[str, cr.Tensor]) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    save_file({name: torch.tensor(t.tolist()) for name, t in tensors.items()}, path)
+
+
 MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -324,6 +350,76 @@ def test_sentence_embeddings(modes: tuple[str, ...], normalize: bool, tmp_path: 
 
 
 @needs_transformers
+def test_dense_layers(tmp_path: Path) -> None:
+    """sentence-transformers' module Dense, with and without bias, in its order; hooks; saved and read again."""
+    folder_of("bert", "", tmp_path)
+    sentence_folder(tmp_path, ("cls", "mean"), True)
+    listed = json.loads((tmp_path / "modules.json").read_text())
+    sizes = [("2_Dense", 48, 30, True, "torch.nn.modules.activation.Tanh"),
+             ("3_Dense", 30, 7, False, "torch.nn.modules.linear.Identity")]  # fmt: skip
+    layers = []
+    for name, inputs, outputs, bias, function in sizes:
+        (tmp_path / name).mkdir()
+        said = {"in_features": inputs, "out_features": outputs, "bias": bias, "activation_function": function}
+        (tmp_path / name / "config.json").write_text(json.dumps(said))
+        layers.append(nn.Linear(inputs, outputs, bias=bias))
+        state = {f"linear.{key}": value for key, value in layers[-1].state_dict().items()}
+        save_tensors(tmp_path / name / "model.safetensors", state)
+        listed.insert(-1, {"idx": 9, "name": name, "path": name, "type": "sentence_transformers.models.Dense"})
+    (tmp_path / "modules.json").write_text(json.dumps(listed))
+    model = models.from_pretrained(tmp_path)
+    assert model.pooling == "cls|mean|dense_tanh|dense|normalize"
+    ids, mask = batch(0)
+    x, m = model(cr.tensor(ids), cr.tensor(mask)).last_hidden_state, cr.tensor(mask)[..., None].float()
+    pooled = cr.cat([x[:, 0], (x * m).sum(1) / m.sum(1)], 1)
+    wanted = nn.functional.normalize(layers[1](layers[0](pooled).tanh()), dim=1)
+    got = model.embed(cr.tensor(ids), cr.tensor(mask))
+    assert got.shape == wanted.shape and float((got - wanted).detach().abs().max()) < 1e-5
+    got.square().sum().backward()
+    assert model.state_dict()["2_Dense.linear.bias"].shape == (30,)
+    model.save_pretrained(tmp_path / "again")
+    again = models.from_pretrained(tmp_path / "again")
+    assert again.pooling == model.pooling and cr.equal(again.embed(cr.tensor(ids), cr.tensor(mask)), got)
+    with getattr(again, "3_Dense").linear.register_forward_hook(lambda _, __, y: y[:, :3]):
+        assert tuple(again.embed(cr.tensor(ids), cr.tensor(mask)).shape) == (3, 3)
+    act = {"activation_function": "torch.nn.modules.activation.GELU"}
+    (tmp_path / "2_Dense" / "config.json").write_text(json.dumps(act))
+    with pytest.raises(ValueError, match=re.escape("must be one of Identity|Tanh")):
+        models.from_pretrained(tmp_path)
+    for name in "2_Dense", "3_Dense":
+        (tmp_path / name / "config.json").write_text("{}")
+    assert models.from_pretrained(tmp_path).pooling.count("dense_tanh") == 2, "Tanh where it is not said"
+    save_tensors(tmp_path / "2_Dense" / "model.safetensors", {"linear.weight": cr.ones(30, 24)})
+    with pytest.raises(ValueError, match="layer 1 behind the pooling takes 24 numbers, there are 48"):
+        models.from_pretrained(tmp_path)
+    (tmp_path / "modules.json").write_text(json.dumps([*listed, listed[2]]))
+    with pytest.raises(ValueError, match="more than two modules Dense"):
+        models.from_pretrained(tmp_path)
+
+
+@needs_transformers
+@pytest.mark.parametrize("words", ["|".join(["mean"] * 7), "dense", "mean|dense|mean", "meen", 5])
+def test_strange_poolings(words: Any, tmp_path: Path) -> None:
+    folder_of("bert", "", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "sentence_pooling": words}))
+    with pytest.raises(ValueError, match="pooling"):
+        models.from_pretrained(tmp_path)
+
+
+@needs_transformers
+def test_far_tokens_of_mpnet(tmp_path: Path) -> None:
+    """Distances up to where all are in one bucket; several texts in one row."""
+    import torch
+
+    CASES["mpnet, long"] = ("mpnet", {"pad_token_id": 1, "max_position_embeddings": 402})
+    their = folder_of("mpnet, long", "", tmp_path)
+    ids = [4 + (7 * i + i * i) % (V - 4) for i in range(400)]
+    got = models.from_pretrained(tmp_path)(cr.tensor([ids])).last_hidden_state
+    assert apart(got, their(torch.tensor([ids])).last_hidden_state.detach(), [[1] * 400]) < 1e-5
+
+
+@needs_transformers
 def test_embeddings_of_decoders(tmp_path: Path) -> None:
     """The last token of a causal model, as of Qwen 3's embedding models."""
     import test_families
@@ -366,6 +462,20 @@ def test_names_of_older_files(tmp_path: Path) -> None:
 
 
 @needs_transformers
+@pytest.mark.parametrize("case", ["eurobert", "gte", "nomic"])
+def test_base_of_rotation_of_older_files(case: str, tmp_path: Path) -> None:
+    """ "rope_theta" beside the other entries."""
+    their = folder_of(case, "", tmp_path)
+    state = {name: t.detach().clone() for name, t in their.state_dict().items()}
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["rope_parameters"]
+    ids, mask = batch(config["pad_token_id"])
+    want = stream_of({**config, "rope_theta": 50.0}, state, tmp_path, ids[:1], mask[:1])
+    got = models.from_pretrained(tmp_path)(cr.tensor(ids[:1]), cr.tensor(mask[:1])).last_hidden_state
+    assert float(abs(got.detach().numpy()[0] - want).max() / abs(want).max()) < 1e-5
+
+
+@needs_transformers
 def test_refused(tmp_path: Path) -> None:
     folder_of("bert", "", tmp_path)
     model = models.from_pretrained(tmp_path)
@@ -398,7 +508,7 @@ def test_refused(tmp_path: Path) -> None:
         ("1_Pooling/config.json", {}, "no pooling_mode is true"),
         ("1_Pooling/config.json", {"pooling_mode_mean_tokens": "yes"}, "pooling_mode_mean_tokens"),
         ("modules.json", [{"path": "../x", "type": "a.Pooling"}], "must be a plain name"),
-        ("modules.json", [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}], "a module Dense"),
+        ("modules.json", [{"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}], "a module LSTM"),
         ("sentence_bert_config.json", {"max_seq_length": -1}, "max_seq_length"),
     ]:
         sentence_folder(tmp_path, ("mean",), True)
@@ -431,6 +541,10 @@ VALUES: dict[str, list[Any]] = {
         {"rope_type": "default", "rope_theta": 50.0},
         [],
     ],
+    "rope_theta": [50.0],
+    "use_bidirectional_attention": [None],
+    "sliding_window": [2, 7, 100],
+    "relative_attention_num_buckets": [32, 31],
     "is_decoder": [True],
     "add_cross_attention": [True],
     "hidden_dropout_prob": [0.5],
@@ -439,7 +553,7 @@ VALUES: dict[str, list[Any]] = {
     "a_key_that_nobody_knows": [1],
     "model_type": ["t5", 5],
 }
-SWEPT = ("bert", "roberta", "distilbert", "modernbert", "nomic", "gte", "eurobert")
+SWEPT = ("bert", "roberta", "mpnet", "embeddinggemma", "distilbert", "modernbert", "nomic", "gte", "eurobert")
 
 
 def stream_of(config: dict[str, Any], state: dict[str, Any], at: Path, ids: Any, mask: Any) -> Any:
@@ -486,8 +600,12 @@ def test_variants(case: str, tmp_path: Path) -> None:
             tried += 1
             want = stream_of(changed, state, tmp_path, ids, mask)
             try:
-                got: Any = models.from_pretrained(tmp_path)(cr.tensor(ids), cr.tensor(mask))
-                got = got.last_hidden_state.detach().numpy()[0]
+                model: Any = models.from_pretrained(tmp_path)
+                if isinstance(model, models.CausalLM):
+                    got: Any = model.hidden(cr.tensor(ids))
+                else:
+                    got = model(cr.tensor(ids), cr.tensor(mask)).last_hidden_state
+                got = got.detach().numpy()[0]
             except (ValueError, RuntimeError, IndexError) as error:
                 got = error
             problem = judged(key, value, want, got)
@@ -550,7 +668,7 @@ def far(got: list[list[float]], wanted: list[list[float]]) -> float:
 
 @needs_transformers
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "mpnet"])
 def test_the_program_embeds(kind: str, tmp_path: Path) -> None:
     """Each line, cut at max_seq_length behind which the last id stays; any number of texts at a time."""
     import torch

@@ -561,6 +561,105 @@ def test_rotation_that_is_not_said(case: str, tmp_path: Path) -> None:
     assert apart(logits_of(engine(tmp_path), [IDS]), logits_of(theirs, [IDS])) < 1e-5, case
 
 
+def oss_folder(path: Path, wide: bool = False) -> Any:
+    """A random gpt-oss as it is published: experts in blocks of MXFP4, the rest in bfloat16, or in float32.
+    transformers' model."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    torch.manual_seed(3)
+    kind, options = CASES["gpt oss"]
+    config = AutoConfig.for_model(
+        kind, **{**SIZES, **options, "hidden_size": 64, "intermediate_size": 32, "vocab_size": 256}
+    )
+    model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    E, C, N = 5, 64, 32
+    blocks: dict[str, Any] = {}
+    for i, layer in enumerate(model.model.layers):
+        with torch.no_grad():
+            for name, rows, columns in ("gate_up_proj", 2 * N, C), ("down_proj", C, N):
+                b = torch.randint(0, 256, (E, rows, columns // 32, 16), dtype=torch.uint8)
+                s = torch.randint(118, 128, (E, rows, columns // 32), dtype=torch.uint8)
+                getattr(layer.mlp.experts, name).data = convert_moe_packed_tensors(b, s).float()
+                blocks |= {f"model.layers.{i}.mlp.experts.{name}_{end}": t for end, t in (("blocks", b), ("scales", s))}
+            for p in layer.self_attn.parameters():
+                p.add_(torch.randn_like(p), alpha=0.2)
+            layer.mlp.experts.gate_up_proj_bias.normal_()
+            layer.mlp.experts.down_proj_bias.normal_()
+    for p in model.parameters():
+        p.data = p.data.bfloat16().float()
+    rest = {
+        n: t for n, t in model.state_dict().items() if not n.endswith(("experts.gate_up_proj", "experts.down_proj"))
+    }
+    said = {**json.loads(config.to_json_string(use_diff=False)), "architectures": ["GptOssForCausalLM"]}
+    said["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps(said))
+    save_file(
+        {n: t.contiguous() for n, t in ({n: t if wide else t.bfloat16() for n, t in rest.items()} | blocks).items()},
+        path / "model.safetensors",
+    )
+    return model
+
+
+@needs_transformers
+def test_mxfp4_folder(tmp_path: Path) -> None:
+    """gpt-oss as it is published, in Python and by the program; saved as floats, it is what transformers reads."""
+    from transformers import AutoModelForCausalLM
+
+    theirs = oss_folder(tmp_path / "c", wide=True)
+    mine, want = engine(tmp_path / "c"), logits_of(theirs, [IDS])
+    assert apart(logits_of(mine, [IDS]), want) < 1e-3, "packed"  # products round their inputs
+    assert mine.generate(IDS[:12], 20, 0.0, stop=()) == greedy(theirs, IDS[:12], 20)
+    oss_folder(tmp_path / "a")
+    mine = engine(tmp_path / "a")
+    rows = mine.state_dict()["layers.0.mlp.experts.4.up_proj.mxfp4"]
+    assert tuple(rows.shape) == (32, 2 * 17) and rows.dtype is cr.uint8, "blocks stay blocks"
+    floats = models.from_pretrained(tmp_path / "a", dtype=cr.float32)
+    assert apart(logits_of(floats, [IDS]), want) < 1e-5, "unpacked"
+    mine.save_pretrained(tmp_path / "b")
+    assert "quantization_config" not in json.loads((tmp_path / "b" / "config.json").read_text())
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "b", attn_implementation="eager").float().eval()
+    assert apart(logits_of(again, [IDS]), want) < 1e-6, "saved"
+    Tokenizer.bytes().save(tmp_path / "a" / "tokenizer.json")
+    words = ["--model", str(tmp_path / "a"), "--prompt", "Once", "--tokens", "9", "--temperature", "0"]
+    done = subprocess.run([PROGRAM, "generate", *words], capture_output=True, check=False)
+    made = Tokenizer.bytes().decode(mine.generate([*b"Once"], 9, 0.0))
+    assert done.returncode == 0 and made.rstrip("\n") in done.stdout.decode("utf-8", "replace"), (done, made)
+
+
+@needs_transformers
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("gate_up_proj_blocks", (5, 64, 2, 15), "no blocks of MXFP4"),
+        ("gate_up_proj_scales", (5, 64, 3), "no blocks of MXFP4"),
+        ("down_proj_scales", (4, 64, 1), "no blocks of MXFP4"),
+        ("down_proj_blocks", (0, 64, 1, 16), "no blocks of MXFP4"),
+        ("gate_up_proj_bias", (320,), "has 1 axes, not 2"),
+        ("gate_up_proj_bias", (4, 64), "experts.4.gate_proj.bias' is missing"),
+        ("gate_up_proj_blocks", (6, 64, 2, 16), "experts.5.gate_proj.mxfp4' is not wanted"),
+        ("down_proj_blocks", (5, 63, 1, 16), "is no weight (64, 32)"),
+    ],
+)
+def test_damaged_mxfp4(name: str, shape: tuple[int, ...], message: str, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    oss_folder(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    full = f"model.layers.1.mlp.experts.{name}"
+    tensors[full] = torch.zeros(shape, dtype=tensors[full].dtype)
+    if name.endswith("blocks") and shape[3:] == (16,):  # scales of the same shape
+        tensors[full.replace("blocks", "scales")] = torch.zeros(shape[:3], dtype=torch.uint8)
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as error:
+        models.from_pretrained(tmp_path)
+    assert message in str(error.value), str(error.value)
+
+
 def test_hooks_of_the_whole(tmp_path: Path) -> None:
     model = models.from_pretrained(tiny(tmp_path))
     seen: list[Any] = []
@@ -589,6 +688,7 @@ def test_hooks_of_the_whole(tmp_path: Path) -> None:
         ({"sliding_window": -1}, '"sliding_window" must be a whole number'),
         ({"quantization_config": {"quant_method": "gptq"}}, 'quantized by "gptq"'),
         ({"quantization_config": {"quant_method": "fp8"}}, 'quantized by "fp8"'),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, 'quantized by "mxfp4"'),
         ({"quantization_config": {}}, "quantized by"),
     ],
 )

@@ -61,12 +61,21 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
                              "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 24}},
         "gpt-oss",
     ),
+    "ministral 3": (
+        "ministral3",
+        {"head_dim": 16, "sliding_window": None,
+         "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "beta_fast": 24.0,
+                             "beta_slow": 2.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+                             "original_max_position_embeddings": 16}},
+        "mistral3",
+    ),
+    "mistral small": ("mistral", {"sliding_window": None}, "mistral3"),
     "cohere": ("cohere", {"logit_scale": 0.3}, "command-r"),
     "starcoder 2": ("starcoder2", {"sliding_window": None}, "starcoder2"),
     "arcee": ("arcee", {}, "arcee"),
     "seed": ("seed_oss", {"head_dim": 16, "attention_bias": True, "attention_out_bias": False}, "seed_oss"),
 }  # fmt: skip
-PAIRED = ("llama", "granite", "smollm3", "arcee")
+PAIRED = ("llama", "granite", "smollm3", "arcee", "mistral3")
 V = 96
 TOKENIZER = {
     "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": ["a b"],
@@ -201,6 +210,12 @@ def entries(case: str, config: Any) -> dict[str, Any]:
         "gpt-oss": {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
                     "rope.scaling.original_context_length": 24},
     }  # fmt: skip
+    if case == "ministral 3":
+        more["mistral3"] = {
+            "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
+            "rope.scaling.yarn_beta_fast": 24.0, "rope.scaling.yarn_beta_slow": 2.0,
+            "rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.1,
+        }  # fmt: skip
     return said | more.get(arch, {}) | TOKENIZER
 
 

@@ -197,3 +197,28 @@ def test_the_program_writes_the_same(tmp_path: Path) -> None:
     for name, t in ours.items():
         assert np.array_equal(t.data, theirs[name].data), name
     models.from_pretrained(tmp_path / "p.gguf")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_errors_beside_llama_cpp(kind: str, tmp_path: Path) -> None:
+    """Squared errors of all matrices are at most those of llama.cpp's own quantizer, which its package has."""
+    import ctypes
+
+    xllamacpp = pytest.importorskip("xllamacpp")
+    (library,) = Path(xllamacpp.__file__).parent.glob("xllamacpp.*so")
+    quantize = ctypes.CDLL(str(library)).ggml_quantize_chunk
+    quantize.restype, sizes = ctypes.c_size_t, [ctypes.c_int64] * 3
+    quantize.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *sizes, ctypes.c_void_p]
+    model = made()
+    model.save_gguf(tmp_path / "w.gguf", "f32")
+    model.save_gguf(tmp_path / "m.gguf", kind)
+    whole, errors = read(tmp_path / "w.gguf"), np.zeros(2)
+    for name, t in read(tmp_path / "m.gguf").items():
+        if type_of(t) in ("F32", "F16"):
+            continue
+        w, theirs = np.ascontiguousarray(whole[name].data), np.zeros(t.data.shape, np.uint8)
+        done = quantize(int(t.tensor_type), w.ctypes.data, theirs.ctypes.data, 0, *w.shape, None)
+        assert done == theirs.nbytes, name
+        both = numbers(t), gguf.quants.dequantize(theirs, t.tensor_type)
+        errors += [float(((x - w) ** 2).sum()) for x in both]
+    assert 0 < errors[0] <= 1.0001 * errors[1], (kind, errors)

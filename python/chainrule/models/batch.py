@@ -9,7 +9,7 @@ sequence by itself, behind its own cache of keys and values.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from threading import Condition
@@ -290,16 +290,10 @@ class Engine:
 
 def draw(logits: Tensor, r: Request, made: Sequence[int], generator: Generator) -> int:
     """The next token by the options of a request; logits: (V)."""
-    change = dict(r.logit_bias)
-    if r.presence_penalty or r.frequency_penalty:
-        for token, times in Counter(made).items():
-            change[token] = change.get(token, 0.0) - r.presence_penalty - r.frequency_penalty * times
-    if change:
-        indices = _core.tensor([*change], device=logits.device)
-        logits = logits.index_add(
-            0, indices, _core.tensor([*change.values()], dtype=logits.dtype, device=logits.device)
-        )
-    return _core._sample(logits, r.temperature, r.top_p, r.top_k, generator, r.min_p)
+    said = _core.tensor([*made], dtype=_core.int64) if r.presence_penalty or r.frequency_penalty else None
+    bias = _core.tensor([*r.logit_bias.items()], dtype=_core.float64) if r.logit_bias else None
+    penalties = r.presence_penalty, r.frequency_penalty
+    return _core._sample(logits, r.temperature, r.top_p, r.top_k, generator, r.min_p, said, *penalties, bias)
 
 
 def logprobs_of(logits: Tensor, token: int, k: int) -> Logprobs:

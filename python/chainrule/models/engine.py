@@ -158,7 +158,8 @@ class Engined(nn.Module):
         sentence-transformers in the model's folder says (``pooling``), else the mean of the tokens.  attention_mask:
         0 for padding behind the texts."""
         x = self._hidden_of(tokens, attention_mask)
-        y: Tensor = _core._lm_output(self._engine.lm, SENTENCE, x, attention_mask)
+        lm, own = self._ready()
+        y: Tensor = _core._lm_output(lm, SENTENCE, x, attention_mask, *self._calls(own))
         return y
 
     # ---- what others ask ----

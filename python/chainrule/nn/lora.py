@@ -216,32 +216,15 @@ def remove(model: Module) -> None:
 def save(model: Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
     """Writes the adapters as a folder of PEFT: adapter_config.json and adapter_model.safetensors.  base: what to
     write as base_model_name_or_path.  OSError: it cannot be written.  ValueError: no adapter."""
-    from ..serialization.adapters import save_adapter
-
     found = _present("save", model)
     prefix, transposed = getattr(model, "prefix", ""), getattr(model, "transposed", ())
     weights = {f"{PEFT}{prefix}{name}": tensor.contiguous() for name, tensor in state_dict(model).items()}
     first = next(iter(found.values()))
-    config = {
-        "alpha_pattern": {},
-        "auto_mapping": None,
-        "base_model_name_or_path": base,
-        "bias": "none",
-        "fan_in_fan_out": any(f"{name}.weight".endswith(transposed) for name in found) if transposed else False,
-        "inference_mode": True,
-        "init_lora_weights": True,
-        "lora_alpha": first.alpha,
-        "lora_dropout": first.dropout,
-        "modules_to_save": None,
-        "peft_type": "LORA",
-        "r": first.r,
-        "rank_pattern": {},
-        "target_modules": model.__dict__.get("_lora_targets", [*found]),
-        "task_type": "CAUSAL_LM" if prefix and not getattr(model, "encodes", False) else None,
-        "use_dora": False,
-        "use_rslora": first.rslora,
-    }
-    save_adapter(folder, weights, config)
+    targets = json.dumps(model.__dict__.get("_lora_targets", [*found]))
+    turned = bool(transposed) and any(f"{name}.weight".endswith(transposed) for name in found)
+    causal = bool(prefix) and not getattr(model, "encodes", False)
+    numbers = first.r, first.alpha, first.dropout, first.rslora
+    _core._save_adapter(folder, weights, *numbers, targets, base or "", turned, causal)
 
 
 def load(model: Module, folder: str | os.PathLike[str], *, generator: Generator | None = None) -> list[str]:
