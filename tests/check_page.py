@@ -497,6 +497,7 @@ def chats(tab: Tab, s: Section, folder: Path) -> None:
         file.truncate(500_000_000)
     tab.give_files("#model [name=files]", folder / "large.gguf")
     s.wait_error("This model has 0.5 GB and needs about 0.6 GB of memory: this device has 0.3 GB.")
+    assert s.text(".status").startswith("Open: chat_template.jinja"), s.text(".status")
 
 
 def reads_well(tab: Tab, folder: Path) -> None:

@@ -6,6 +6,7 @@ import { kept } from "./store.js";
 const part = section("model");
 const { root, $, field, button, say, guard } = part;
 const MOST_BYTES = 64e6; // of examples
+let now = "No model"; // that is open
 let fromFile = false; // the examples are those of a file, which the worker holds
 let messages = [];
 let line = null; // the paragraph that an answer goes into
@@ -35,23 +36,22 @@ async function opened(call, ...args) {
     say("Reading…");
     try {
         const { names, context, vocabulary } = await start().call(call, ...args);
-        const said = `Open: ${names}; ${vocabulary.toLocaleString("en")} tokens, context ${context}`;
-        say(`${said}.`);
+        now = `Open: ${names}; ${vocabulary.toLocaleString("en")} tokens, context ${context}`;
+        say(`${now}.`);
         $(".opened").hidden = false;
         $(".compare").hidden = $(".answers").hidden = button("adapter").disabled = true;
         fromFile = false;
         clear();
-        return said;
     } catch (error) {
-        say("No model");
+        say(`${now}.`); // the model before is still open
         throw error;
     }
 }
 
 const open = guard(async (files) => {
-    const said = await opened("openModel", files);
+    await opened("openModel", files);
     button("last").hidden = true;
-    say(`${said}; ${await start().call("keepModel", files)}.`);
+    say(`${now}; ${await start().call("keepModel", files)}.`);
 });
 
 const openExamples = guard(async (file) => {
