@@ -377,8 +377,8 @@ bool make_autograd_types(PyObject *module) {
     node_objects = PyDict_New();
     node_classes = PyDict_New();
     node_names = PyDict_New();
-    return node_objects && node_classes && node_names && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
-           PyModule_AddType(module, node_type) == 0;
+    return node_objects && node_classes && node_names && handle_type && PyModule_AddType(module, handle_type) == 0 &&
+           node_type && PyModule_AddType(module, node_type) == 0;
 }
 
 /* ---- the walk */

@@ -492,6 +492,6 @@ static bool make_default_generator(PyObject *module) {
 
 bool make_types(PyObject *module) {
     return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) &&
-           make_device(module) && (cpu_object = device_object(cr_cpu())) && (generator_type = add_type(module, &generator_spec, NULL)) &&
-           make_default_generator(module);
+           make_device(module) && (cpu_object = device_object(cr_cpu())) &&
+           (generator_type = add_type(module, &generator_spec, NULL)) && make_default_generator(module);
 }
