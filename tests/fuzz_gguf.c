@@ -79,7 +79,8 @@ static size_t tokenizer_seed(const char *kind, uint8_t *out) {
     at = put_list(out, at, "tokenizer.ggml.tokens", 8, 6);
     for (int i = 0; i < 6; i++) at = put_text(out, at, tokens[words][i]);
     at = put_list(out, at, "tokenizer.ggml.token_type", 5, 6);
-    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 1 || (words && i < 3) ? 3 : llama && i == 0 ? 2 : llama && i == 5 ? 6 : 1, 4);
+    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 1 || (words && i < 3) ? 3 : llama && i == 0 ? 2
+                       : llama && i == 5 ? 6 : 1, 4);
     at = put(out, put(out, put_text(out, at, "tokenizer.ggml.bos_token_id"), 4, 4), 1, 4);
     if (!llama) return put_text(out, put_list(out, at, "tokenizer.ggml.merges", 8, 1), "a b");
     at = put_list(out, at, "tokenizer.ggml.scores", 6, 6);
