@@ -67,20 +67,28 @@ static size_t put_list(uint8_t *out, size_t at, const char *key, uint64_t type, 
 }
 
 /* A tokenizer of six tokens, and no tensor. */
-static size_t tokenizer_seed(bool llama, uint8_t *out) {
-    static const char *const tokens[] = {"<unk>", "<s>", "a", "b", "ab", "<0x0A>"};
+static size_t tokenizer_seed(const char *kind, uint8_t *out) {
+    static const char *const tokens[][6] = {{"<unk>", "<s>", "a", "b", "ab", "<0x0A>"},
+                                            {"[UNK]", "[CLS]", "[SEP]", "\xE2\x96\x81" "a", "b", "\xE2\x96\x81"}};
+    const bool unigram = !strcmp(kind, "t5"), words = !strcmp(kind, "bert"),
+               llama = unigram || !strcmp(kind, "llama");
     memcpy(out, "GGUF", 4);
-    size_t at = put(out, put(out, put(out, 4, 3, 4), 0, 8), 6, 8);
-    at = put_text(out, put(out, put_text(out, at, "tokenizer.ggml.model"), 8, 4), llama ? "llama" : "gpt2");
+    size_t at = put(out, put(out, put(out, 4, 3, 4), 0, 8), unigram ? 8 : 6, 8);
+    at = put_text(out, put(out, put_text(out, at, "tokenizer.ggml.model"), 8, 4), kind);
     at = put_text(out, put(out, put_text(out, at, "tokenizer.ggml.pre"), 8, 4), llama ? "default" : "llama-bpe");
     at = put_list(out, at, "tokenizer.ggml.tokens", 8, 6);
-    for (int i = 0; i < 6; i++) at = put_text(out, at, tokens[i]);
+    for (int i = 0; i < 6; i++) at = put_text(out, at, tokens[words][i]);
     at = put_list(out, at, "tokenizer.ggml.token_type", 5, 6);
-    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 1 ? 3 : llama && i == 0 ? 2 : llama && i == 5 ? 6 : 1, 4);
+    for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 1 || (words && i < 3) ? 3 : llama && i == 0 ? 2
+                       : llama && i == 5 ? 6 : 1, 4);
     at = put(out, put(out, put_text(out, at, "tokenizer.ggml.bos_token_id"), 4, 4), 1, 4);
     if (!llama) return put_text(out, put_list(out, at, "tokenizer.ggml.merges", 8, 1), "a b");
     at = put_list(out, at, "tokenizer.ggml.scores", 6, 6);
     for (uint64_t i = 0; i < 6; i++) at = put(out, at, i == 4 ? 0xBF800000 : 0, 4);
+    if (!unigram) return at;
+    at = put(out, put(out, put_text(out, at, "tokenizer.ggml.remove_extra_whitespaces"), 7, 4), 1, 1);
+    at = put_list(out, at, "tokenizer.ggml.precompiled_charsmap", 0, 12);
+    for (uint64_t i = 0; i < 12; i++) at = put(out, at, i == 0 ? 4 : i > 7 ? 0 : 0x40, 1);
     return at;
 }
 
@@ -90,8 +98,9 @@ static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
     } types[] = {{0, 3, 12}, {1, 5, 10}, {30, 5, 10}, {8, 64, 68}, {2, 32, 18}, {12, 256, 144}, {14, 256, 210},
                  {0, 0, 0}};
     static const uint64_t sizes[13] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    if (i >= 10 || room < 4096) return 0;
-    if (i >= 8) return tokenizer_seed(i == 9, out);
+    if (i >= 12 || room < 4096) return 0;
+    static const char *const tokenizers[] = {"gpt2", "llama", "bert", "t5"};
+    if (i >= 8) return tokenizer_seed(tokenizers[i - 8], out);
     memset(out, 1, 4096);
     memcpy(out, "GGUF", 4);
     size_t at = put(out, 4, i % 2 ? 3 : 2, 4);

@@ -74,10 +74,11 @@ static void check_config(int family, const char *text) {
 
 static void check_adapter(const char *path) {
     cr_lm *m = cr_lm_of(configs[LLAMA], cr_lm_params(good[LLAMA]), cr_cpu());
+    static unsigned count;
     const bool loaded = cr_lm_load_adapter(m, path, NULL) == CR_OK;
     fuzz_check(loaded, "adapter");
     run(m);
-    if (loaded && cr_lm_save_adapter(m, folder_path("again"))) must(false, "an adapter is not saved");
+    if (loaded && count++ % 16 == 0) must(!cr_lm_save_adapter(m, folder_path("again")), "an adapter is not saved");
     cr_lm_free(m);
 }
 
@@ -118,13 +119,15 @@ static void check_sentence(char kind, const uint8_t *data, size_t bytes) {
         file_put(folder_path(files[i].name), changed ? (const char *)data : files[i].text,
                  changed ? bytes : strlen(files[i].text));
     }
+    static bool good_dense;
     cr_params *p = cr_params_new();
     cr_scope_begin();
-    must(!cr_params_add(p, "linear.weight", cr_ones(CR_LIST(4, 16), CR_F32, cr_cpu())) &&
+    must(good_dense || (!cr_params_add(p, "linear.weight", cr_ones(CR_LIST(4, 16), CR_F32, cr_cpu())) &&
              !cr_params_add(p, "linear.bias", cr_ones(CR_LIST(4), CR_F32, cr_cpu())) &&
-             !cr_save(folder_path("sentence/2_Dense/model.safetensors"), p, NULL), "a layer is not saved");
+             !cr_save(folder_path("sentence/2_Dense/model.safetensors"), p, NULL)), "a layer is not saved");
     cr_scope_end();
     cr_params_free(p);
+    good_dense = kind != 'w';
     if (kind == 'w') file_put(folder_path("sentence/2_Dense/model.safetensors"), data, bytes);
     cr_lm *m = cr_lm_load(dir, cr_cpu());
     fuzz_check(m != NULL, "sentence model");

@@ -40,8 +40,7 @@ static cr_lm *model(int kind) {
     return m;
 }
 
-static const cr_sampling greedy = {.top_p = 1}, plain = {.temperature = 1, .top_p = 1},
-                         penal = {.temperature = 1, .top_p = 1, .presence_penalty = 1, .frequency_penalty = 0.2};
+static const cr_sampling greedy = {.top_p = 1}, plain = {.temperature = 1, .top_p = 1};
 
 static void alone(const cr_lm *m, const uint32_t *ids, int64_t n, cr_generate_options o, uint64_t seed, texts *out) {
     memset(out, 0, sizeof *out);
@@ -66,7 +65,7 @@ TEST(batches_are_each_alone) {
         for (int mode = 0; mode < 3; mode++) {
             cr_lm *m = model(kind);
             REQUIRE(m, "%s", kinds[kind]);
-            const cr_generate_options o = {.tokens = 30, .sampling = mode ? &penal : &greedy, .stop = stop,
+            const cr_generate_options o = {.tokens = 30, .sampling = mode ? &plain : &greedy, .stop = stop,
                                            .n_stop = mode == 2, .cache = mode == 2 ? CR_I8 : CR_BOOL};
             cr_prompt p[ROWS];
             texts all = {0}, one;
@@ -90,7 +89,8 @@ TEST(batches_are_each_alone) {
 
 /* Tokens of the prompt are free; by any way of writing, no token comes twice. */
 TEST(penalties_are_of_the_answer) {
-    static const cr_sampling once = {.top_p = 1, .presence_penalty = 1e4};
+    static cr_penalties answer = {.presence = 1e4, .prompt = 9};
+    static const cr_sampling once = {.top_p = 1, .adjust = cr_penalize, .adjust_ctx = &answer};
     make_prompt();
     cr_lm *m = model(0), *draft = model(0);
     texts one, two;
@@ -206,18 +206,20 @@ TEST(sampling_keeps_its_formulas) {
     static const double logits[7] = {0.5, 2, -1, 1.2, -3, 0, 1.9};
     static const uint32_t before[] = {1, 2, 1};
     static const cr_logit_bias bias[] = {{5, 1.5}, {1, -0.75}};
+    static cr_penalties presence = {.presence = 0.75}, frequency = {.frequency = -0.5},
+                        biased = {.bias = bias, .biases = 2}, late = {.presence = 1, .prompt = 2},
+                        whole = {.presence = -0.5, .frequency = 0.75, .bias = bias, .biases = 2};
     static const struct { const char *what; cr_sampling s;
     } rows[] = {{"min_p", {.temperature = 1, .top_p = 1, .min_p = 0.2}},
                 {"min_p at temperature 2", {.temperature = 2, .top_p = 1, .min_p = 0.3}},
                 {"min_p after top_k", {.temperature = 1, .top_p = 1, .top_k = 4, .min_p = 0.25}},
                 {"top_p, then min_p", {.temperature = 1.5, .top_p = 0.8, .min_p = 0.1}},
                 {"penalty", {.temperature = 1, .top_p = 1, .repetition_penalty = 1.7}},
-                {"presence", {.temperature = 1, .top_p = 1, .presence_penalty = 0.75}},
-                {"frequency", {.temperature = 1, .top_p = 1, .frequency_penalty = -0.5}},
-                {"bias", {.temperature = 1, .top_p = 1, .bias = bias, .biases = 2}},
-                {"all that is added",
-                 {.temperature = 1, .top_p = 1, .repetition_penalty = 1.5, .presence_penalty = -0.5,
-                  .frequency_penalty = 0.75, .bias = bias, .biases = 2}},
+                {"presence", {.temperature = 1, .top_p = 1, .adjust = cr_penalize, .adjust_ctx = &presence}},
+                {"frequency", {.temperature = 1, .top_p = 1, .adjust = cr_penalize, .adjust_ctx = &frequency}},
+                {"bias", {.temperature = 1, .top_p = 1, .adjust = cr_penalize, .adjust_ctx = &biased}},
+                {"behind a prompt", {.temperature = 1, .top_p = 1, .adjust = cr_penalize, .adjust_ctx = &late}},
+                {"all", {.temperature = 1, .top_p = 1, .adjust = cr_penalize, .adjust_ctx = &whole}},
                 {"adjust", {.temperature = 1, .top_p = 1, .adjust = forbid_even}},
                 {"adjust and penalty", {.temperature = 1, .top_p = 1, .repetition_penalty = 2, .adjust = forbid_even}}};
     cr_generator *g = cr_generator_new(3);
@@ -230,10 +232,13 @@ TEST(sampling_keeps_its_formulas) {
         for (int i = 0; i < 7; i++) {
             double x = logits[i];
             const bool seen = i == 1 || i == 2;
-            if (s->adjust && i % 2 == 0) x = -INFINITY;
+            const cr_penalties *added = s->adjust == cr_penalize ? s->adjust_ctx : NULL;
+            if (s->adjust && !added && i % 2 == 0) x = -INFINITY;
+            for (int k = added ? (int)added->prompt : 3, first = 1; k < 3; k++)
+                if (before[k] == (uint32_t)i) x -= added->frequency + (first ? added->presence : 0), first = 0;
+            for (int64_t k = 0; added && k < added->biases; k++)
+                if (added->bias[k].id == (uint32_t)i) x += added->bias[k].add;
             if (s->repetition_penalty > 0 && seen) x = x > 0 ? x / s->repetition_penalty : x * s->repetition_penalty;
-            if (seen) x -= s->presence_penalty + s->frequency_penalty * (i == 1 ? 2 : 1);
-            for (int64_t k = 0; k < s->biases; k++) if (s->bias[k].id == (uint32_t)i) x += s->bias[k].add;
             p[i] = exp(x / s->temperature);
             most = fmax(most, p[i]);
         }
@@ -261,9 +266,12 @@ TEST(sampling_keeps_its_formulas) {
     FAILS(CR_BAD_VALUE, "repetition_penalty must be 0 (none) or more, not -1",
           cr_sample(t, &(cr_sampling){.top_p = 1, .repetition_penalty = -1}, g, &id));
     FAILS(CR_BAD_VALUE, "penalties must be finite",
-          cr_sample(t, &(cr_sampling){.top_p = 1, .presence_penalty = INFINITY}, g, &id));
+          cr_sample(t, &(cr_sampling){.top_p = 1, .adjust = cr_penalize,
+                                      .adjust_ctx = &(cr_penalties){.presence = INFINITY}}, g, &id));
     FAILS(CR_BAD_VALUE, "the bias of token 7 is 1: the vocabulary has 7",
-          cr_sample(t, &(cr_sampling){.top_p = 1, .bias = &(cr_logit_bias){7, 1}, .biases = 1}, g, &id));
+          cr_sample(t, &(cr_sampling){.top_p = 1, .adjust = cr_penalize,
+                                      .adjust_ctx = &(cr_penalties){.bias = &(cr_logit_bias){7, 1}, .biases = 1}},
+                    g, &id));
     FAILS(CR_BAD_VALUE, "adjust failed", cr_sample(t, &(cr_sampling){.top_p = 1, .adjust = fail_adjust}, g, &id));
     FAILS(CR_BAD_VALUE, "none of the 1 tokens is allowed",
           cr_sample(cr_zeros(CR_LIST(1), CR_F32, cr_cpu()), &(cr_sampling){.top_p = 1, .adjust = forbid_even}, g, &id));

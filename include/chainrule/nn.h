@@ -574,7 +574,6 @@ cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
 typedef bool (*cr_adjust)(const uint32_t *ids, int64_t n, double *logits, int64_t V, void *ctx);
                             /* changes the logits after n tokens; -INFINITY forbids one; false:
                                failure */
-typedef struct cr_logit_bias { uint32_t id; double add; } cr_logit_bias;
 typedef struct cr_sampling {
     double temperature, top_p;  /* 0: greedy; 1: all tokens */
     int64_t top_k;              /* only the likeliest; 0: all */
@@ -583,11 +582,16 @@ typedef struct cr_sampling {
                             /* divides positive logits of tokens that occurred, multiplies negative
                                ones; 0, 1: none */
     cr_adjust adjust; void *adjust_ctx; /* before the others; NULL: none */
-    double presence_penalty, frequency_penalty;
-                            /* tokens that occurred behind the prompt lose the first, and the second
-                               as often as they did */
-    const cr_logit_bias *bias; int64_t biases; /* added to logits */
 } cr_sampling;
+typedef struct cr_logit_bias { uint32_t id; double add; } cr_logit_bias;
+typedef struct cr_penalties {   /* OpenAI's; zeros: none */
+    double presence, frequency; /* tokens that occurred behind the prompt lose the first, and the
+                                   second as often as they did */
+    int64_t prompt;             /* how many of the tokens before it are the prompt's */
+    const cr_logit_bias *bias; int64_t biases; /* added to logits */
+} cr_penalties;
+bool        cr_penalize(const uint32_t *ids, int64_t n, double *logits, int64_t V, void *ctx);
+                            /* an adjust; ctx: its cr_penalties */
 cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);
                             /* (V): one token from softmax(logits / temperature), in double on
                                the host */

@@ -218,15 +218,16 @@ static cr_logit_bias *biases_of(const arg *a, int64_t *n) {
 
 /* (logits, temperature, top_p, top_k, generator, min_p, tokens, presence_penalty, frequency_penalty, bias) */
 PyObject *api__sample(const arg *a) {
-    cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i, .min_p = a[5].d,
-                     .presence_penalty = a[7].d, .frequency_penalty = a[8].d};
+    cr_penalties p = {.presence = a[7].d, .frequency = a[8].d};
+    const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i, .min_p = a[5].d,
+                           .adjust = cr_penalize, .adjust_ctx = &p};
     uint32_t id;
     int64_t n;
     cr_status bad;
-    cr_logit_bias *bias = biases_of(&a[9], &s.biases);
+    cr_logit_bias *bias = biases_of(&a[9], &p.biases);
     uint32_t *ids = bias ? tokens_of(&a[6], &n) : NULL;
     if (!ids) return free(bias), NULL;
-    s.bias = bias;
+    p.bias = bias;
     WITHOUT_GIL(bad = cr_sample_next(a[0].t, &s, ids, n, a[4].g, &id));
     free(ids);
     free(bias);

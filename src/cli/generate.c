@@ -81,10 +81,6 @@ int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
         {.name = "repeat-penalty", .real = &g->s.repetition_penalty,
          .help = "divides positive logits of tokens that occurred by X, multiplies negative ones; 1: off",
          .min = 1e-3, .max = 1e3},
-        {.name = "presence-penalty", .real = &g->s.presence_penalty,
-         .help = "what the logits of tokens in the answer so far lose", .min = -1e3, .max = 1e3},
-        {.name = "frequency-penalty", .real = &g->s.frequency_penalty,
-         .help = "what they lose each time that they occur there", .min = -1e3, .max = 1e3},
         {.name = "seed", .integer = &g->seed, .help = "the same seed gives the same text"},
         {.name = "draft", .text = &g->draft, .what = "DIR",
          .help = "a smaller model with the same vocabulary for speculative decoding: faster, and with --temperature "

@@ -246,7 +246,7 @@ typedef struct generation {
     opened main, small;
     cr_generator *generator;
 } generation;
-enum { GENERATION_OPTIONS = 15 };
+enum { GENERATION_OPTIONS = 13 };
 int  generation_options(generation *g, option out[GENERATION_OPTIONS]);    /* how many */
 bool generation_open(generation *g);                /* false: message printed */
 void generation_close(generation *g);

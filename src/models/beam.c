@@ -43,7 +43,6 @@ static void beam_copy(const search *s, beam *to, const beam *from, double score)
 static cr_status rank_beam(search *s, int64_t i, const cr_tensor *logits) {
     const beam *b = &s->now[i];
     cr_sampler *m = &s->j->sampler;
-    m->prompt = s->t->n - s->t->made;
     const cr_status status = cr_sampler_row(m, logits, b->ids, s->t->n + b->n, true);
     for (int64_t v = 0; v < m->V && status == CR_OK; v++) {
         const double score = b->score + m->row[v];

@@ -80,7 +80,6 @@ cr_status cr_job_step(cr_job *j) {
     for (int64_t i = 0; i < j->texts && status == CR_OK; i++) {
         cr_text *t = &j->text[i];
         if (t->over) continue;
-        j->sampler.prompt = t->n - t->made;
         status = cr_sampler_read(&j->sampler, logits[i], t->ids, t->n);
         if (status == CR_OK) status = cr_sampler_draw(&j->sampler, t->g, &id);
         if (status == CR_OK) status = cr_job_push(j, i, id);

@@ -152,14 +152,13 @@ typedef struct cr_sampler {                         /* the distribution of one t
     const char *op;
     const cr_sampling *s;
     int64_t V, n;
-    int64_t prompt;                                 /* of the tokens before it: how many are the prompt's */
     double *row;                                    /* (V) logits */
     cr_choice *choice; double sum;                  /* (n) what may be drawn, with weights and their sum */
     uint8_t *seen;                                  /* (V) zeros */
 } cr_sampler;
 cr_status cr_sampler_new(cr_sampler *m, const char *op, const cr_sampling *s, int64_t V);   /* s NULL: plain */
 void      cr_sampler_free(cr_sampler *m);
-/* row = the logits after n tokens, or their log_softmax, with adjust, biases and penalties */
+/* row = the logits after n tokens, or their log_softmax, with adjust and the repetition penalty */
 cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n, bool log_softmax);
 cr_status cr_sampler_read(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n); /* row, choice */
 cr_status cr_sampler_draw(const cr_sampler *m, cr_generator *g, uint32_t *id);

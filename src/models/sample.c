@@ -31,9 +31,6 @@ static cr_status check_sampling(const char *op, const cr_sampling *s) {
         return cr_fail(CR_BAD_VALUE, op, "min_p must be between 0 (all) and 1, not %g", s->min_p);
     if (!(s->repetition_penalty >= 0 && s->repetition_penalty < INFINITY))
         return cr_fail(CR_BAD_VALUE, op, "repetition_penalty must be 0 (none) or more, not %g", s->repetition_penalty);
-    if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
-        return cr_fail(CR_BAD_VALUE, op, "penalties must be finite, not %g and %g", s->presence_penalty,
-                       s->frequency_penalty);
     return CR_OK;
 }
 
@@ -71,23 +68,28 @@ static void penalize_repeats(cr_sampler *m, const uint32_t *ids, int64_t n) {
     for (int64_t i = 0; i < n; i++) if (ids[i] < m->V) m->seen[ids[i]] = 0;
 }
 
-/* What OpenAI's interface adds to logits. */
-static cr_status add_biases(cr_sampler *m, const uint32_t *ids, int64_t n) {
-    const cr_sampling *s = m->s;
-    for (int64_t i = 0; i < s->biases; i++) {
-        if (s->bias[i].id >= m->V || !isfinite(s->bias[i].add))
-            return cr_fail(CR_BAD_VALUE, m->op, "the bias of token %u is %g: the vocabulary has %lld", s->bias[i].id,
-                           s->bias[i].add, (long long)m->V);
-        m->row[s->bias[i].id] += s->bias[i].add;
+bool cr_penalize(const uint32_t *ids, int64_t n, double *logits, int64_t V, void *ctx) {
+    static const char op[] = "penalize";
+    const cr_penalties *p = ctx;
+    if (!isfinite(p->presence) || !isfinite(p->frequency) || p->prompt < 0)
+        return cr_fail(CR_BAD_VALUE, op, "penalties must be finite, not %g and %g", p->presence, p->frequency), false;
+    for (int64_t i = 0; i < p->biases; i++) {
+        const cr_logit_bias *b = &p->bias[i];
+        if (b->id >= V || !isfinite(b->add))
+            return cr_fail(CR_BAD_VALUE, op, "the bias of token %u is %g: the vocabulary has %lld", b->id, b->add,
+                           (long long)V), false;
+        logits[b->id] += b->add;
     }
-    if (s->presence_penalty == 0 && s->frequency_penalty == 0) return CR_OK;
-    for (int64_t i = m->prompt; i < n; i++) {
-        if (ids[i] >= m->V) continue;
-        m->row[ids[i]] -= s->frequency_penalty + (m->seen[ids[i]] ? 0 : s->presence_penalty);
-        m->seen[ids[i]] = 1;
+    if (p->presence == 0 && p->frequency == 0) return true;
+    uint8_t *seen = calloc((size_t)V, 1);
+    if (!seen) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld tokens", (long long)V), false;
+    for (int64_t i = p->prompt; i < n; i++) {
+        if (ids[i] >= V) continue;
+        logits[ids[i]] -= p->frequency + (seen[ids[i]] ? 0 : p->presence);
+        seen[ids[i]] = 1;
     }
-    for (int64_t i = m->prompt; i < n; i++) if (ids[i] < m->V) m->seen[ids[i]] = 0;
-    return CR_OK;
+    free(seen);
+    return true;
 }
 
 static cr_status check_row(const cr_sampler *m, const char *why, bool needs_one) {
@@ -118,7 +120,7 @@ cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t 
         status = check_row(m, "adjust has made it so", !log_softmax);
     }
     penalize_repeats(m, ids, n);
-    return status == CR_OK ? add_biases(m, ids, n) : status;
+    return status;
 }
 
 /* Moves the m likeliest of n to the front, in order: Hoare's selection (1961), then a sort of these. */

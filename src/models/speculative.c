@@ -21,7 +21,6 @@ typedef struct cr_speculation {
 static cr_tensor *propose_tokens(speculation *s, int64_t K) {
     cr_text *t = s->t;
     cr_sampler *m = &s->j->sampler;
-    m->prompt = t->n - t->made;
     for (int64_t k = 0; k < K; k++) {
         const int64_t at = t->start + s->cache->past, n = t->n + k;
         cr_tensor *y = cr_forward(s->draft, 1, &s->cache, t->ids + at, n - at, 1);

@@ -174,7 +174,9 @@ def test_files_without_a_tokenizer_are_refused(tmp_path: Path) -> None:
     llama = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens}
     for said, why in (
         ({"general.name": "x"}, "holds no tokenizer"),
-        ({"tokenizer.ggml.model": "bert"}, "of the kind 'bert'"),
+        ({"tokenizer.ggml.model": "rwkv"}, "of the kind 'rwkv'"),
+        ({"tokenizer.ggml.model": "bert"}, "ggml.tokens must be a list"),
+        ({"tokenizer.ggml.model": "t5", "tokenizer.ggml.tokens": tokens}, "ggml.scores must be a list"),
         ({"tokenizer.ggml.model": "gpt2"}, "ggml.tokens must be a list"),
         ({**gpt2, "tokenizer.ggml.tokens": ["a", "ab"]}, "ggml.merges must be a list"),
         ({**gpt2, "tokenizer.ggml.merges": ["a b"]}, "ab"),
