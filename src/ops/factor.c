@@ -1,7 +1,7 @@
 /* factor.c - factors of matrices: Cholesky, LU, QR, symmetric eigenvalues, SVD; triangular solves, and solve.
  *
- * Each op has one result, in which several factors stand one below the other; the public functions cut it.  Only the
- * cpu has the kernels: matrices of other devices go there and their factors come back.  Half precision computes in f32.
+ * Each op has one result, in which several factors stand one below the other; the public functions cut it.  Where a
+ * device has no kernel for them, matrices go to the cpu and their factors come back.  Half precision computes in f32.
  * Gradients are made of differentiable ops, so they have gradients.  Where two eigenvalues or singular values are equal
  * the vectors have no derivative: the terms between these two are left out, as if their distance were infinite. */
 #include "compose.h"
@@ -70,8 +70,12 @@ static cr_status factor_forward(const cr_call *c, cr_tensor *y, cr_tensor *const
 }
 
 /* ---- where the kernels are */
-static const cr_tensor *to_kernels(const cr_tensor *x) {
-    const cr_device *dev = x->dev->kernels->factor ? x->dev : cr_cpu();
+static const cr_device *factors_on(const cr_tensor *x, cr_factor_kind kind) {
+    const cr_device *dev = x->dev;
+    const int64_t M = rows_in(x), N = columns_in(x), B = x->numel ? x->numel / (M * N) : 0;
+    return dev->kernels->factor && (!dev->factors || dev->factors(dev, kind, B, M, N)) ? dev : cr_cpu();
+}
+static const cr_tensor *to_kernels(const cr_tensor *x, const cr_device *dev) {
     const cr_dtype dt = wide_dtype(x);
     return dev == x->dev && dt == x->dtype ? x : cr_to(x, dt, dev);
 }
@@ -84,7 +88,7 @@ static cr_tensor *moved_back(const cr_tensor *y, const cr_tensor *x) {          
 
 static cr_tensor *factored(const cr_op *op, const cr_tensor *x, cr_factor_kind kind, cr_tensor *aux[]) {
     const cr_status status = check_matrices(op->name, x, false);
-    const cr_tensor *in = status == CR_OK ? to_kernels(x) : NULL;
+    const cr_tensor *in = status == CR_OK ? to_kernels(x, factors_on(x, kind)) : NULL;
     return in ? cr_apply_aux(op, 1, &in, &(factor_params){kind}, aux) : NULL;
 }
 
@@ -302,9 +306,10 @@ const cr_op cr_op_solve_triangular = {
 };
 
 /* Both with the same batch axes, in the same dtype, where the kernels are. */
-static cr_status prepare(const char *op, const cr_tensor *in[2]) {
+static cr_status prepare(const char *op, const cr_tensor *in[2], bool triangular) {
     int64_t batch[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     int n;
+    const cr_device *dev = NULL;
     cr_status status = check_systems(op, in[0], in[1]);
     if (status == CR_OK)
         status = cr_broadcast(op, in[0]->ndim - 2, in[0]->shape, in[1]->ndim - 2, in[1]->shape, &n, batch);
@@ -313,7 +318,9 @@ static cr_status prepare(const char *op, const cr_tensor *in[2]) {
         shape[n] = rows_in(in[i]);
         shape[n + 1] = columns_in(in[i]);
         if (!cr_shape_equal(n + 2, shape, in[i]->ndim, in[i]->shape)) in[i] = cr_expand(in[i], n + 2, shape);
-        if (in[i]) in[i] = to_kernels(in[i]);
+        if (in[i] && !dev)
+            dev = !triangular ? factors_on(in[i], CR_FACTOR_LU) : in[i]->dev->kernels->substitute ? in[i]->dev : cr_cpu();
+        if (in[i]) in[i] = to_kernels(in[i], dev);
         if (!in[i]) status = cr_error_status();
     }
     return status;
@@ -324,7 +331,7 @@ cr_tensor *cr_solve_triangular(const cr_tensor *a, const cr_tensor *b, bool uppe
     if (!cr_given(op, "a", a) || !cr_given(op, "b", b)) return NULL;
     cr_scope_begin();
     const cr_tensor *in[] = {a, b};
-    if (prepare(op, in) != CR_OK) return cr_leave(NULL);
+    if (prepare(op, in, true) != CR_OK) return cr_leave(NULL);
     return cr_leave(back(cr_apply(&cr_op_solve_triangular, 2, in, &(triangular_params){upper, unit}), b));
 }
 
@@ -372,7 +379,7 @@ cr_tensor *cr_solve(const cr_tensor *a, const cr_tensor *b, cr_tensor **lu) {
     cr_scope_begin();
     const cr_tensor *in[] = {a, b};
     cr_tensor *aux[2] = {NULL}, *kept = NULL, **const to[] = {&kept, lu};
-    cr_tensor *x = prepare(op, in) == CR_OK ? back(cr_apply_aux(&cr_op_solve, 2, in, NULL, aux), b) : NULL;
+    cr_tensor *x = prepare(op, in, false) == CR_OK ? back(cr_apply_aux(&cr_op_solve, 2, in, NULL, aux), b) : NULL;
     if (x) keep_all(2, (cr_tensor *const[]){x, back(aux[0], a)}, to);
     cr_scope_end();
     return kept;

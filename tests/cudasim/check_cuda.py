@@ -98,6 +98,7 @@ DEFINITIONS = {
         "KIND=2 T=f64 TO=f64 A=f64 ROUND=0",
     ],
     "hopper": [f"PASS={p} T={t} A=f32 MASKED=0 HEAD={d}" for p in (0, 2) for t in ("bf16", "f16") for d in (64, 128)],
+    "factor": ["T=f32", "T=f64"],
     "index": [
         "T=f32 INDEX=i64 ADD=1",
         "T=f16 INDEX=i32 ADD=1",
@@ -290,7 +291,7 @@ def show_loops(file: str) -> int:
 
 
 # ---- headers: numbers and parameters in nvidia.h and test_cudasim.c against NVIDIA's
-SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h"}
+SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h", "cuSOLVER": "cusolverDn.h"}
 
 
 def includes() -> list[Path]:
@@ -382,6 +383,10 @@ NAMES = {  # names that differ in more than the prefix
     "LT_PREFERENCE_REDUCTIONS": "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK",
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
+    "SOLVER_ALLOC_FAILED": "CUSOLVER_STATUS_ALLOC_FAILED",
+    "SOLVER_UPPER": "CUBLAS_FILL_MODE_UPPER",
+    "SOLVER_VECTORS": "CUSOLVER_EIG_MODE_VECTOR",
+    "SOLVER_DETERMINISTIC": "CUSOLVER_DETERMINISTIC_RESULTS",
     "NCCL_IN_PROGRESS": "ncclInProgress",
     "NCCL_BYTE": "ncclUint8",
     "NCCL_F32": "ncclFloat32",
@@ -414,7 +419,7 @@ static_assert(offsetof(lt_heuristic, status) ==
 static_assert(offsetof(lt_heuristic, waves) ==
               offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
 """
-PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_"}
+PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "cusolverDn.h": "SOLVER_", "nccl.h": "NCCL_"}
 LAYOUTS = {"cublasLt.h": LT_HEURISTIC}
 
 
