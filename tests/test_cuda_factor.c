@@ -1,5 +1,5 @@
-/* test_cuda_factor.c - factors of matrices on an NVIDIA GPU, or a simulated one, against the cpu's: small matrices by our
- * own kernels, large ones by cuSOLVER, or on the host where it is switched off. */
+/* test_cuda_factor.c - factors of matrices on an NVIDIA GPU, or a simulated one, against the cpu's: small matrices by
+ * our own kernels, large ones by cuSOLVER, or on the host where it is switched off. */
 #define CR_TEST_CUDA
 #include "test.h"
 
@@ -65,8 +65,8 @@ static void check_others(const cr_tensor *x, bool square) {
     near(s, s_of_cpu, "singular values", x, 1);
     near(cr_matmul(cr_mul(u, cr_unsqueeze(s, -2)), turned(v)), x, "SVD", x, 10);
     const int64_t K = cr_shape(u)[cr_ndim(u) - 1];
-    near(cr_matmul(turned(u), u), cr_expand(cr_eye(K, K, cr_dtype_of(x), dev()), cr_ndim(x), cr_shape(cr_matmul(turned(u), u))),
-         "U^T U", x, 10);
+    const cr_tensor *gram = cr_matmul(turned(u), u), *one = cr_eye(K, K, cr_dtype_of(x), dev());
+    near(gram, cr_expand(one, cr_ndim(x), cr_shape(gram)), "U^T U", x, 10);
     if (!square) return;
     const cr_tensor *a = cr_add(x, turned(x)), *w = cr_eigh(a, &vectors);
     near(w, cr_eigh(on_cpu(a), NULL), "eigenvalues", x, 10);
@@ -185,7 +185,8 @@ TEST(bad_matrices) {
         const cr_tensor *flat = cr_zeros(CR_LIST(2, N, N), CR_F64, dev());
         cr_tensor *pivots, *order;
         CHECK(off(cr_lu_factor(flat, &pivots, &order), flat) < 1, "LU of zeros: %s", cr_error());
-        CHECK(off(order, cr_expand(cr_arange(0, (double)N, 1, CR_I64, dev()), 2, (int64_t[]){2, N})) == 0, "their order");
+        const cr_tensor *rows = cr_arange(0, (double)N, 1, CR_I64, dev());
+        CHECK(off(order, cr_expand(rows, 2, (int64_t[]){2, N})) == 0, "their order");
         cr_scope_end();
     }
     cr_generator_free(g);
@@ -215,7 +216,8 @@ TEST(failures_of_cusolver) {
         mend();
         cr_scope_end();
         after = cr_memory_stats(dev());
-        CHECK(after.current == before.current, "case %d holds %lld bytes", i, (long long)(after.current - before.current));
+        CHECK(after.current == before.current, "case %d holds %lld bytes", i,
+              (long long)(after.current - before.current));
         CHECK(cr_svd(x, &s, NULL), "%s", cr_error());
         test_ran_on(dev());
         before = cr_memory_stats(dev());

@@ -319,7 +319,9 @@ static cr_status prepare(const char *op, const cr_tensor *in[2], bool triangular
         shape[n + 1] = columns_in(in[i]);
         if (!cr_shape_equal(n + 2, shape, in[i]->ndim, in[i]->shape)) in[i] = cr_expand(in[i], n + 2, shape);
         if (in[i] && !dev)
-            dev = !triangular ? factors_on(in[i], CR_FACTOR_LU) : in[i]->dev->kernels->substitute ? in[i]->dev : cr_cpu();
+            dev = !triangular                         ? factors_on(in[i], CR_FACTOR_LU)
+                  : in[i]->dev->kernels->substitute ? in[i]->dev
+                                                    : cr_cpu();
         if (in[i]) in[i] = to_kernels(in[i], dev);
         if (!in[i]) status = cr_error_status();
     }

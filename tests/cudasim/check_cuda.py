@@ -292,6 +292,13 @@ def show_loops(file: str) -> int:
 
 # ---- headers: numbers and parameters in nvidia.h and test_cudasim.c against NVIDIA's
 SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h", "cuSOLVER": "cusolverDn.h"}
+LISTS = {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT", "cuSOLVER": "SOLVER"}  # of test_cudasim.c
+
+
+LARGE = {
+    "cublasLt.h": "nvidia-cublas, of 420 MB",
+    "cusolverDn.h": "nvidia-cusolver, of 260 MB (and cublas_v2.h, of nvidia-cublas)",
+}
 
 
 def includes() -> list[Path]:
@@ -306,11 +313,9 @@ def includes() -> list[Path]:
 def has_header(result: Result, header: str) -> bool:
     if any((place / header).is_file() for place in includes()):
         return True
-    where = (
-        " (it is in PyPI's nvidia-cublas, of 420 MB, which nothing here installs: CUDA_HOME names a folder that has it"
-        " in include/)"
-    )
-    result.skip(f"{header}: absent: not compared{where if header == 'cublasLt.h' else ''}")
+    package = LARGE.get(header)
+    where = f" (of PyPI's {package}, which nothing here installs: CUDA_HOME names a folder that has it in include/)"
+    result.skip(f"{header}: absent: not compared{where if package else ''}")
     return False
 
 
@@ -326,10 +331,7 @@ def check_headers(result: Result) -> None:
         lines += [
             f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)
         ]
-        macro = re.search(
-            r"#define " + {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT"}[title] + r"\(f\)((?:.*\\\n)*.*\n)",
-            lists,
-        )
+        macro = re.search(rf"#define {LISTS[title]}\(f\)((?:.*\\\n)*.*\n)", lists)
         assert macro
         for kind, name, parameters in re.findall(
             r"f\((CUresult|nvrtcResult), (\w+), (\((?:[^()]|\([^()]*\))*\))\)", macro[1]
@@ -434,6 +436,8 @@ def check_api(result: Result) -> None:
     text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace(
         "\\\n", ""
     )
+    for name, value in re.findall(r"^#define (\w+) (.+)$", text, re.MULTILINE):
+        text = re.sub(rf"\b{name}\b", value, text)
     before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
     types = "\n".join(re.findall(r"^typedef [^;{]*(?:\{[^}]*\}[^;]*)?;", before, re.MULTILINE))
     constants = [

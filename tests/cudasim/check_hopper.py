@@ -29,7 +29,7 @@ def check_layouts(result: Result) -> None:
     cutlass = PACKAGES / "cutlass_library/source/include"
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if not compiler or not (cutlass / "cute/tensor.hpp").exists() or not (CUDA / "include/cuda_runtime_api.h").exists():
-        return result.skip("layouts of tensor cores: no CUTLASS (make build/.for-nvrtc) or no C++ compiler: not compared")
+        return result.skip("layouts of tensor cores: no CUTLASS (make build/.for-nvrtc), no C++ compiler: not compared")
     with tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         includes = [f"-I{path}" for path in (cutlass, CUDA / "include", CUDA / "include/cccl")]
         source, program = str(ROOT / "tests/cudasim/layouts.cpp"), f"{folder}/layouts"

@@ -1,9 +1,9 @@
-/* cusolver.c - the simulated cuSOLVER: the functions of the dense interface that the library uses, in the order of their
- * stream, by plain loops in double over columns.
+/* cusolver.c - the simulated cuSOLVER: the functions of the dense interface that the library uses, in the order of
+ * their stream, by plain loops in double over columns.
  *
- * It refuses what the real library refuses by its documentation (handles, leading dimensions, small workspaces, fewer rows
- * than columns for gesvd), and reports memory that is not allocated on the stream's device.  It writes all of a workspace,
- * and reports eigenvalues and SVD of what is not finite as a failure. */
+ * It refuses what the real library refuses by its documentation (handles, leading dimensions, small workspaces, fewer
+ * rows than columns for gesvd), and reports memory that is not allocated on the stream's device.  It writes all of a
+ * workspace, and reports eigenvalues and SVD of what is not finite as a failure. */
 #include "control.h"
 #include "numbers.h"
 #include "nvidia.h"
@@ -308,8 +308,8 @@ static cusolverStatus_t run(const call *c, void *host_room, size_t host_bytes, s
 }
 
 /* What a query and its call have in common. */
-static cusolverStatus_t check(cusolverDnHandle_t h, cusolverDnParams_t params, int type, int compute, int64_t m, int64_t n,
-                              int64_t lda) {
+static cusolverStatus_t check(cusolverDnHandle_t h, cusolverDnParams_t params, int type, int compute, int64_t m,
+                              int64_t n, int64_t lda) {
     if (!h || !h->bound || !params) return CUSOLVER_STATUS_NOT_INITIALIZED;
     if (type != compute || (type != CUDA_R_32F && type != CUDA_R_64F)) return CUSOLVER_STATUS_NOT_SUPPORTED;
     return m < 0 || n < 0 || lda < (m > 1 ? m : 1) ? CUSOLVER_STATUS_INVALID_VALUE : CUSOLVER_STATUS_SUCCESS;
@@ -372,8 +372,8 @@ API cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t h, cusolverD
 }
 API cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t h, cusolverDnParams_t params, int64_t m, int64_t n,
                                       cudaDataType type, void *a, int64_t lda, cudaDataType tau_type, void *tau,
-                                      cudaDataType compute, void *room, size_t bytes, void *host_room, size_t host_bytes,
-                                      int *info) {
+                                      cudaDataType compute, void *room, size_t bytes, void *host_room,
+                                      size_t host_bytes, int *info) {
     TRY(check(h, params, (int)type, (int)compute, m, n, lda));
     if (tau_type != type) return CUSOLVER_STATUS_INVALID_VALUE;
     const work w = {.type = (int)type, .m = (int)m, .n = (int)n, .a = a, .lda = lda, .second = tau, .room = room,

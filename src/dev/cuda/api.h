@@ -70,8 +70,8 @@ typedef struct lt_heuristic {
 
 /* cuSOLVER: cusolverStatus_t, cublasFillMode_t (of columns), cusolverEigMode_t, cusolverDeterministicMode_t */
 enum { SOLVER_ALLOC_FAILED = 2, SOLVER_UPPER = 1, SOLVER_VECTORS = 1, SOLVER_DETERMINISTIC = 1 };
-typedef struct solver_handle *solver_handle;
-typedef struct solver_params *solver_params;
+typedef struct cusolverDnContext *solver_handle;
+typedef struct cusolverDnParams *solver_params;
 
 /* NCCL, from 2.14 on, whose communicators may be nonblocking */
 typedef struct ncclComm *nccl_comm;
@@ -174,8 +174,8 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
                                  const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, \
                                  cuda_stream stream))
 
-/* Of the generic interface: a matrix by columns, `row` elements from one to the next; then the bytes of workspace, on the
- * device and on the host. */
+/* The generic interface: a matrix by columns, `row` elements from one to the next; workspace on the device and on the
+ * host. */
 #define SOLVER_ROOM size_t *bytes, size_t *host_bytes
 #define SOLVER_WORK cuda_address room, size_t bytes, void *host_room, size_t host_bytes, cuda_address info
 #define SOLVER_FUNCTIONS(f) \

@@ -1,11 +1,11 @@
-/* factor.c - factors of matrices, triangular systems and solve: small ones by kernels of our own (factor.cu), a warp for
- * each matrix of a batch; large ones by cuSOLVER's generic interface, matrix after matrix.
+/* factor.c - factors of matrices, triangular systems and solve: small ones by kernels of our own (factor.cu), a warp
+ * for each matrix of a batch; large ones by cuSOLVER's generic interface, matrix after matrix.
  *
  * cuSOLVER sees columns where we have rows: it gets a transposed copy, and its factors are transposed back, both passes
  * over all matrices of a batch.  A symmetric matrix needs neither: its lower triangle by rows is the upper one by
- * columns, so Cholesky's factor lies where we want it; eigenvectors are transposed once, and cuSOLVER's V^T by columns is
- * our V.  A triangular system of any size is products and systems of FACTOR_SMALL rows.  cuSOLVER's info stays on the
- * GPU: where it reports a failure, and where an element is not finite, the result is NaN, as on the cpu. */
+ * columns, so Cholesky's factor lies where we want it.  Eigenvectors are transposed once, and cuSOLVER's V^T by columns
+ * is our V.  A triangular system of any size is products and systems of FACTOR_SMALL rows.  cuSOLVER's info stays on
+ * the GPU: where it reports a failure, and where an element is not finite, the result is NaN, as on the cpu. */
 #include "gpu.h"
 #include "factor.cu"
 
@@ -43,8 +43,8 @@ static bool has_solver(cuda *g) {
     return g->solver;
 }
 
-/* Of QR, eigenvalues and SVD many small matrices go to the cpu, which has them side by side: cuSOLVER takes one after the
- * other. */
+/* Many small matrices go to the cpu for QR, eigenvalues and SVD, which has them side by side: cuSOLVER takes one after
+ * the other. */
 bool cr_cuda_factors(const cr_device *d, cr_factor_kind kind, int64_t B, int64_t M, int64_t N) {
     const bool small = M <= FACTOR_SMALL && N <= FACTOR_SMALL;
     if (small && (kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_LU)) return true;
@@ -80,13 +80,13 @@ static void give_room(job *j) {
 #define FOR_EACH(j, status, what, ...)                                                                               \
     for (int64_t b = 0; b < (j)->B && (status) == CR_OK; b++) {                                                      \
         cuda_span *span = cr_cuda_span_begin((j)->g, CUDA_KERNELS, (j)->op, #what);                                  \
-        int error;                                                                                                   \
-        do error = cr_cusolver.what(__VA_ARGS__);                                                                    \
-        while (error == SOLVER_ALLOC_FAILED && cr_cuda_make_room((j)->g, CUDA_OUT_OF_MEMORY));                       \
+        int problem;                                                                                                 \
+        do problem = cr_cusolver.what(__VA_ARGS__);                                                                    \
+        while (problem == SOLVER_ALLOC_FAILED && cr_cuda_make_room((j)->g, CUDA_OUT_OF_MEMORY));                     \
         cr_cuda_span_stop((j)->g, span);                                                                             \
         (j)->g->counters.launches++;                                                                                 \
         (j)->g->counters.factored++;                                                                                 \
-        (status) = checked(j, "cuSOLVER's " #what, error);                                                           \
+        (status) = checked(j, "cuSOLVER's " #what, problem);                                                         \
     }
 #define HANDLE j->g->solver, j->g->solver_params
 #define ROOM &j->bytes, &j->host_bytes
@@ -108,23 +108,23 @@ static cr_status fetch(const job *j, bool turned, bool checked) {
     return launch_move(j, (move_arguments){
         .to = j->copy->at, .from = j->x, .bad = j->bad->at, .rows = j->M, .columns = j->N, .turned = turned,
         .to_row = turned ? j->M : j->N, .from_row = j->N, .to_batch = j->M * j->N, .from_batch = j->M * j->N,
-        .keep = turned ? FACTOR_ALL : FACTOR_LOWER, .check = checked});
+        .lower = !turned, .check = checked});
 }
-/* columns of a matrix (rows, columns), `apart` elements from one to the next and `batch` from one matrix to the next, into
- * y from row `first` on, of matrices of `height` rows */
+/* columns of a matrix (rows, columns), `apart` elements from one to the next and `batch` from one matrix to the next,
+ * into y from row `first` on, of matrices of `height` rows */
 static cr_status put_columns(const job *j, cuda_address from, int64_t rows, int64_t columns, int64_t apart,
-                             int64_t batch, int64_t first, int64_t height, int keep, bool spoils) {
+                             int64_t batch, int64_t first, int64_t height, bool lower, bool spoils) {
     return launch_move(j, (move_arguments){
         .to = j->y + (cuda_address)(first * j->N) * j->size, .from = from, .bad = spoils ? j->bad->at : 0,
         .rows = columns, .columns = rows, .turned = 1, .to_row = j->N, .to_batch = height * j->N, .from_row = apart,
-        .from_batch = batch, .keep = keep});
+        .from_batch = batch, .lower = lower});
 }
 /* rows first .. first + rows - 1 of y become NaN where the matrix is bad */
 static cr_status spoil_rows(const job *j, int64_t first, int64_t rows, int64_t height) {
     const cuda_address at = j->y + (cuda_address)(first * j->N) * j->size;
     return launch_move(j, (move_arguments){
         .to = at, .from = at, .bad = j->bad->at, .rows = rows, .columns = j->N, .to_row = j->N, .from_row = j->N,
-        .to_batch = height * j->N, .from_batch = height * j->N, .keep = FACTOR_ALL});
+        .to_batch = height * j->N, .from_batch = height * j->N});
 }
 
 /* copy: M N elements; more: elements of each matrix */
@@ -157,7 +157,7 @@ static cr_status cholesky(job *j) {
     const int64_t N = j->N;
     cr_status status = begin(j, false, 0);
     const move_arguments q = {.to = j->y, .from = j->x, .rows = N, .columns = N, .to_row = N, .from_row = N,
-                              .to_batch = N * N, .from_batch = N * N, .keep = FACTOR_LOWER, .count = j->B,
+                              .to_batch = N * N, .from_batch = N * N, .lower = true, .count = j->B,
                               .bad = status == CR_OK ? j->bad->at : 0};
     if (status == CR_OK) status = launch_move(j, q);
     if (status == CR_OK)
@@ -179,7 +179,7 @@ static cr_status lu(job *j, cuda_address order, cuda_address pivots) {
                            cr_cusolver.GetrfRoom(HANDLE, M, N, j->type, j->copy->at, M, j->type, ROOM));
     FOR_EACH(j, status, Getrf, HANDLE, M, N, j->type, at_of(j, j->copy->at, b, M * N), M,
              j->more->at + (cuda_address)(8 * K * b), j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->copy->at, M, N, M, M * N, 0, M, FACTOR_ALL, false);
+    if (status == CR_OK) status = put_columns(j, j->copy->at, M, N, M, M * N, 0, M, false, false);
     if (status == CR_OK) {
         const exchange_arguments q = {.from = j->more->at, .order = order, .pivots = pivots, .count = j->B, .M = M,
                                       .K = K};
@@ -216,9 +216,9 @@ static cr_status qr(job *j) {
                                                  ROOM));
     FOR_EACH(j, status, Geqrf, HANDLE, M, N, j->type, at_of(j, j->copy->at, b, M * N), M, j->type,
              at_of(j, j->more->at, b, N), j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->copy->at, N, N, M, M * N, M, height, FACTOR_LOWER, false);
+    if (status == CR_OK) status = put_columns(j, j->copy->at, N, N, M, M * N, M, height, true, false);
     if (status == CR_OK) status = make_q(j);
-    if (status == CR_OK) status = put_columns(j, j->copy->at, M, N, M, M * N, 0, height, FACTOR_ALL, false);
+    if (status == CR_OK) status = put_columns(j, j->copy->at, M, N, M, M * N, 0, height, false, false);
     return end(j, status);
 }
 
@@ -234,7 +234,7 @@ static cr_status eigh(job *j) {
                                                  j->type, values, j->type, ROOM));
     FOR_EACH(j, status, Syevd, HANDLE, SOLVER_VECTORS, SOLVER_UPPER, N, j->type, at_of(j, j->copy->at, b, N * N), N,
              j->type, at_of(j, values, b, height * N), j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->copy->at, N, N, N, N * N, 0, height, FACTOR_ALL, true);
+    if (status == CR_OK) status = put_columns(j, j->copy->at, N, N, N, N * N, 0, height, false, true);
     if (status == CR_OK) status = spoil_rows(j, N, 1, height);
     return end(j, status);
 }
@@ -252,7 +252,7 @@ static cr_status svd(job *j) {
     FOR_EACH(j, status, Gesvd, HANDLE, 'S', 'S', M, N, j->type, at_of(j, j->copy->at, b, M * N), M, j->type,
              at_of(j, values, b, height * N), j->type, at_of(j, j->more->at, b, M * N), M, j->type,
              at_of(j, v, b, height * N), N, j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->more->at, M, N, M, M * N, 0, height, FACTOR_ALL, true);
+    if (status == CR_OK) status = put_columns(j, j->more->at, M, N, M, M * N, 0, height, false, true);
     if (status == CR_OK) status = spoil_rows(j, M, 1 + N, height);
     return end(j, status);
 }

@@ -5,7 +5,8 @@
  * A thread has a column of a system in registers.  Speed: not measured. */
 enum { FACTOR_SMALL = 32, FACTOR_WARPS = 4 };       /* FACTOR_WARPS: of a block */
 
-typedef struct factor_arguments {                   /* x, y (count, M, N), order (count, M), pivots (count, min(M, N)) */
+/* x, y (count, M, N), order (count, M), pivots (count, min(M, N)) */
+typedef struct factor_arguments {
     POINTER(T) y;
     POINTER(const T) x;
     POINTER(i64) order;
@@ -13,8 +14,8 @@ typedef struct factor_arguments {                   /* x, y (count, M, N), order
     i64 count, M, N;
 } factor_arguments;
 
-/* rows first .. first + n - 1 of x (count, N, K), of the rows `order` of b less `sums` (count, n, K): order, sums may be
- * NULL; a (count, N, N) */
+/* rows first .. first + n - 1 of x (count, N, K), of the rows `order` of b less `sums` (count, n, K): order and sums
+ * may be NULL; a (count, N, N) */
 typedef struct substitute_arguments {
     POINTER(T) x;
     POINTER(const T) a, b, sums;
@@ -22,16 +23,14 @@ typedef struct substitute_arguments {
     i64 count, N, K, first, n, upper, unit;
 } substitute_arguments;
 
-/* to[j, i] (turned) or to[i, j] = from[i, j] of count matrices, rows from_row and to_row elements apart.  keep: FACTOR_ALL,
- * FACTOR_LOWER: zeros above the diagonal, FACTOR_UPPER: below it.  bad (count, 2): cuSOLVER's info, and whether an
- * element that is kept is not finite.  check: writes the latter, and 0 for such an element; else, where bad is not NULL,
- * a matrix with one of them is NaN. */
-enum { FACTOR_ALL, FACTOR_LOWER, FACTOR_UPPER };
+/* to[j, i] (turned) or to[i, j] = from[i, j] of count matrices, rows from_row and to_row elements apart.  lower: zeros
+ * above the diagonal.  bad (count, 2): cuSOLVER's info, and whether an element that is kept is not finite.  check:
+ * writes the latter, and 0 for such an element; else, where bad is not NULL, a matrix with one of them is NaN. */
 typedef struct move_arguments {
     POINTER(T) to;
     POINTER(const T) from;
     POINTER(i32) bad;
-    i64 count, rows, columns, to_row, to_batch, from_row, from_batch, turned, keep, check;
+    i64 count, rows, columns, to_row, to_batch, from_row, from_batch, turned, lower, check;
 } move_arguments;
 
 typedef struct exchange_arguments {                 /* from: cuSOLVER's pivots (count, K) */
@@ -42,7 +41,8 @@ typedef struct exchange_arguments {                 /* from: cuSOLVER's pivots (
 } exchange_arguments;
 
 #ifdef __cplusplus
-enum { ROW = FACTOR_SMALL + 1 };                    /* elements of a row in shared memory: no two rows begin in one bank */
+enum { ROW = FACTOR_SMALL + 1 };                    /* elements from one row to the next in shared memory: no two begin
+                                                     * in one bank */
 __shared__ T matrices[FACTOR_WARPS * FACTOR_SMALL * ROW];
 
 D T *fetch(const factor_arguments &p, i64 b) {
@@ -118,18 +118,21 @@ KERNEL(256) substitute(const substitute_arguments p) {
     const i64 at = (i64)blockIdx.x * 256 + threadIdx.x, matrix = at / p.K, column = at % p.K;
     if (matrix >= p.count) return;
     const T *a = p.a + matrix * p.N * p.N;
+    const int n = (int)p.n;
     T v[FACTOR_SMALL];
 #pragma unroll
     for (int step = 0; step < FACTOR_SMALL; step++) {
-        if (step >= p.n) break;
-        const i64 i = p.first + (p.upper ? p.n - 1 - step : step), from = p.order ? p.order[matrix * p.N + i] : i;
-        const T *row = a + i * p.N;
-        T sum = p.b[(matrix * p.N + from) * p.K + column];
-        if (p.sums) sum -= p.sums[(matrix * p.n + i - p.first) * p.K + column];
+        if (step < n) {
+            const i64 i = p.first + (p.upper ? n - 1 - step : step), from = p.order ? p.order[matrix * p.N + i] : i;
+            const T *row = a + i * p.N + (p.upper ? i : p.first);
+            T sum = p.b[(matrix * p.N + from) * p.K + column];
+            if (p.sums) sum -= p.sums[(matrix * n + i - p.first) * p.K + column];
 #pragma unroll
-        for (int k = 0; k < step; k++) sum -= row[p.first + (p.upper ? p.n - 1 - k : k)] * v[k];
-        v[step] = p.unit ? sum : sum / row[i];
-        p.x[(matrix * p.N + i) * p.K + column] = v[step];
+            for (int k = 0; k < FACTOR_SMALL; k++)
+                if (k < step) sum -= row[p.upper ? step - k : k] * v[k];
+            v[step] = p.unit ? sum : sum / a[i * p.N + i];
+            p.x[(matrix * p.N + i) * p.K + column] = v[step];
+        }
     }
 }
 
@@ -138,13 +141,13 @@ KERNEL(256) move(const move_arguments p) {
     __shared__ T tile[32 * 33];
     const int x = (int)threadIdx.x % 32, y = (int)threadIdx.x / 32;
     const i64 across = (p.columns + 31) / 32, tiles = across * ((p.rows + 31) / 32);
-    const i64 matrix = (i64)blockIdx.x / tiles, at = (i64)blockIdx.x % tiles, top = at / across * 32, left = at % across * 32;
+    const i64 matrix = (i64)blockIdx.x / tiles, at = (i64)blockIdx.x % tiles;
+    const i64 top = at / across * 32, left = at % across * 32;
     const bool spoiled = p.bad && !p.check && (p.bad[2 * matrix] | p.bad[2 * matrix + 1]);
     for (int r = y; r < 32; r += 8) {
         const i64 i = top + r, j = left + x;
         if (i >= p.rows || j >= p.columns) continue;
-        const bool kept = p.keep == FACTOR_ALL || (p.keep == FACTOR_LOWER ? j <= i : j >= i);
-        T v = kept ? p.from[matrix * p.from_batch + i * p.from_row + j] : (T)0;
+        T v = !p.lower || j <= i ? p.from[matrix * p.from_batch + i * p.from_row + j] : (T)0;
         if (p.check && v - v != 0) {
             v = 0;
             atomicAdd(&p.bad[2 * matrix + 1], 1);
