@@ -28,13 +28,15 @@ static cr_status check_matrices(const char *op, const cr_tensor *x, bool square)
 static cr_status factor_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const cr_factor_kind kind = ((const factor_params *)c->params)->kind;
-    const cr_status status = check_matrices(c->op->name, x, kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_EIGH);
+    const cr_status status = check_matrices(c->op->name, x, kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_EIGH ||
+                                                                     kind == CR_FACTOR_EIGVALSH);
     if (status != CR_OK) return status;
     const int64_t M = rows_in(x), N = columns_in(x);
     *out = cr_meta_of(x);
     if (kind == CR_FACTOR_QR) out->shape[x->ndim - 2] = M + N;
     if (kind == CR_FACTOR_EIGH) out->shape[x->ndim - 2] = N + 1;
     if (kind == CR_FACTOR_SVD) out->shape[x->ndim - 2] = M + 1 + N;
+    if (kind == CR_FACTOR_EIGVALSH || kind == CR_FACTOR_SVDVALS) out->shape[x->ndim - 2] = 1;
     if (kind != CR_FACTOR_LU) return CR_OK;
     aux[0] = aux[1] = cr_meta_of(x);
     aux[0].ndim = aux[1].ndim = x->ndim - 1;
@@ -537,4 +539,75 @@ cr_tensor *cr_svd(const cr_tensor *x, cr_tensor **s, cr_tensor **v) {
     keep_all(3, (cr_tensor *const[]){M < N ? second : first, values, M < N ? first : second}, to);
     cr_scope_end();
     return kept;
+}
+
+/* ---- values without vectors: the gradient computes these.  Up to FEW columns rotations are faster. */
+enum { FEW = 16 };
+
+/* w of x = V diag(w) V^T:  dx = V diag(g) V^T */
+static void eigvalsh_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    cr_tensor *V = NULL;
+    cr_eigh(c->in[0], &V);
+    dx[0] = cr_matmul(mul(V, g), transposed(V));
+}
+/* dw = diag(V^T t V) */
+static cr_tensor *eigvalsh_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *V = NULL;
+    cr_eigh(c->in[0], &V);
+    return cr_sum(mul(V, cr_matmul(symmetric(t[0]), V)), CR_LIST(-2), true);
+}
+
+const cr_op cr_op_eigvalsh = {
+    .name = "eigvalsh",
+    .arity = 1,
+    .params_bytes = sizeof(factor_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0),
+    .infer = factor_infer,
+    .forward = factor_forward,
+    .grad = eigvalsh_grad,
+    .batch = cr_batch_same,
+    .tangent = eigvalsh_tangent,
+};
+
+cr_tensor *cr_eigvalsh(const cr_tensor *x) {
+    if (!cr_given("eigvalsh", "x", x)) return NULL;
+    if (x->ndim < 2 || columns_in(x) <= FEW) return cr_eigh(x, NULL);
+    cr_scope_begin();
+    cr_tensor *w = back(factored(&cr_op_eigvalsh, x, CR_FACTOR_EIGVALSH, NULL), x);
+    return cr_leave(w ? cr_squeeze(w, CR_LIST(-2)) : NULL);
+}
+
+/* s of x = U diag(s) V^T:  dx = U diag(g) V^T */
+static void svdvals_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    cr_tensor *s = NULL, *V = NULL, *U = cr_svd(c->in[0], &s, &V);
+    dx[0] = cr_matmul(mul(U, g), transposed(V));
+}
+/* ds = diag(U^T t V) */
+static cr_tensor *svdvals_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *s = NULL, *V = NULL, *U = cr_svd(c->in[0], &s, &V);
+    return cr_sum(mul(U, cr_matmul(t[0], V)), CR_LIST(-2), true);
+}
+
+const cr_op cr_op_svdvals = {
+    .name = "svdvals",
+    .arity = 1,
+    .params_bytes = sizeof(factor_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0),
+    .infer = factor_infer,
+    .forward = factor_forward,
+    .grad = svdvals_grad,
+    .batch = cr_batch_same,
+    .tangent = svdvals_tangent,
+};
+
+cr_tensor *cr_svdvals(const cr_tensor *x) {
+    if (!cr_given("svdvals", "x", x) || check_matrices("svd", x, false) != CR_OK) return NULL;
+    const int64_t M = rows_in(x), N = columns_in(x);
+    cr_tensor *s = NULL;
+    cr_scope_begin();
+    if (cr_imin(M, N) <= FEW) return cr_svd(x, &s, NULL), cr_leave(s);
+    s = back(factored(&cr_op_svdvals, M < N ? transposed(x) : x, CR_FACTOR_SVDVALS, NULL), x);
+    return cr_leave(s ? cr_squeeze(s, CR_LIST(-2)) : NULL);
 }

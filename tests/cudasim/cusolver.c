@@ -388,12 +388,12 @@ static cusolverStatus_t make_q(cusolverDnHandle_t h, int type, int m, int n, int
     const call c = {type == CUDA_R_64F ? "cusolverDnDorgqr" : "cusolverDnSorgqr", orgqr, h,
                     {.type = type, .m = m, .n = n, .a = a, .lda = lda, .second = (void *)(uintptr_t)tau, .room = room,
                      .bytes = (size_t)elements * size_of(type), .info = info}};
-    return run(&c, NULL, 0, device_room(type, m, n), k);
+    return run(&c, NULL, 0, 2 * device_room(type, m, n), k);
 }
 static cusolverStatus_t ask_q(cusolverDnHandle_t h, int type, int m, int n, int k, int lda, int *elements) {
     if (!h || !h->bound) return CUSOLVER_STATUS_NOT_INITIALIZED;
     if (m < n || k != n || n < 0 || lda < m || !elements) return CUSOLVER_STATUS_INVALID_VALUE;
-    *elements = (int)(device_room(type, m, n) / size_of(type));
+    *elements = (int)(2 * device_room(type, m, n) / size_of(type));  /* more than geqrf asks for */
     return CUSOLVER_STATUS_SUCCESS;
 }
 API cusolverStatus_t cusolverDnSorgqr_bufferSize(cusolverDnHandle_t h, int m, int n, int k, const float *a, int lda,

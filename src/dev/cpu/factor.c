@@ -1,5 +1,6 @@
 /* factor.c - factorizations of matrices and triangular solves: Cholesky, LU with partial pivoting, QR by reflections,
- * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found.
+ * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found; values without
+ * vectors by reflections and the QL method.
  *
  * Matrices of a batch run side by side.  A large matrix is cut into panels, whose sizes depend on its shape only, so
  * that the results have the same bits for any number of threads. */
@@ -10,6 +11,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -19,6 +21,43 @@ enum {
     OWN = 64,                                       /* columns up to which eigenvalues and SVD need no LAPACK */
     SMALL = 32                                      /* rows and columns up to which matrices lie side by side */
 };
+
+/* The eigenvalues of a symmetric tridiagonal matrix by the QL method without square roots (Pal, Walker and Kahan; Parlett,
+ * The Symmetric Eigenvalue Problem, 8.15): of the diagonal d (n) and the squares e (n - 1) beside it; d has them after
+ * that, in no order.  False: no convergence. */
+static bool tridiagonal_values(double *d, double *e, int64_t n) {
+    const double relative = 0.25 * DBL_EPSILON * DBL_EPSILON;
+    double size = 0;
+    for (int64_t i = 0; i < n; i++) size = fmax(size, d[i] * d[i] + (i + 1 < n ? e[i] : 0));
+    int64_t turns = 60 * n;
+    for (int64_t first = 0, last; first < n; first++)
+        for (;;) {
+            for (last = first; last + 1 < n; last++)
+                if (e[last] <= relative * fmax(fabs(d[last] * d[last + 1]), 0.25 * size)) break;
+            if (last == first) break;
+            if (!turns--) return false;
+            const double root = sqrt(e[first]), half = (d[first + 1] - d[first]) / (2 * root),
+                         shift = d[first] - root / (half + copysign(sqrt(half * half + 1), half));
+            double c = 1, s = 0, gamma = d[last] - shift, p = gamma * gamma;
+            for (int64_t i = last - 1; i >= first; i--) {
+                const double b = e[i], r = p + b, before = c, other = gamma;
+                if (i + 1 < last) e[i + 1] = s * r;
+                c = p / r;
+                s = b / r;
+                gamma = c * (d[i] - shift) - s * other;
+                d[i + 1] = other + (d[i] - gamma);
+                p = c != 0 ? gamma * gamma / c : before * b;
+            }
+            e[first] = s * p;
+            d[first] = shift + gamma;
+        }
+    return true;
+}
+
+static int descending(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a < b) - (a > b);
+}
 
 #define T float
 #define NAME(name) name##_f32
@@ -82,7 +121,7 @@ static bool group_of(const void *args, int64_t g) {
 
 /* The bits of a matrix do not depend on its neighbours. */
 static bool lies_beside_others(const cr_factor_args *args) {
-    return args->kind != CR_FACTOR_QR && args->x.shape[1] <= SMALL && args->x.shape[2] <= SMALL;
+    return args->kind != CR_FACTOR_QR && args->kind < CR_FACTOR_EIGVALSH && args->x.shape[1] <= SMALL && args->x.shape[2] <= SMALL;
 }
 
 cr_status cr_cpu_factor(const cr_factor_args *args) {

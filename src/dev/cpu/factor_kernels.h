@@ -553,6 +553,50 @@ static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t co
     return true;
 }
 
+/* ---- values without vectors: y (N) of x (M, N), all NaN where an element is not finite */
+static bool NAME(values)(T *y, const T *x, int64_t M, int64_t N, bool symmetric) {
+    const struct cr_factors *f = cr_cpu_vec()->factors;
+    const int64_t row = (N + LANES - 1) / LANES * LANES, high = (M + 2 * LANES) / LANES * LANES, n = symmetric ? N : 2 * N;
+    const size_t first = 4 * (size_t)N * sizeof(double), bytes = first + (size_t)(M * row + high + row) * sizeof(T);
+    double *d = cr_cpu_try_take(bytes), *e = d + 2 * N, most = 0;
+    if (!d) return false;
+    T *a = (T *)(void *)(d + 4 * N), *v = a + M * row;
+    memset(a, 0, bytes - first);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < (symmetric ? i + 1 : N); j++) {
+            const double element = fabs((double)x[i * N + j]);
+            if (!(element <= most)) most = element;
+        }
+    int exponent = 0;
+    if (isfinite(most) && most > 0) frexp(most, &exponent);
+    bool done = isfinite(most);
+    for (int64_t i = 0; done && i < M; i++)
+        for (int64_t j = 0; j < (symmetric ? i + 1 : N); j++) {
+            a[i * row + j] = (T)ldexp((double)x[i * N + j], -exponent);
+            if (symmetric) a[j * row + i] = a[i * row + j];
+        }
+    if (done && symmetric) f->NAME(tridiagonal)(a, row, N, d, e, v, v + high);
+    if (done && !symmetric) {                       /* of B: plus and minus its values are those of the tridiagonal matrix
+                                                     * with zeros on the diagonal and B's elements in turn beside it */
+        f->NAME(bidiagonal)(a, row, M, N, e, d, v, v + high);
+        for (int64_t i = N; i-- > 0;) {
+            const double beside = d[i];
+            if (i + 1 < N) e[2 * i + 1] = beside;
+            e[2 * i] = e[i];
+        }
+        for (int64_t i = 0; i < n; i++) d[i] = 0;
+    }
+    for (int64_t i = 0; done && i + 1 < n; i++) e[i] *= e[i];
+    done = done && tridiagonal_values(d, e, n);
+    if (done) qsort(d, (size_t)n, sizeof *d, descending);
+    for (int64_t i = 0; i < N; i++) {
+        const double value = symmetric ? d[N - 1 - i] : fmax(d[i], 0);
+        y[i] = done ? (T)ldexp(value, exponent) : (T)NAN;
+    }
+    cr_cpu_give(d, bytes);
+    return true;
+}
+
 /* ---- one matrix of a batch */
 static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
     const int64_t M = args->x.shape[1], N = args->x.shape[2];
@@ -563,6 +607,8 @@ static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
         return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N)) || NAME(eigh)(y, x, N);
     if (args->kind == CR_FACTOR_SVD)
         return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N)) || NAME(svd)(y, x, M, N);
+    if (args->kind == CR_FACTOR_EIGVALSH || args->kind == CR_FACTOR_SVDVALS)
+        return NAME(values)(y, x, M, N, args->kind == CR_FACTOR_EIGVALSH);
     memcpy(y, x, (size_t)(M * N) * sizeof(T));
     if (args->kind == CR_FACTOR_CHOLESKY) return NAME(cholesky)(args->y.storage, y, N);
     return NAME(lu)(args->y.storage, y, M, N, (int64_t *)cr_array_data(&args->order) + b * M,
