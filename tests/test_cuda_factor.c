@@ -63,6 +63,7 @@ static void check_others(const cr_tensor *x, bool square) {
     cr_tensor *s_of_cpu;
     cr_svd(on_cpu(x), &s_of_cpu, NULL);
     near(s, s_of_cpu, "singular values", x, 1);
+    near(cr_svdvals(x), s_of_cpu, "singular values without vectors", x, 1);
     near(cr_matmul(cr_mul(u, cr_unsqueeze(s, -2)), turned(v)), x, "SVD", x, 10);
     const int64_t K = cr_shape(u)[cr_ndim(u) - 1];
     const cr_tensor *gram = cr_matmul(turned(u), u), *one = cr_eye(K, K, cr_dtype_of(x), dev());
@@ -72,6 +73,7 @@ static void check_others(const cr_tensor *x, bool square) {
     near(w, cr_eigh(on_cpu(a), NULL), "eigenvalues", x, 10);
     near(cr_matmul(cr_mul(vectors, cr_unsqueeze(w, -2)), turned(vectors)), a, "eigh", x, 10);
     near(cr_eigh(cr_tril(a, 0), NULL), w, "eigenvalues of the lower triangle", x, 10);
+    near(cr_eigvalsh(cr_tril(a, 0)), w, "eigenvalues without vectors", x, 10);
 }
 
 TEST(factors) {

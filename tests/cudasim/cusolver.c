@@ -46,6 +46,7 @@ typedef struct work {
     int type, m, n;
     void *a, *second, *u, *vt, *room;               /* second: tau, w or s */
     int64_t lda, ldu, ldvt, *pivots;
+    bool values;                                    /* of syevd: without vectors, a is overwritten */
     size_t bytes;
     int *info;
 } work;
@@ -229,6 +230,7 @@ static void syevd(void *payload) {
         }
         store(w->second, w->type, (uint64_t)k, least);
     }
+    for (int i = 0; w->values && i < n * n; i++) v[i] = NAN;
     free(a);
     given(w, w->a, w->lda, n, n, v);
 }
@@ -251,7 +253,7 @@ static void gesvd(void *payload) {
         used[best] = true;
         const double length = sqrt(most);
         store(w->second, w->type, (uint64_t)k, length);
-        for (int i = 0; i < n; i++) put(w, w->vt, w->ldvt, k, i, v[best * n + i]);
+        for (int i = 0; w->vt && i < n; i++) put(w, w->vt, w->ldvt, k, i, v[best * n + i]);
         for (int i = 0; i < m; i++) u[k * m + i] = length > 0 ? a[best * m + i] / length : 0;
         for (int axis = 0; length <= 0 && axis < m; axis++) {       /* a vector beside those before: of a unit vector */
             double left = 0, *x = u + k * m;
@@ -268,7 +270,8 @@ static void gesvd(void *payload) {
     }
     free(a), free(v), free(used);
     memset(w->a, 0xff, ((size_t)(n - 1) * (size_t)w->lda + (size_t)m) * size_of(w->type));      /* is overwritten */
-    given(w, w->u, w->ldu, m, n, u);
+    if (w->u) given(w, w->u, w->ldu, m, n, u);
+    else free(u);
 }
 
 /* ---- checks */
@@ -420,7 +423,7 @@ static cusolverStatus_t check_syevd(cusolverDnHandle_t h, cusolverDnParams_t par
                                     cudaDataType w_type, cudaDataType compute) {
     TRY(check(h, params, (int)type, (int)compute, n, n, lda));
     if (w_type != type) return CUSOLVER_STATUS_INVALID_VALUE;
-    return job == CUSOLVER_EIG_MODE_VECTOR && uplo == CUBLAS_FILL_MODE_UPPER ? CUSOLVER_STATUS_SUCCESS
+    return (int)job >= 0 && (int)job <= 1 && uplo == CUBLAS_FILL_MODE_UPPER ? CUSOLVER_STATUS_SUCCESS
                                                                               : CUSOLVER_STATUS_NOT_SUPPORTED;
 }
 API cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t h, cusolverDnParams_t params, cusolverEigMode_t job,
@@ -437,7 +440,7 @@ API cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t h, cusolverDnParams_t p
                                       void *host_room, size_t host_bytes, int *info) {
     TRY(check_syevd(h, params, job, uplo, n, type, lda, w_type, compute));
     const work w = {.type = (int)type, .m = (int)n, .n = (int)n, .a = a, .lda = lda, .second = values, .room = room,
-                    .bytes = bytes, .info = info};
+                    .bytes = bytes, .info = info, .values = job == CUSOLVER_EIG_MODE_NOVECTOR};
     return generic("cusolverDnXsyevd", syevd, h, w, host_room, host_bytes, n);
 }
 
@@ -448,7 +451,7 @@ static cusolverStatus_t check_gesvd(cusolverDnHandle_t h, cusolverDnParams_t par
     TRY(check(h, params, (int)type, (int)compute, m, n, lda));
     if (s_type != type || u_type != type || vt_type != type || m < n || ldu < m || ldvt < n)
         return CUSOLVER_STATUS_INVALID_VALUE;
-    return job_u == 'S' && job_vt == 'S' ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_SUPPORTED;
+    return job_u == job_vt && (job_u == 'S' || job_u == 'N') ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_SUPPORTED;
 }
 API cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t h, cusolverDnParams_t params, signed char job_u,
                                                  signed char job_vt, int64_t m, int64_t n, cudaDataType type,
@@ -466,7 +469,8 @@ API cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t h, cusolverDnParams_t p
                                       cudaDataType vt_type, void *vt, int64_t ldvt, cudaDataType compute, void *room,
                                       size_t bytes, void *host_room, size_t host_bytes, int *info) {
     TRY(check_gesvd(h, params, job_u, job_vt, m, n, type, lda, s_type, u_type, ldu, vt_type, ldvt, compute));
-    if (!u || !vt) return CUSOLVER_STATUS_INVALID_VALUE;
+    if (job_u == 'N') u = vt = NULL;
+    else if (!u || !vt) return CUSOLVER_STATUS_INVALID_VALUE;
     const work w = {.type = (int)type, .m = (int)m, .n = (int)n, .a = a, .lda = lda, .second = s, .u = u, .ldu = ldu,
                     .vt = vt, .ldvt = ldvt, .room = room, .bytes = bytes, .info = info};
     return generic("cusolverDnXgesvd", gesvd, h, w, host_room, host_bytes, n);

@@ -69,7 +69,7 @@ typedef struct lt_heuristic {
 } lt_heuristic;
 
 /* cuSOLVER: cusolverStatus_t, cublasFillMode_t (of columns), cusolverEigMode_t, cusolverDeterministicMode_t */
-enum { SOLVER_ALLOC_FAILED = 2, SOLVER_UPPER = 1, SOLVER_VECTORS = 1, SOLVER_DETERMINISTIC = 1 };
+enum { SOLVER_ALLOC_FAILED = 2, SOLVER_UPPER = 1, SOLVER_VALUES = 0, SOLVER_VECTORS = 1, SOLVER_DETERMINISTIC = 1 };
 typedef struct cusolverDnContext *solver_handle;
 typedef struct cusolverDnParams *solver_params;
 

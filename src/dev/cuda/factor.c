@@ -222,38 +222,42 @@ static cr_status qr(job *j) {
     return end(j, status);
 }
 
-/* ---- symmetric eigenvalues: vectors as columns above the ascending values */
-static cr_status eigh(job *j) {
-    const int64_t N = j->N, height = N + 1;
+/* ---- symmetric eigenvalues: vectors as columns above the ascending values, or those only */
+static cr_status eigh(job *j, bool vectors) {
+    const int64_t N = j->N, rows = vectors ? N : 0, height = rows + 1;
+    const int how = vectors ? SOLVER_VECTORS : SOLVER_VALUES;
     cr_status status = begin(j, true, 0);
-    const cuda_address values = at_of(j, j->y, 1, N * N);
+    const cuda_address values = at_of(j, j->y, 1, rows * N);
     if (status == CR_OK) status = fetch(j, false, true);
     if (status == CR_OK)
         status = take_room(j, "cuSOLVER's Syevd",
-                           cr_cusolver.SyevdRoom(HANDLE, SOLVER_VECTORS, SOLVER_UPPER, N, j->type, j->copy->at, N,
-                                                 j->type, values, j->type, ROOM));
-    FOR_EACH(j, status, Syevd, HANDLE, SOLVER_VECTORS, SOLVER_UPPER, N, j->type, at_of(j, j->copy->at, b, N * N), N,
-             j->type, at_of(j, values, b, height * N), j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->copy->at, N, N, N, N * N, 0, height, false, true);
-    if (status == CR_OK) status = spoil_rows(j, N, 1, height);
+                           cr_cusolver.SyevdRoom(HANDLE, how, SOLVER_UPPER, N, j->type, j->copy->at, N, j->type, values,
+                                                 j->type, ROOM));
+    FOR_EACH(j, status, Syevd, HANDLE, how, SOLVER_UPPER, N, j->type, at_of(j, j->copy->at, b, N * N), N, j->type,
+             at_of(j, values, b, height * N), j->type, WORK)
+    if (status == CR_OK && vectors)
+        status = put_columns(j, j->copy->at, N, N, N, N * N, 0, height, false, true);
+    if (status == CR_OK) status = spoil_rows(j, rows, 1, height);
     return end(j, status);
 }
 
-/* ---- SVD of M >= N: U above the descending values above V */
-static cr_status svd(job *j) {
-    const int64_t M = j->M, N = j->N, height = M + 1 + N;
-    cr_status status = begin(j, true, M * N);       /* more: U */
-    const cuda_address values = at_of(j, j->y, 1, M * N), v = at_of(j, values, 1, N);
+/* ---- SVD of M >= N: U above the descending values above V, or the values only */
+static cr_status svd(job *j, bool vectors) {
+    const int64_t M = j->M, N = j->N, rows = vectors ? M : 0, below = vectors ? N : 0, height = rows + 1 + below;
+    const signed char how = vectors ? 'S' : 'N';
+    cr_status status = begin(j, true, rows * N);    /* more: U */
+    const cuda_address values = at_of(j, j->y, 1, rows * N), v = vectors ? at_of(j, values, 1, N) : 0,
+                       u = j->more ? j->more->at : 0;
     if (status == CR_OK) status = fetch(j, true, true);
     if (status == CR_OK)
         status = take_room(j, "cuSOLVER's Gesvd",
-                           cr_cusolver.GesvdRoom(HANDLE, 'S', 'S', M, N, j->type, j->copy->at, M, j->type, values,
-                                                 j->type, j->more->at, M, j->type, v, N, j->type, ROOM));
-    FOR_EACH(j, status, Gesvd, HANDLE, 'S', 'S', M, N, j->type, at_of(j, j->copy->at, b, M * N), M, j->type,
-             at_of(j, values, b, height * N), j->type, at_of(j, j->more->at, b, M * N), M, j->type,
-             at_of(j, v, b, height * N), N, j->type, WORK)
-    if (status == CR_OK) status = put_columns(j, j->more->at, M, N, M, M * N, 0, height, false, true);
-    if (status == CR_OK) status = spoil_rows(j, M, 1 + N, height);
+                           cr_cusolver.GesvdRoom(HANDLE, how, how, M, N, j->type, j->copy->at, M, j->type, values,
+                                                 j->type, u, M, j->type, v, N, j->type, ROOM));
+    FOR_EACH(j, status, Gesvd, HANDLE, how, how, M, N, j->type, at_of(j, j->copy->at, b, M * N), M, j->type,
+             at_of(j, values, b, height * N), j->type, vectors ? at_of(j, u, b, M * N) : 0, M, j->type,
+             vectors ? at_of(j, v, b, height * N) : 0, N, j->type, WORK)
+    if (status == CR_OK && vectors) status = put_columns(j, u, M, N, M, M * N, 0, height, false, true);
+    if (status == CR_OK) status = spoil_rows(j, rows, 1 + below, height);
     return end(j, status);
 }
 
@@ -266,7 +270,7 @@ static job job_of(cuda *g, const char *op, const cr_array *y, const cr_array *x)
 }
 
 cr_status cr_cuda_factor(const cr_factor_args *args) {
-    static const char *const names[] = {"cholesky", "lu_factor", "qr", "eigh", "svd"};
+    static const char *const names[] = {"cholesky", "lu_factor", "qr", "eigh", "svd", "eigvalsh", "svdvals"};
     const char *op = names[args->kind];
     cuda *g = cr_cuda_enter(op, args->y.dev);
     if (!g) return cr_error_status();
@@ -276,8 +280,9 @@ cr_status cr_cuda_factor(const cr_factor_args *args) {
     case CR_FACTOR_CHOLESKY: status = cholesky(&j); break;
     case CR_FACTOR_LU: status = lu(&j, cuda_address_of(&args->order), cuda_address_of(&args->pivots)); break;
     case CR_FACTOR_QR: status = qr(&j); break;
-    case CR_FACTOR_EIGH: status = eigh(&j); break;
-    default: status = svd(&j);
+    case CR_FACTOR_EIGH:
+    case CR_FACTOR_EIGVALSH: status = eigh(&j, args->kind == CR_FACTOR_EIGH); break;
+    default: status = svd(&j, args->kind == CR_FACTOR_SVD);
     }
     return cr_cuda_leave(g, status);
 }
