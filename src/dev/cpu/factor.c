@@ -54,6 +54,85 @@ static bool tridiagonal_values(double *d, double *e, int64_t n) {
     return true;
 }
 
+/* One step of the differential qd method with shift s (Fernando and Parlett 1994) from q, e to q_new, e_new.  Returns n,
+ * or the first position at which the matrix less s is not positive; last: the last number of the step. */
+static int64_t qd_step(double *q_new, double *e_new, const double *q, const double *e, int64_t n, double s, double *last) {
+    double d = q[0] - s;
+    for (int64_t i = 0; i + 1 < n; i++) {
+        if (d < 0) return i;
+        const double sum = d + e[i], t = q[i + 1] / sum;
+        q_new[i] = sum;
+        e_new[i] = sum > 0 ? e[i] * t : 0;
+        d = sum > 0 ? d * t - s : q[i + 1] - s;
+    }
+    q_new[n - 1] = *last = d;
+    return d < 0 ? n - 1 : n;
+}
+
+/* A bound from below on the eigenvalues of the matrix of q and e (Gershgorin). */
+static double least_of(const double *q, const double *e, int64_t n) {
+    double least = INFINITY, before = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double beside = i + 1 < n ? sqrt(q[i] * e[i]) : 0;
+        least = fmin(least, q[i] + (i ? e[i - 1] : 0) - before - beside);
+        before = beside;
+    }
+    return least;
+}
+
+/* The shift of the next step: 0, or one with which the matrix q, e of n rows stays positive; this step is done.  First the
+ * smaller eigenvalue of the last two rows, a bound from above.  Where a step fails at its end only, that shift plus the
+ * end is one from below, of third order. */
+static double qd_shifted(double *q_new, double *e_new, const double *q, const double *e, int64_t n, int64_t *turns) {
+    const double top = q[n - 2] + e[n - 2], low = q[n - 1], product = q[n - 2] * low, half = 0.5 * (top + low),
+                 sum = half + sqrt(fmax(half * half - product, 0));
+    double s = sum > 0 ? product / sum : 0, last = 0, least = -1;
+    for (int tries = 0;; tries++) {
+        --*turns;
+        const int64_t reached = qd_step(q_new, e_new, q, e, n, s, &last);
+        if (reached == n || s == 0) return s;
+        if (reached == n - 1 && s + last > 0 && tries < 2) { s += last; continue; }
+        if (least < 0) least = fmax(least_of(q, e, n), 0);
+        s = tries == 0 ? fmax(0.25 * s, least) : tries < 3 && least < s ? least : 0;
+    }
+}
+
+/* The squares of the singular values of an upper bidiagonal matrix: of the squares q (n) of its diagonal and e (n - 1)
+ * beside it, in no order; room: 4 n numbers.  False: no convergence. */
+static bool bidiagonal_values(double *q, double *e, int64_t n, double *room) {
+    double *const q_of[] = {q, room}, *const e_of[] = {e, room + n}, *const sums = room + 2 * n, *const outer = sums + n;
+    double size = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) size = fmax(size, q[i] + (i + 1 < n ? e[i] : 0));
+    const double tiny = DBL_EPSILON * DBL_EPSILON / 64;
+    int64_t turns = 60 * n, first = 0;              /* rows first .. n - 1 are a block, less `sum`; sums and outer: of the
+                                                     * block before the one that begins at an index, and its first row */
+    int at = 0;
+    while (n > 0) {
+        double *const a = q_of[at], *const b = e_of[at];
+        int64_t i = n - 1;
+        while (i > first && b[i - 1] > tiny * fmax(16 * (sum + a[i]), size)) i--;
+        if (i == n - 1) {
+            q[i] = sum + a[i];
+            n--;
+            if (n == first && n > 0) {
+                sum = sums[n];
+                first = (int64_t)outer[n] / 2;
+                at = (int)((int64_t)outer[n] % 2);
+            }
+            continue;
+        }
+        if (i > first) {
+            sums[i] = sum;
+            outer[i] = (double)(2 * first + at);
+            first = i;
+        }
+        if (turns <= 0) return false;
+        sum += qd_shifted(q_of[!at] + first, e_of[!at] + first, a + first, b + first, n - first, &turns);
+        at = !at;
+    }
+    return true;
+}
+
 static int descending(const void *x, const void *y) {
     const double a = *(const double *)x, b = *(const double *)y;
     return (a < b) - (a > b);

@@ -558,11 +558,11 @@ static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t co
 static bool NAME(values)(T *y, const T *x, int64_t M, int64_t N, bool symmetric) {
     const struct cr_factors *f = cr_cpu_vec()->factors;
     enum { WIDE = 64 / sizeof(T) };                 /* elements of the widest vectors */
-    const int64_t row = (N + WIDE - 1) / WIDE * WIDE, high = (M + WIDE - 1) / WIDE * WIDE, n = symmetric ? N : 2 * N;
-    const size_t first = 4 * (size_t)N * sizeof(double), bytes = first + (size_t)(M * row + high + row) * sizeof(T);
-    double *d = cr_cpu_try_take(bytes), *e = d + 2 * N, most = 0;
+    const int64_t row = (N + WIDE - 1) / WIDE * WIDE, high = (M + WIDE - 1) / WIDE * WIDE;
+    const size_t first = 6 * (size_t)N * sizeof(double), bytes = first + (size_t)(M * row + high + row) * sizeof(T);
+    double *d = cr_cpu_try_take(bytes), *e = d + N, most = 0;
     if (!d) return false;
-    T *a = (T *)(void *)(d + 4 * N), *v = a + M * row;
+    T *a = (T *)(void *)(d + 6 * N), *v = a + M * row;
     memset(a, 0, bytes - first);
     for (int64_t i = 0; i < M; i++)
         for (int64_t j = 0; j < (symmetric ? i + 1 : N); j++) {
@@ -578,21 +578,15 @@ static bool NAME(values)(T *y, const T *x, int64_t M, int64_t N, bool symmetric)
             if (symmetric) a[j * row + i] = a[i * row + j];
         }
     if (done && symmetric) f->NAME(tridiagonal)(a, row, N, d, e, v, v + high);
-    if (done && !symmetric) {                       /* of B: plus and minus its values are those of the tridiagonal matrix
-                                                     * with zeros on the diagonal and B's elements in turn beside it */
-        f->NAME(bidiagonal)(a, row, M, N, e, d, v, v + high);
-        for (int64_t i = N; i-- > 0;) {
-            const double beside = d[i];
-            if (i + 1 < N) e[2 * i + 1] = beside;
-            e[2 * i] = e[i];
-        }
-        for (int64_t i = 0; i < n; i++) d[i] = 0;
+    if (done && !symmetric) f->NAME(bidiagonal)(a, row, M, N, d, e, v, v + high);
+    for (int64_t i = 0; done && i < N; i++) {
+        if (i + 1 < N) e[i] *= e[i];
+        if (!symmetric) d[i] *= d[i];
     }
-    for (int64_t i = 0; done && i + 1 < n; i++) e[i] *= e[i];
-    done = done && tridiagonal_values(d, e, n);
-    if (done) qsort(d, (size_t)n, sizeof *d, descending);
+    done = done && (symmetric ? tridiagonal_values(d, e, N) : bidiagonal_values(d, e, N, d + 2 * N));
+    if (done) qsort(d, (size_t)N, sizeof *d, descending);
     for (int64_t i = 0; i < N; i++) {
-        const double value = symmetric ? d[N - 1 - i] : fmax(d[i], 0);
+        const double value = symmetric ? d[N - 1 - i] : sqrt(d[i]);
         y[i] = done ? (T)ldexp(value, exponent) : (T)NAN;
     }
     cr_cpu_give(d, bytes);

@@ -31,14 +31,15 @@ static void NAME(combine_rows)(T *w, const T *a, int64_t row, const T *v, int64_
 }
 
 /* v holds x from element k on, 0 elsewhere up to `end`; it becomes the reflection v, v[k] = 1, with (1 - tau v v^T) x =
- * (beta, 0, ...).  False: x is so already, of the first element beta. */
+ * (beta, 0, ...).  False: x is so already, of the first element beta, up to squares that underflow: elements are at most
+ * 1 where a matrix begins. */
 static bool NAME(reflection)(T *v, int64_t k, int64_t end, T *tau, double *beta) {
     const int64_t begin = k / LANES * LANES;
     const double first = (double)v[k];
     v[k] = 0;
     const double below = (double)NAME(dot)(v, v, begin, end), length = sqrt(first * first + below);
     *beta = first;
-    if (!(below > 0)) return false;
+    if (!(below > FLOOR / (EPSILON * EPSILON))) return false;
     *beta = first > 0 ? -length : length;
     *tau = (T)((*beta - first) / *beta);
     const VEC scale = (T)(1 / (first - *beta)) - (VEC){0};
