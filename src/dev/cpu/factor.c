@@ -1,6 +1,6 @@
 /* factor.c - factorizations of matrices and triangular solves: Cholesky, LU with partial pivoting, QR by reflections,
- * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found; values without
- * vectors by reflections and the QL method.
+ * symmetric eigenvalues and SVD by Jacobi rotations, of more than 64 columns by LAPACK where it is found; values
+ * without vectors by reflections, then QL or differential qd.
  *
  * Matrices of a batch run side by side.  A large matrix is cut into panels, whose sizes depend on its shape only, so
  * that the results have the same bits for any number of threads. */
@@ -22,9 +22,9 @@ enum {
     SMALL = 32                                      /* rows and columns up to which matrices lie side by side */
 };
 
-/* The eigenvalues of a symmetric tridiagonal matrix by the QL method without square roots (Pal, Walker and Kahan; Parlett,
- * The Symmetric Eigenvalue Problem, 8.15): of the diagonal d (n) and the squares e (n - 1) beside it; d has them after
- * that, in no order.  False: no convergence. */
+/* The eigenvalues of a symmetric tridiagonal matrix by the QL method without square roots (Pal, Walker and Kahan;
+ * Parlett, The Symmetric Eigenvalue Problem, 8.15), from the diagonal d (n) and the squares e (n - 1) beside it.  They
+ * replace d, in no order.  False: no convergence. */
 static bool tridiagonal_values(double *d, double *e, int64_t n) {
     const double relative = 0.25 * DBL_EPSILON * DBL_EPSILON;
     double size = 0;
@@ -54,9 +54,10 @@ static bool tridiagonal_values(double *d, double *e, int64_t n) {
     return true;
 }
 
-/* One step of the differential qd method with shift s (Fernando and Parlett 1994) from q, e to q_new, e_new.  Returns n,
- * or the first position at which the matrix less s is not positive; last: the last number of the step. */
-static int64_t qd_step(double *q_new, double *e_new, const double *q, const double *e, int64_t n, double s, double *last) {
+/* One step of the differential qd method with shift s (Fernando and Parlett 1994) from q, e to q_new, e_new.  Returns
+ * n, or the first position at which the matrix less s is not positive; last: the last number of the step. */
+static int64_t qd_step(double *q_new, double *e_new, const double *q, const double *e, int64_t n, double s,
+                       double *last) {
     double d = q[0] - s;
     for (int64_t i = 0; i + 1 < n; i++) {
         if (d < 0) return i;
@@ -80,9 +81,9 @@ static double least_of(const double *q, const double *e, int64_t n) {
     return least;
 }
 
-/* The shift of the next step: 0, or one with which the matrix q, e of n rows stays positive; this step is done.  First the
- * smaller eigenvalue of the last two rows, a bound from above.  Where a step fails at its end only, that shift plus the
- * end is one from below, of third order. */
+/* Does a step with a shift that leaves the matrix q, e of n rows positive, and returns the shift.  First the smaller
+ * eigenvalue of the last two rows, a bound from above.  Where a step fails at its end only, that shift plus the end is
+ * one from below, of third order. */
 static double qd_shifted(double *q_new, double *e_new, const double *q, const double *e, int64_t n, int64_t *turns) {
     const double top = q[n - 2] + e[n - 2], low = q[n - 1], product = q[n - 2] * low, half = 0.5 * (top + low),
                  sum = half + sqrt(fmax(half * half - product, 0));
@@ -100,12 +101,13 @@ static double qd_shifted(double *q_new, double *e_new, const double *q, const do
 /* The squares of the singular values of an upper bidiagonal matrix: of the squares q (n) of its diagonal and e (n - 1)
  * beside it, in no order; room: 4 n numbers.  False: no convergence. */
 static bool bidiagonal_values(double *q, double *e, int64_t n, double *room) {
-    double *const q_of[] = {q, room}, *const e_of[] = {e, room + n}, *const sums = room + 2 * n, *const outer = sums + n;
+    double *const q_of[] = {q, room}, *const e_of[] = {e, room + n};
+    double *const sums = room + 2 * n, *const outer = sums + n;
     double size = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) size = fmax(size, q[i] + (i + 1 < n ? e[i] : 0));
     const double tiny = DBL_EPSILON * DBL_EPSILON / 64;
-    int64_t turns = 60 * n, first = 0;              /* rows first .. n - 1 are a block, less `sum`; sums and outer: of the
-                                                     * block before the one that begins at an index, and its first row */
+    /* rows first .. n - 1 are a block, less `sum`; sums, outer: of the block before the one that begins at an index */
+    int64_t turns = 60 * n, first = 0;
     int at = 0;
     while (n > 0) {
         double *const a = q_of[at], *const b = e_of[at];
@@ -200,7 +202,8 @@ static bool group_of(const void *args, int64_t g) {
 
 /* The bits of a matrix do not depend on its neighbours. */
 static bool lies_beside_others(const cr_factor_args *args) {
-    return args->kind != CR_FACTOR_QR && args->kind < CR_FACTOR_EIGVALSH && args->x.shape[1] <= SMALL && args->x.shape[2] <= SMALL;
+    return args->kind != CR_FACTOR_QR && args->kind < CR_FACTOR_EIGVALSH && args->x.shape[1] <= SMALL &&
+           args->x.shape[2] <= SMALL;
 }
 
 cr_status cr_cpu_factor(const cr_factor_args *args) {

@@ -1,6 +1,6 @@
-/* factor_values.h - a matrix becomes tridiagonal or bidiagonal by Householder's reflections (Golub and Van Loan, 8.3.1 and
- * 5.4.3), for eigenvalues and singular values without vectors.  factor_isa.c includes this file for each element type
- * T.  Rows lie `row` elements apart, a multiple of LANES; what follows their last element is 0, and so are rooms. */
+/* factor_values.h - a matrix becomes tridiagonal or bidiagonal by Householder's reflections (Golub and Van Loan, 8.3.1
+ * and 5.4.3), for eigenvalues and singular values without vectors.  factor_isa.c includes this file for each element
+ * type T.  Rows lie `row` elements apart, a multiple of LANES; their ends are filled with 0, and so are rooms. */
 
 /* sum of x[i] y[i] for begin <= i < end, whole vectors */
 static T NAME(dot)(const T *x, const T *y, int64_t begin, int64_t end) {
@@ -30,9 +30,9 @@ static void NAME(combine_rows)(T *w, const T *a, int64_t row, const T *v, int64_
     }
 }
 
-/* v holds x from element k on, 0 elsewhere up to `end`; it becomes the reflection v, v[k] = 1, with (1 - tau v v^T) x =
- * (beta, 0, ...).  False: x is so already, of the first element beta, up to squares that underflow: elements are at most
- * 1 where a matrix begins. */
+/* v holds x from element k on, 0 elsewhere up to `end`; it becomes the reflection v, v[k] = 1, with
+ * (1 - tau v v^T) x = (beta, 0, ...).  False: x is so already, of the first element beta, but for squares that
+ * underflow: elements are at most 1 where a matrix begins. */
 static bool NAME(reflection)(T *v, int64_t k, int64_t end, T *tau, double *beta) {
     const int64_t begin = k / LANES * LANES;
     const double first = (double)v[k];

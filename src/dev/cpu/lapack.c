@@ -106,8 +106,8 @@ bool cr_lapack_eigh(cr_dtype dt, int64_t N, void *a, void *values, bool vectors)
     int info = -1;
     if (!work) return false;
     on_one_thread();
-    lapack.syevd[dt == CR_F64](vectors ? "V" : "N", "L", &n, a, &n, values, work, &lwork, (int *)(void *)(work + first), &liwork,
-                               &info, 1, 1);
+    lapack.syevd[dt == CR_F64](vectors ? "V" : "N", "L", &n, a, &n, values, work, &lwork,
+                               (int *)(void *)(work + first), &liwork, &info, 1, 1);
     cr_cpu_give(work, bytes);
     return info == 0;
 }
