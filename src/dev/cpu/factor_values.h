@@ -3,7 +3,7 @@
  * type T.  Rows lie `row` elements apart, a multiple of LANES; their ends are filled with 0, and so are rooms. */
 
 /* sum of x[i] y[i] for begin <= i < end, whole vectors */
-static T NAME(dot)(const T *x, const T *y, int64_t begin, int64_t end) {
+__attribute__((noinline)) static T NAME(dot)(const T *x, const T *y, int64_t begin, int64_t end) {
     VEC sum = (VEC){0};
     T parts[LANES], all = 0;
     for (int64_t c = begin; c < end; c += LANES) sum = FNMA(-NAME(load)(x + c), NAME(load)(y + c), sum);
@@ -13,8 +13,8 @@ static T NAME(dot)(const T *x, const T *y, int64_t begin, int64_t end) {
 }
 
 /* w[c] = factor times the sum over rows [first, last) of v[i] a[i, c], begin <= c < row */
-static void NAME(combine_rows)(T *w, const T *a, int64_t row, const T *v, int64_t first, int64_t last, int64_t begin,
-                               T factor) {
+__attribute__((noinline)) static void NAME(combine_rows)(T *w, const T *a, int64_t row, const T *v, int64_t first,
+                                                         int64_t last, int64_t begin, T factor) {
     for (int64_t c = begin; c < row; c += 4 * LANES) {
         VEC sum[4] = {{0}};
         const int wide = row - c < 4 * LANES ? (int)((row - c) / LANES) : 4;
@@ -33,7 +33,7 @@ static void NAME(combine_rows)(T *w, const T *a, int64_t row, const T *v, int64_
 /* v holds x from element k on, 0 elsewhere up to `end`; it becomes the reflection v, v[k] = 1, with
  * (1 - tau v v^T) x = (beta, 0, ...).  False: x is so already, of the first element beta, but for squares that
  * underflow: elements are at most 1 where a matrix begins. */
-static bool NAME(reflection)(T *v, int64_t k, int64_t end, T *tau, double *beta) {
+__attribute__((noinline)) static bool NAME(reflection)(T *v, int64_t k, int64_t end, T *tau, double *beta) {
     const int64_t begin = k / LANES * LANES;
     const double first = (double)v[k];
     v[k] = 0;
