@@ -1,4 +1,4 @@
-# tests/cudasim: libcuda, libnvrtc, libcublasLt and libnccl that simulate a GPU, for the tests of the CUDA device on
+# tests/cudasim: libcuda, libnvrtc, libcublasLt, libcusolver and libnccl that simulate a GPU, for the tests of the CUDA device on
 # machines that have none.
 # GCC compiles the kernels while tests run, whatever compiled the library; without it, or on another processor, there is no simulator.
 # Beside the plain one are two that sanitize the kernels, in folders of their own: programs that use those are linked with -fsanitize, no more.
@@ -18,18 +18,21 @@ function(cudasim_simulator name folder sanitizer)
     add_library(${name}_cuda SHARED ${source}/driver.c ${source}/fibers.c ${source}/hopper.c)
     add_library(${name}_nvrtc SHARED ${source}/nvrtc.c)
     add_library(${name}_cublasLt SHARED ${source}/cublaslt.c)
+    add_library(${name}_cusolver SHARED ${source}/cusolver.c)
     add_library(${name}_nccl SHARED ${source}/nccl.c)
     set_target_properties(${name}_cuda PROPERTIES SOVERSION 1)
     set_target_properties(${name}_nccl PROPERTIES SOVERSION 2)
     set_target_properties(${name}_nvrtc ${name}_cublasLt PROPERTIES SOVERSION 13)
+    set_target_properties(${name}_cusolver PROPERTIES SOVERSION 12)
     add_library(${name}_nvrtc-builtins SHARED ${source}/builtins.c)
     set_target_properties(${name}_nvrtc-builtins PROPERTIES SOVERSION 13.0)
     target_link_libraries(${name}_cublasLt PRIVATE ${name}_cuda)
+    target_link_libraries(${name}_cusolver PRIVATE ${name}_cuda)
     target_link_libraries(${name}_nccl PRIVATE ${name}_cuda)
     target_compile_definitions(${name}_nvrtc PRIVATE CUDASIM_COMPILER="${CHAINRULE_GXX}" CUDASIM_SHIM="${source}/sim.h")
     set_source_files_properties(${source}/nvrtc.c PROPERTIES OBJECT_DEPENDS "${source}/sim.h;${source}/module.h")
     add_custom_command(TARGET ${name}_nvrtc POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}/cache VERBATIM)      # of what it compiled before
-    foreach(library cuda nvrtc nvrtc-builtins cublasLt nccl)
+    foreach(library cuda nvrtc nvrtc-builtins cublasLt cusolver nccl)
         set(target ${name}_${library})
         target_link_libraries(${target} PRIVATE chainrule_flags Threads::Threads m ${CMAKE_DL_LIBS})
         if(sanitizer)                               # the simulator itself is not checked: the sanitizer is to see the kernels alone
@@ -39,7 +42,7 @@ function(cudasim_simulator name folder sanitizer)
         endif()
         set_target_properties(${target} PROPERTIES OUTPUT_NAME ${library} LIBRARY_OUTPUT_DIRECTORY ${folder} BUILD_RPATH "$ORIGIN")
     endforeach()
-    add_custom_target(${name} DEPENDS ${name}_cuda ${name}_nvrtc ${name}_nvrtc-builtins ${name}_cublasLt ${name}_nccl)
+    add_custom_target(${name} DEPENDS ${name}_cuda ${name}_nvrtc ${name}_nvrtc-builtins ${name}_cublasLt ${name}_cusolver ${name}_nccl)
 endfunction()
 
 if(CHAINRULE_CUDASIM)

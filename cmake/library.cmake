@@ -94,7 +94,7 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     set(kernels ${sources})                         # those whose loops wait for memory: the same for every instruction set
     list(FILTER kernels INCLUDE REGEX "/src/dev/cpu/(blocks|buckets|copy|index|nonzero|rows_by_index|sample|scan)\\.c$")
     set(remote ${sources})
-    list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
+    list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/|/src/ops/factor\\.c$")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
     # a short loop whose code lies in two lines of 64 bytes takes up to 1.3x as long
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "-O3;-falign-loops=64")

@@ -620,6 +620,8 @@ static cr_tensor *svd(inputs in) {
     cr_tensor *s, *v, *u = cr_svd(spread(in[0]), &s, &v);
     return cr_matmul(cr_mul(cr_square(u), cr_unsqueeze(s, -2)), cr_transpose(cr_square(v), -2, -1));
 }
+static cr_tensor *eigvalsh(inputs in) { return cr_eigvalsh(symmetric(in[0])); }
+static cr_tensor *svdvals(inputs in) { return cr_svdvals(in[0]); }
 
 /* ---- normalization by channel */
 static cr_tensor *batch_norm(inputs in) { return cr_batch_norm(in[0], in[1], in[2], 1e-5, NULL, NULL); }
@@ -1624,6 +1626,8 @@ static const op_case op_cases[] = {
     {"eigh", "batch", eigh, FLOATS, true, 90, {{SHAPE(2, 5, 5)}}},
     {"svd", "tall", svd, FLOATS, true, 90, {{SHAPE(2, 5, 3)}}},
     {"svd", "wide", svd, FLOATS, true, 90, {{SHAPE(3, 5)}}},
+    {"eigvalsh", "values", eigvalsh, FLOATS, true, 90, {{SHAPE(2, 17, 17)}}},
+    {"svdvals", "values", svdvals, FLOATS, true, 90, {{SHAPE(17, 19)}}},
     {"group_norm", "weight and bias", group_norm, FLOATS, true, 44, {{SHAPE(2, 4, 11)}, {SHAPE(4)}, {SHAPE(4)}}},
     {"group_norm", "(B, C), weight", group_norm_w, FLOATS, true, 4, {{SHAPE(5, 12)}, {SHAPE(12)}}},
     {"group_norm", "planes", group_norm_w, FLOATS, true, 30, {{SHAPE(2, 3, 5, 3)}, {SHAPE(3)}}},

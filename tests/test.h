@@ -139,6 +139,7 @@ static void test_use_simulator(void) {
     static const char *const switches[][2] = {{"CHAINRULE_CUDA", CHAINRULE_CUDASIM "/libcuda.so.1"},
                                               {"CHAINRULE_NVRTC", CHAINRULE_CUDASIM "/libnvrtc.so.13"},
                                               {"CHAINRULE_CUBLASLT", CHAINRULE_CUDASIM "/libcublasLt.so.13"},
+                                              {"CHAINRULE_CUSOLVER", CHAINRULE_CUDASIM "/libcusolver.so.12"},
                                               {"CHAINRULE_NCCL", CHAINRULE_CUDASIM "/libnccl.so.2"},
                                               {"CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache"}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)

@@ -31,6 +31,7 @@ PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have their own,
         [TESTS / "test_cuda_hopper_thread", "hopper_attention"],
     ],
     "conv.cu": [[TESTS / "test_cuda_kernels_thread", "convolutions"]],
+    "factor.cu": [[TESTS / "test_cuda_factor_thread", "factors"]],
     "device.cuh": [
         PROGRAM,
         SCANS,

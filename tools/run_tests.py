@@ -546,7 +546,14 @@ def simulated(name: str, program: str, **environment: str) -> Total:
     return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
 
 
-KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
+KERNEL_TESTS = (
+    "test_cuda_ops",
+    "test_cuda_kernels",
+    "test_cuda_order",
+    "test_cuda_attention",
+    "test_cuda_factor",
+    "test_cuda_hopper",
+)
 
 
 def all_simulated(runs: list[tuple[str, str, dict[str, str]]]) -> Total:

@@ -559,6 +559,8 @@ cr_tensor *cr_eigh(const cr_tensor *x, cr_tensor **vectors);
 cr_tensor *cr_svd(const cr_tensor *x, cr_tensor **s, cr_tensor **v);
                             /* U (..., M, K), descending s (..., K), V (..., N, K): x = U diag(s)
                                V^T; by rotations */
+cr_tensor *cr_eigvalsh(const cr_tensor *x); /* values of cr_eigh; the gradient computes vectors */
+cr_tensor *cr_svdvals(const cr_tensor *x);  /* values of cr_svd, likewise */
 
 /* ---- ops of your own: written with the functions of this library ----------------------------- */
 typedef struct cr_custom_call {

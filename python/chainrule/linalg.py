@@ -581,21 +581,28 @@ def _finite(name: str, values: Tensor) -> None:
     )
 
 
+def _triangle(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
+    """A with this triangle as its lower one."""
+    _want_matrices("eigh", A, True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"[linalg.eigh] UPLO is 'L' or 'U': {UPLO!r}")
+    return A if UPLO.upper() == "L" else A.mT
+
+
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     """(eigenvalues, eigenvectors) of symmetric matrices, the values ascending, the vectors columns.  UPLO: the triangle
     that is read.  By Jacobi's rotations; more than 64 rows by LAPACK where it is found (the extra chainrule[lapack], or
     the system's), on one thread; without it they take long."""
-    _want_matrices("eigh", A, True)
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"[linalg.eigh] UPLO is 'L' or 'U': {UPLO!r}")
-    values, vectors = _core._eigh(A if UPLO.upper() == "L" else A.mT)
+    values, vectors = _core._eigh(_triangle(A, UPLO))
     _finite("eigh", values)
     return Eigh(values, vectors)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
     """The eigenvalues of symmetric matrices, ascending."""
-    return eigh(A, UPLO).eigenvalues
+    values = _core._eigvalsh(_triangle(A, UPLO))
+    _finite("eigh", values)
+    return values
 
 
 def _completed(q: Tensor) -> Tensor:
@@ -632,7 +639,10 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     """The singular values, descending."""
-    return svd(A, False).S
+    _want_matrices("svd", A)
+    s = _core._svdvals(A)
+    _finite("svd", s)
+    return s
 
 
 def _tolerance(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803

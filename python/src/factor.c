@@ -40,3 +40,5 @@ PyObject *api__svd(const arg *a) {
     WITHOUT_GIL(y[0] = cr_svd(a[0].t, &y[1], &y[2]));
     return tuple_of(3, y);
 }
+cr_tensor *api__eigvalsh(const arg *a) { return cr_eigvalsh(a[0].t); }
+cr_tensor *api__svdvals(const arg *a) { return cr_svdvals(a[0].t); }

@@ -30,6 +30,8 @@ static struct {
      .doc = "path of libnvrtc.so.13, or off: disables CUDA (kernels cannot be compiled without NVRTC)"},
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: uses the built-in matrix product on CUDA"},
+    {.name = "CHAINRULE_CUSOLVER",
+     .doc = "path of libcusolver.so.12, or off: factors of large matrices on CUDA are computed on the host"},
     {.name = "CHAINRULE_CUDA_HOPPER",
      .doc = "off: attention on compute capability 9.0 does not use TMA and wgmma"},
     {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: disables multi-GPU communication"},

@@ -67,6 +67,8 @@ struct cr_device {
     const cr_linking *linking;                      /* NULL: devices of this kind are not linked */
     const cr_graphing *graphing;                    /* NULL: kernels are launched one by one */
     cr_status (*trace_end)(const cr_device *d);     /* of a GPU that joined a trace (trace.h): adds its spans */
+    /* Are factors of B matrices (M, N) computed here, not by the cpu?  LU: solve too.  NULL: all that have kernels */
+    bool (*factors)(const cr_device *d, cr_factor_kind kind, int64_t B, int64_t M, int64_t N);
     int row_bytes;                                  /* products are fastest where rows begin at multiples of so many
                                                      * bytes; 0: anywhere */
     bool host;                                      /* storage->data is an address that this process can read */

@@ -80,7 +80,9 @@ typedef enum cr_factor_kind {
                                                      * row i was exchanged with row pivots[i] - 1 */
     CR_FACTOR_QR,                                   /* (M + N, N), M >= N: Q above R */
     CR_FACTOR_EIGH,                                 /* (N + 1, N): vectors as columns above the ascending values */
-    CR_FACTOR_SVD                                   /* (M + 1 + N, N), M >= N: U, descending values, V */
+    CR_FACTOR_SVD,                                  /* (M + 1 + N, N), M >= N: U, descending values, V */
+    CR_FACTOR_EIGVALSH,                             /* (1, N): the values of EIGH */
+    CR_FACTOR_SVDVALS                               /* (1, N): the values of SVD */
 } cr_factor_kind;
 
 /* ---- order, random numbers */

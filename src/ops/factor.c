@@ -1,7 +1,7 @@
 /* factor.c - factors of matrices: Cholesky, LU, QR, symmetric eigenvalues, SVD; triangular solves, and solve.
  *
- * Each op has one result, in which several factors stand one below the other; the public functions cut it.  Only the
- * cpu has the kernels: matrices of other devices go there and their factors come back.  Half precision computes in f32.
+ * Each op has one result, in which several factors stand one below the other; the public functions cut it.  Where a
+ * device has no kernel for them, matrices go to the cpu and their factors come back.  Half precision computes in f32.
  * Gradients are made of differentiable ops, so they have gradients.  Where two eigenvalues or singular values are equal
  * the vectors have no derivative: the terms between these two are left out, as if their distance were infinite. */
 #include "compose.h"
@@ -28,13 +28,15 @@ static cr_status check_matrices(const char *op, const cr_tensor *x, bool square)
 static cr_status factor_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const cr_factor_kind kind = ((const factor_params *)c->params)->kind;
-    const cr_status status = check_matrices(c->op->name, x, kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_EIGH);
+    const cr_status status = check_matrices(c->op->name, x, kind == CR_FACTOR_CHOLESKY || kind == CR_FACTOR_EIGH ||
+                                                                     kind == CR_FACTOR_EIGVALSH);
     if (status != CR_OK) return status;
     const int64_t M = rows_in(x), N = columns_in(x);
     *out = cr_meta_of(x);
     if (kind == CR_FACTOR_QR) out->shape[x->ndim - 2] = M + N;
     if (kind == CR_FACTOR_EIGH) out->shape[x->ndim - 2] = N + 1;
     if (kind == CR_FACTOR_SVD) out->shape[x->ndim - 2] = M + 1 + N;
+    if (kind == CR_FACTOR_EIGVALSH || kind == CR_FACTOR_SVDVALS) out->shape[x->ndim - 2] = 1;
     if (kind != CR_FACTOR_LU) return CR_OK;
     aux[0] = aux[1] = cr_meta_of(x);
     aux[0].ndim = aux[1].ndim = x->ndim - 1;
@@ -70,8 +72,12 @@ static cr_status factor_forward(const cr_call *c, cr_tensor *y, cr_tensor *const
 }
 
 /* ---- where the kernels are */
-static const cr_tensor *to_kernels(const cr_tensor *x) {
-    const cr_device *dev = x->dev->kernels->factor ? x->dev : cr_cpu();
+static const cr_device *factors_on(const cr_tensor *x, cr_factor_kind kind) {
+    const cr_device *dev = x->dev;
+    const int64_t M = rows_in(x), N = columns_in(x), B = x->numel ? x->numel / (M * N) : 0;
+    return dev->kernels->factor && (!dev->factors || dev->factors(dev, kind, B, M, N)) ? dev : cr_cpu();
+}
+static const cr_tensor *to_kernels(const cr_tensor *x, const cr_device *dev) {
     const cr_dtype dt = wide_dtype(x);
     return dev == x->dev && dt == x->dtype ? x : cr_to(x, dt, dev);
 }
@@ -84,7 +90,7 @@ static cr_tensor *moved_back(const cr_tensor *y, const cr_tensor *x) {          
 
 static cr_tensor *factored(const cr_op *op, const cr_tensor *x, cr_factor_kind kind, cr_tensor *aux[]) {
     const cr_status status = check_matrices(op->name, x, false);
-    const cr_tensor *in = status == CR_OK ? to_kernels(x) : NULL;
+    const cr_tensor *in = status == CR_OK ? to_kernels(x, factors_on(x, kind)) : NULL;
     return in ? cr_apply_aux(op, 1, &in, &(factor_params){kind}, aux) : NULL;
 }
 
@@ -302,9 +308,10 @@ const cr_op cr_op_solve_triangular = {
 };
 
 /* Both with the same batch axes, in the same dtype, where the kernels are. */
-static cr_status prepare(const char *op, const cr_tensor *in[2]) {
+static cr_status prepare(const char *op, const cr_tensor *in[2], bool triangular) {
     int64_t batch[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     int n;
+    const cr_device *dev = NULL;
     cr_status status = check_systems(op, in[0], in[1]);
     if (status == CR_OK)
         status = cr_broadcast(op, in[0]->ndim - 2, in[0]->shape, in[1]->ndim - 2, in[1]->shape, &n, batch);
@@ -313,7 +320,11 @@ static cr_status prepare(const char *op, const cr_tensor *in[2]) {
         shape[n] = rows_in(in[i]);
         shape[n + 1] = columns_in(in[i]);
         if (!cr_shape_equal(n + 2, shape, in[i]->ndim, in[i]->shape)) in[i] = cr_expand(in[i], n + 2, shape);
-        if (in[i]) in[i] = to_kernels(in[i]);
+        if (in[i] && !dev)
+            dev = !triangular                         ? factors_on(in[i], CR_FACTOR_LU)
+                  : in[i]->dev->kernels->substitute ? in[i]->dev
+                                                    : cr_cpu();
+        if (in[i]) in[i] = to_kernels(in[i], dev);
         if (!in[i]) status = cr_error_status();
     }
     return status;
@@ -324,7 +335,7 @@ cr_tensor *cr_solve_triangular(const cr_tensor *a, const cr_tensor *b, bool uppe
     if (!cr_given(op, "a", a) || !cr_given(op, "b", b)) return NULL;
     cr_scope_begin();
     const cr_tensor *in[] = {a, b};
-    if (prepare(op, in) != CR_OK) return cr_leave(NULL);
+    if (prepare(op, in, true) != CR_OK) return cr_leave(NULL);
     return cr_leave(back(cr_apply(&cr_op_solve_triangular, 2, in, &(triangular_params){upper, unit}), b));
 }
 
@@ -372,7 +383,7 @@ cr_tensor *cr_solve(const cr_tensor *a, const cr_tensor *b, cr_tensor **lu) {
     cr_scope_begin();
     const cr_tensor *in[] = {a, b};
     cr_tensor *aux[2] = {NULL}, *kept = NULL, **const to[] = {&kept, lu};
-    cr_tensor *x = prepare(op, in) == CR_OK ? back(cr_apply_aux(&cr_op_solve, 2, in, NULL, aux), b) : NULL;
+    cr_tensor *x = prepare(op, in, false) == CR_OK ? back(cr_apply_aux(&cr_op_solve, 2, in, NULL, aux), b) : NULL;
     if (x) keep_all(2, (cr_tensor *const[]){x, back(aux[0], a)}, to);
     cr_scope_end();
     return kept;
@@ -528,4 +539,75 @@ cr_tensor *cr_svd(const cr_tensor *x, cr_tensor **s, cr_tensor **v) {
     keep_all(3, (cr_tensor *const[]){M < N ? second : first, values, M < N ? first : second}, to);
     cr_scope_end();
     return kept;
+}
+
+/* ---- values without vectors: the gradient computes these.  Up to FEW columns rotations are faster. */
+enum { FEW = 16 };
+
+/* w of x = V diag(w) V^T:  dx = V diag(g) V^T */
+static void eigvalsh_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    cr_tensor *V = NULL;
+    cr_eigh(c->in[0], &V);
+    dx[0] = cr_matmul(mul(V, g), transposed(V));
+}
+/* dw = diag(V^T t V) */
+static cr_tensor *eigvalsh_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *V = NULL;
+    cr_eigh(c->in[0], &V);
+    return cr_sum(mul(V, cr_matmul(symmetric(t[0]), V)), CR_LIST(-2), true);
+}
+
+const cr_op cr_op_eigvalsh = {
+    .name = "eigvalsh",
+    .arity = 1,
+    .params_bytes = sizeof(factor_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0),
+    .infer = factor_infer,
+    .forward = factor_forward,
+    .grad = eigvalsh_grad,
+    .batch = cr_batch_same,
+    .tangent = eigvalsh_tangent,
+};
+
+cr_tensor *cr_eigvalsh(const cr_tensor *x) {
+    if (!cr_given("eigvalsh", "x", x)) return NULL;
+    if (x->ndim < 2 || columns_in(x) <= FEW) return cr_eigh(x, NULL);
+    cr_scope_begin();
+    cr_tensor *w = back(factored(&cr_op_eigvalsh, x, CR_FACTOR_EIGVALSH, NULL), x);
+    return cr_leave(w ? cr_squeeze(w, CR_LIST(-2)) : NULL);
+}
+
+/* s of x = U diag(s) V^T:  dx = U diag(g) V^T */
+static void svdvals_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    cr_tensor *s = NULL, *V = NULL, *U = cr_svd(c->in[0], &s, &V);
+    dx[0] = cr_matmul(mul(U, g), transposed(V));
+}
+/* ds = diag(U^T t V) */
+static cr_tensor *svdvals_tangent(const cr_call *c, const cr_tensor *const *t) {
+    cr_tensor *s = NULL, *V = NULL, *U = cr_svd(c->in[0], &s, &V);
+    return cr_sum(mul(U, cr_matmul(t[0], V)), CR_LIST(-2), true);
+}
+
+const cr_op cr_op_svdvals = {
+    .name = "svdvals",
+    .arity = 1,
+    .params_bytes = sizeof(factor_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0),
+    .infer = factor_infer,
+    .forward = factor_forward,
+    .grad = svdvals_grad,
+    .batch = cr_batch_same,
+    .tangent = svdvals_tangent,
+};
+
+cr_tensor *cr_svdvals(const cr_tensor *x) {
+    if (!cr_given("svdvals", "x", x) || check_matrices("svd", x, false) != CR_OK) return NULL;
+    const int64_t M = rows_in(x), N = columns_in(x);
+    cr_tensor *s = NULL;
+    cr_scope_begin();
+    if (cr_imin(M, N) <= FEW) return cr_svd(x, &s, NULL), cr_leave(s);
+    s = back(factored(&cr_op_svdvals, M < N ? transposed(x) : x, CR_FACTOR_SVDVALS, NULL), x);
+    return cr_leave(s ? cr_squeeze(s, CR_LIST(-2)) : NULL);
 }

@@ -26,6 +26,8 @@
     X(qr) \
     X(eigh) \
     X(svd) \
+    X(eigvalsh) \
+    X(svdvals) \
     X(gather) \
     X(scatter) \
     X(scatter_extreme) \

@@ -98,6 +98,7 @@ DEFINITIONS = {
         "KIND=2 T=f64 TO=f64 A=f64 ROUND=0",
     ],
     "hopper": [f"PASS={p} T={t} A=f32 MASKED=0 HEAD={d}" for p in (0, 2) for t in ("bf16", "f16") for d in (64, 128)],
+    "factor": ["T=f32", "T=f64"],
     "index": [
         "T=f32 INDEX=i64 ADD=1",
         "T=f16 INDEX=i32 ADD=1",
@@ -290,7 +291,14 @@ def show_loops(file: str) -> int:
 
 
 # ---- headers: numbers and parameters in nvidia.h and test_cudasim.c against NVIDIA's
-SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h"}
+SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h", "cuSOLVER": "cusolverDn.h"}
+LISTS = {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT", "cuSOLVER": "SOLVER"}  # of test_cudasim.c
+
+
+LARGE = {
+    "cublasLt.h": "nvidia-cublas, of 420 MB",
+    "cusolverDn.h": "nvidia-cusolver, of 260 MB (and cublas_v2.h, of nvidia-cublas)",
+}
 
 
 def includes() -> list[Path]:
@@ -305,11 +313,9 @@ def includes() -> list[Path]:
 def has_header(result: Result, header: str) -> bool:
     if any((place / header).is_file() for place in includes()):
         return True
-    where = (
-        " (it is in PyPI's nvidia-cublas, of 420 MB, which nothing here installs: CUDA_HOME names a folder that has it"
-        " in include/)"
-    )
-    result.skip(f"{header}: absent: not compared{where if header == 'cublasLt.h' else ''}")
+    package = LARGE.get(header)
+    where = f" (of PyPI's {package}, which nothing here installs: CUDA_HOME names a folder that has it in include/)"
+    result.skip(f"{header}: absent: not compared{where if package else ''}")
     return False
 
 
@@ -325,10 +331,7 @@ def check_headers(result: Result) -> None:
         lines += [
             f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)
         ]
-        macro = re.search(
-            r"#define " + {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT"}[title] + r"\(f\)((?:.*\\\n)*.*\n)",
-            lists,
-        )
+        macro = re.search(rf"#define {LISTS[title]}\(f\)((?:.*\\\n)*.*\n)", lists)
         assert macro
         for kind, name, parameters in re.findall(
             r"f\((CUresult|nvrtcResult), (\w+), (\((?:[^()]|\([^()]*\))*\))\)", macro[1]
@@ -382,6 +385,11 @@ NAMES = {  # names that differ in more than the prefix
     "LT_PREFERENCE_REDUCTIONS": "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK",
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
+    "SOLVER_ALLOC_FAILED": "CUSOLVER_STATUS_ALLOC_FAILED",
+    "SOLVER_UPPER": "CUBLAS_FILL_MODE_UPPER",
+    "SOLVER_VALUES": "CUSOLVER_EIG_MODE_NOVECTOR",
+    "SOLVER_VECTORS": "CUSOLVER_EIG_MODE_VECTOR",
+    "SOLVER_DETERMINISTIC": "CUSOLVER_DETERMINISTIC_RESULTS",
     "NCCL_IN_PROGRESS": "ncclInProgress",
     "NCCL_BYTE": "ncclUint8",
     "NCCL_F32": "ncclFloat32",
@@ -414,7 +422,7 @@ static_assert(offsetof(lt_heuristic, status) ==
 static_assert(offsetof(lt_heuristic, waves) ==
               offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
 """
-PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_"}
+PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "cusolverDn.h": "SOLVER_", "nccl.h": "NCCL_"}
 LAYOUTS = {"cublasLt.h": LT_HEURISTIC}
 
 
@@ -429,6 +437,8 @@ def check_api(result: Result) -> None:
     text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace(
         "\\\n", ""
     )
+    for name, value in re.findall(r"^#define (\w+) (.+)$", text, re.MULTILINE):
+        text = re.sub(rf"\b{name}\b", value, text)
     before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
     types = "\n".join(re.findall(r"^typedef [^;{]*(?:\{[^}]*\}[^;]*)?;", before, re.MULTILINE))
     constants = [

@@ -156,7 +156,8 @@ static struct failure {
     int left;
 } failures[] = {{"device", 0}, {"alloc", 0},   {"host", 0},  {"copy", 0}, {"launch", 0}, {"module", 0},
                 {"room", 0},   {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0},
-                {"link", 0},   {"message", 0}, {"vanish", 0}, {"graph", 0}};
+                {"link", 0},   {"message", 0}, {"vanish", 0}, {"graph", 0},
+                {"solver", 0}};
 enum {
     FAIL_DEVICE,
     FAIL_ALLOC,
@@ -173,6 +174,7 @@ enum {
     FAIL_MESSAGE,
     FAIL_VANISH,
     FAIL_GRAPH,
+    FAIL_SOLVER,
     FAILURES
 };
 
@@ -257,7 +259,7 @@ API CUresult cuInit(unsigned flags) {
         if (!colon || !cudasim_fail(item, atoi(colon + 1)))
             wrong(CUDA_SUCCESS,
                   "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, "
-                  "wait, join, link, message, vanish, graph with :number",
+                  "wait, join, link, message, vanish, graph, solver with :number",
                   item);
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,

@@ -10,6 +10,7 @@ LIBRARIES = {
     "CHAINRULE_CUDA": "libcuda.so.1",
     "CHAINRULE_NVRTC": "libnvrtc.so.13",
     "CHAINRULE_CUBLASLT": "libcublasLt.so.13",
+    "CHAINRULE_CUSOLVER": "libcusolver.so.12",
     "CHAINRULE_NCCL": "libnccl.so.2",
     "CHAINRULE_CACHE": "cache",
 }

@@ -1,6 +1,6 @@
 /* nvidia.h - the part of NVIDIA's C interfaces that the simulator implements, declared independently:
- * names, order of arguments and numbers are NVIDIA's. check_cuda.py compares it with cuda.h, nvrtc.h
- * and cublasLt.h where those are found. */
+ * names, order of arguments and numbers are NVIDIA's. check_cuda.py compares it with cuda.h, nvrtc.h,
+ * cublasLt.h and cusolverDn.h where those are found. */
 #ifndef CUDASIM_NVIDIA_H
 #define CUDASIM_NVIDIA_H
 
@@ -201,5 +201,23 @@ typedef struct cublasLtMatmulHeuristicResult_t {
     float wavesCount;
     int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
+
+/* ---- cuSOLVER */
+typedef enum cusolverStatus_t {
+    CUSOLVER_STATUS_SUCCESS = 0,
+    CUSOLVER_STATUS_NOT_INITIALIZED = 1,
+    CUSOLVER_STATUS_ALLOC_FAILED = 2,
+    CUSOLVER_STATUS_INVALID_VALUE = 3,
+    CUSOLVER_STATUS_EXECUTION_FAILED = 6,
+    CUSOLVER_STATUS_NOT_SUPPORTED = 9,
+} cusolverStatus_t;
+typedef enum cusolverDeterministicMode_t {
+    CUSOLVER_DETERMINISTIC_RESULTS = 1,
+    CUSOLVER_ALLOW_NON_DETERMINISTIC_RESULTS = 2,
+} cusolverDeterministicMode_t;
+typedef enum cusolverEigMode_t { CUSOLVER_EIG_MODE_NOVECTOR = 0, CUSOLVER_EIG_MODE_VECTOR = 1 } cusolverEigMode_t;
+typedef enum cublasFillMode_t { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1 } cublasFillMode_t;
+typedef struct cusolverDnContext *cusolverDnHandle_t;
+typedef struct cusolverDnParams *cusolverDnParams_t;
 
 #endif

@@ -84,10 +84,25 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
                                        CUdeviceptr, cublasLtMatrixLayout_t, CUdeviceptr, cublasLtMatrixLayout_t, \
                                        const cublasLtMatmulAlgo_t *, CUdeviceptr, size_t, CUstream))
 
+#define SOLVER(f) \
+    f(cusolverStatus_t, cusolverDnCreate, (cusolverDnHandle_t *)) \
+    f(cusolverStatus_t, cusolverDnDestroy, (cusolverDnHandle_t)) \
+    f(cusolverStatus_t, cusolverDnSetStream, (cusolverDnHandle_t, CUstream)) \
+    f(cusolverStatus_t, cusolverDnCreateParams, (cusolverDnParams_t *)) \
+    f(cusolverStatus_t, cusolverDnDestroyParams, (cusolverDnParams_t)) \
+    f(cusolverStatus_t, cusolverDnXgetrf_bufferSize, (cusolverDnHandle_t, cusolverDnParams_t, int64_t, int64_t, \
+        cudaDataType, CUdeviceptr, int64_t, cudaDataType, size_t *, size_t *)) \
+    f(cusolverStatus_t, cusolverDnXgetrf, (cusolverDnHandle_t, cusolverDnParams_t, int64_t, int64_t, cudaDataType, \
+        CUdeviceptr, int64_t, CUdeviceptr, cudaDataType, CUdeviceptr, size_t, void *, size_t, CUdeviceptr)) \
+    f(cusolverStatus_t, cusolverDnXgesvd_bufferSize, (cusolverDnHandle_t, cusolverDnParams_t, signed char, \
+        signed char, int64_t, int64_t, cudaDataType, CUdeviceptr, int64_t, cudaDataType, CUdeviceptr, cudaDataType, \
+        CUdeviceptr, int64_t, cudaDataType, CUdeviceptr, int64_t, cudaDataType, size_t *, size_t *))
+
 #define VARIABLE(type, name, parameters) static type (*name##_) parameters;
 DRIVER(VARIABLE)
 NVRTC(VARIABLE)
 LT(VARIABLE)
+SOLVER(VARIABLE)
 static CUcontext contexts[2];
 static CUstream stream;
 
@@ -105,14 +120,15 @@ static bool open_all(void) {
 #define FIND(file, list) find(CHAINRULE_CUDASIM "/" file, sizeof list##_names / sizeof *list##_names, list##_names, \
     list##_places)
     static const char *const driver_names[] = {DRIVER(NAME)}, *const nvrtc_names[] = {NVRTC(NAME)},
-                             *const lt_names[] = {LT(NAME)};
+                             *const lt_names[] = {LT(NAME)}, *const solver_names[] = {SOLVER(NAME)};
     static void **const driver_places[] = {DRIVER(PLACE)}, **const nvrtc_places[] = {NVRTC(PLACE)},
-                        **const lt_places[] = {LT(PLACE)};
+                        **const lt_places[] = {LT(PLACE)}, **const solver_places[] = {SOLVER(PLACE)};
     setenv("CUDASIM_DEVICES", "2", 1);
     setenv("CUDASIM_MEMORY", "64", 1);
     setenv("CUDASIM_QUIET", "1", 1);
     if (!dlopen(CHAINRULE_CUDASIM "/libnvrtc-builtins.so.13.0", RTLD_NOW | RTLD_LOCAL)) return false;
-    if (!FIND("libcuda.so.1", driver) || !FIND("libnvrtc.so.13", nvrtc) || !FIND("libcublasLt.so.13", lt) || cuInit_(0))
+    if (!FIND("libcuda.so.1", driver) || !FIND("libnvrtc.so.13", nvrtc) || !FIND("libcublasLt.so.13", lt) ||
+        !FIND("libcusolver.so.12", solver) || cuInit_(0))
         return false;
     for (int i = 0; i < 2; i++)
         if (cuDevicePrimaryCtxRetain_(&contexts[i], i)) return false;
@@ -732,6 +748,51 @@ TEST(products) {
                                   CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
                                   CUBLASLT_EPILOGUE_DGELU,     CUBLASLT_EPILOGUE_DGELU_BGRAD};
     for (int i = 0; i < 6; i++) product(i % 2, epilogues[i]);
+}
+
+/* ---- cuSOLVER: LU of a matrix by columns with a pivot in its second row; misuse is refused */
+TEST(factors_by_columns) {
+    READY;
+    enum { N = 3, LD = 4, ROOM = 4096 };
+    const double a[N * LD] = {1, 4, 2, 99, 3, 8, 8, 99, 0, 2, 5, 99};   /* rows (1, 3, 0), (4, 8, 2), (2, 8, 5) */
+    const double want[N * LD] = {4, 0.5, 0.25, 99, 8, 4, 0.25, 99, 2, 4, -1.5, 99};
+    double lu[N * LD];
+    int64_t pivots[N];
+    int info = 7;
+    char host[ROOM];
+    size_t bytes = 0, host_bytes = 0;
+    cusolverDnHandle_t h;
+    cusolverDnParams_t params;
+    CUdeviceptr at = device_copy(a, sizeof a), p_at = device_copy(a, sizeof pivots),
+                info_at = device_copy(&info, 4), room;
+    CU(cuMemAlloc_v2_(&room, ROOM));
+    REQUIRE(!cusolverDnCreate_(&h) && !cusolverDnCreateParams_(&params), "no handle");
+#define ASK(n, ld) cusolverDnXgetrf_bufferSize_(h, params, n, n, CUDA_R_64F, at, ld, CUDA_R_64F, &bytes, &host_bytes)
+#define FACTOR(of, ld, device, on_host, to) cusolverDnXgetrf_(h, params, N, N, CUDA_R_64F, of, ld, p_at, CUDA_R_64F, \
+    room, device, host, on_host, to)
+    CHECK(ASK(N, LD) == CUSOLVER_STATUS_NOT_INITIALIZED, "a handle without a stream");
+    REQUIRE(!cusolverDnSetStream_(h, stream), "no stream");
+    CHECK(ASK(N, N - 1) == CUSOLVER_STATUS_INVALID_VALUE, "a short leading dimension");
+    CHECK(!ASK(N, LD) && bytes && bytes <= ROOM && host_bytes && host_bytes <= ROOM, "workspaces of %zu, %zu", bytes,
+          host_bytes);
+    CHECK(FACTOR(at, LD, bytes - 1, host_bytes, info_at) == CUSOLVER_STATUS_INVALID_VALUE, "a small workspace");
+    CHECK(FACTOR(at, LD, bytes, host_bytes - 1, info_at) == CUSOLVER_STATUS_INVALID_VALUE, "a small one of the host");
+    CHECK(FACTOR(at, LD, bytes, host_bytes, 0) == CUSOLVER_STATUS_INVALID_VALUE, "no info");
+    CHECK(FACTOR(at + (1 << 20), LD, bytes, host_bytes, info_at) == CUSOLVER_STATUS_EXECUTION_FAILED, "no memory");
+    SAYS("allocat");
+    CHECK(cusolverDnXgesvd_bufferSize_(h, params, 'S', 'S', 2, 3, CUDA_R_64F, at, 3, CUDA_R_64F, at, CUDA_R_64F, at, 3,
+                                       CUDA_R_64F, at, 3, CUDA_R_64F, &bytes, &host_bytes) ==
+              CUSOLVER_STATUS_INVALID_VALUE, "fewer rows than columns");
+    CHECK(!ASK(N, LD) && !FACTOR(at, LD, bytes, host_bytes, info_at), "LU: %s", cudasim_message_());
+    CU(read_back(lu, at, sizeof lu));
+    CU(read_back(pivots, p_at, sizeof pivots));
+    CU(read_back(&info, info_at, sizeof info));
+    for (int i = 0; i < N * LD; i++) CHECK(lu[i] == want[i], "element %d is %g, wanted %g", i, lu[i], want[i]);
+    CHECK(pivots[0] == 2 && pivots[1] == 3 && pivots[2] == 3 && info == 0, "pivots %d %d %d, info %d", (int)pivots[0],
+          (int)pivots[1], (int)pivots[2], info);
+    CU(cuMemFree_v2_(at)); CU(cuMemFree_v2_(p_at)); CU(cuMemFree_v2_(info_at)); CU(cuMemFree_v2_(room));
+    cusolverDnDestroyParams_(params);
+    cusolverDnDestroy_(h);
 }
 
 /* ---- traffic: in a separate process, whose kernels are compiled to count */

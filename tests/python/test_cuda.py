@@ -19,6 +19,7 @@ def run(script: str, **environment: str) -> str:
     if not (SIMULATOR / "libcuda.so.1").exists():
         pytest.skip("the simulated GPU needs Linux on x86-64 or aarch64 and a C++ compiler")
     libraries = {"CUDA": "libcuda.so.1", "NVRTC": "libnvrtc.so.13", "CUBLASLT": "libcublasLt.so.13", "CACHE": "cache"}
+    libraries["CUSOLVER"] = "libcusolver.so.12"
     switches = {f"CHAINRULE_{name}": str(SIMULATOR / file) for name, file in libraries.items()}
     env = {
         **os.environ,
@@ -81,6 +82,54 @@ def test_something_is_missing(switch: str, value: str, message: str) -> None:
     """
     said = run(script, **{switch: value}).splitlines()
     assert message in said[0] and said[1] == "2.0"
+
+
+@pytest.mark.parametrize("solver", ["", "off"])
+def test_linear_algebra(solver: str) -> None:
+    """The host's promises on a GPU, for matrices of own kernels and of cuSOLVER, or of the host without that: errors
+    name the matrix of the batch, gradients, compiled steps."""
+    run(
+        """
+        linalg = cr.linalg
+        for n in (8, 40):
+            cr.manual_seed(1)
+            x = cr.randn(3, n, n, dtype=cr.float64)
+            a = x @ x.mT + cr.eye(n, dtype=cr.float64)
+            bad, flat = a.clone(), a.clone()
+            bad[2, 5, 5] = -1
+            flat[1, :, 3] = 0
+            odd = a.clone()
+            odd[1, 4, 3] = float("nan")
+            for call, where in (
+                (lambda: linalg.cholesky(bad.to("cuda")), "matrix (2,) of the batch is not positive-definite: its"
+                    " leading minor of order 6 is not"),
+                (lambda: linalg.solve(flat.to("cuda"), x.to("cuda")), "matrix (1,) of the batch is singular: pivot 4"),
+                (lambda: linalg.eigh(odd.to("cuda")), "matrix (1,) of the batch"),
+                (lambda: linalg.svd(odd.to("cuda")), "matrix (1,) of the batch"),
+            ):
+                try:
+                    call()
+                    raise SystemExit(f"{n}: nothing is said: {where}")
+                except linalg.LinAlgError as problem:
+                    assert where in str(problem), str(problem)
+
+            def loss(a, x):
+                return (linalg.solve_ex(a, x)[0].square().sum() + linalg.cholesky_ex(a)[0].sum()
+                        + linalg.lu_factor_ex(a)[0].square().mean())
+            results = []
+            gradients = cr.func.grad(loss, (0, 1))
+            for device in ("cpu", "cuda"):
+                p, q = a.to(device), x.to(device)
+                for f in (gradients, cr.compile(gradients)):
+                    for _ in range(3):
+                        results.append([y.to("cpu") for y in f(p, q)])
+            for other in results[1:]:
+                for got, want in zip(other, results[0]):
+                    assert ((got - want).abs().max() / want.abs().max()).item() < 1e-10
+            assert (linalg.pinv(x.to("cuda")).to("cpu") - linalg.inv(x)).abs().max() < 1e-8
+        """,
+        **({"CHAINRULE_CUSOLVER": solver} if solver else {}),
+    )
 
 
 def test_generation_replays() -> None:

@@ -598,6 +598,71 @@ def test_lobpcg(largest: bool, weighted: bool) -> None:
         ours.lobpcg(cr.tensor(a), 20)
 
 
+def spectra(n: int, m: int, seed: int) -> dict[str, Any]:
+    """Matrices (m, n) that are hard for methods of values only."""
+    g = np.random.default_rng(seed)
+    x = g.standard_normal((m, n))
+    band = [np.diag(10.0 ** -g.uniform(0, 200, size), k) for k, size in ((0, n), (1, n - 1))]
+    return {
+        "plain": x,
+        "columns of all sizes": x * 10.0 ** g.integers(-12, 1, (1, n)),
+        "rows of all sizes": x * 10.0 ** g.integers(-8, 1, (m, 1)),
+        "low rank": x[:, :3] @ g.standard_normal((3, n)),
+        "almost the identity": np.eye(m, n) + 1e-9 * x,
+        "small integers": g.integers(-1, 2, (m, n)),
+        "mostly zeros": g.random((m, n)) < 0.05,
+        "zeros": np.zeros((m, n)),
+        "ones": np.ones((m, n)),
+        "graded": np.pad(band[0] + band[1], ((0, m - n), (0, 0))),
+        "Hilbert": 1 / (np.arange(m)[:, None] + np.arange(n) + 1),
+        "large": 1e30 * x,
+        "small": 1e-30 * x,
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_without_vectors(dtype: Any) -> None:
+    """Eigenvalues and singular values of 17 to 64 rows and more, against LAPACK in double, which is off by 20 eps."""
+    for seed, (n, m) in enumerate(((17, 17), (17, 40), (23, 24), (32, 33), (41, 41), (64, 70))):
+        for name, a in spectra(n, m, seed).items():
+            x = np.asarray(a, dtype)
+            square = np.tril(x[:n]) + np.tril(x[:n], -1).T
+            for got, want in (
+                (linalg.svdvals(cr.tensor(x)), np.linalg.svd(x.astype(float), compute_uv=False)),
+                (linalg.svdvals(cr.tensor(x.T.copy())), np.linalg.svd(x.astype(float), compute_uv=False)),
+                (linalg.eigvalsh(cr.tensor(x[:n])), np.linalg.eigvalsh(square.astype(float))),
+            ):
+                off = np.abs(got.numpy().astype(float) - want).max() / max(np.abs(want).max(), 1e-300)
+                assert off < 60 * np.finfo(dtype).eps, (name, n, m, off / np.finfo(dtype).eps)
+
+
+def test_values_without_vectors_are_ops() -> None:
+    """Gradients of both orders, forward mode, vmap; a bad matrix of a batch; equal bits beside others."""
+    a = cr.tensor(definite(2, 18, 18)).requires_grad_()
+    b = cr.tensor(drawn(2, 19, 17, seed=5)).requires_grad_()
+    for values, full, x in (
+        (linalg.eigvalsh, lambda x: linalg.eigh(x).eigenvalues, a),
+        (linalg.svdvals, lambda x: linalg.svd(x, False).S, b),
+        (lambda x: linalg.svdvals(x.mT), lambda x: linalg.svd(x, False).S, b),
+    ):
+        weights = cr.tensor(drawn(2, x.size(-1), seed=2))
+        both = []
+        for f in (values, full):
+            (one,) = cr.autograd.grad((f(x).sqrt() * weights).sum(), [x], create_graph=True)
+            (two,) = cr.autograd.grad(one.square().sum(), [x])
+            tangent = func.jvp(f, (x.detach(),), (cr.tensor(drawn(*x.shape, seed=3)),))[1]
+            both.append((one, two, tangent))
+        for got, want in zip(*both, strict=True):
+            close(got, want, 1e-8)
+        y = x.detach()
+        assert cr.equal(func.vmap(values)(y), values(y))
+        assert all(cr.equal(values(y[i]), values(y)[i]) for i in range(2))
+        bad = y.clone()
+        bad[1, 4, 3] = math.inf
+        with pytest.raises(linalg.LinAlgError, match=r"matrix \(1,\) of the batch"):
+            values(bad)
+
+
 LARGE = """
 import chainrule as cr, json, sys
 from chainrule import linalg
@@ -608,13 +673,15 @@ for dtype in (cr.float64, cr.float32):
         a = cr.randn(2, m, n, dtype=dtype)
         u, s, vh = linalg.svd(a, False)
         gaps = [(u * s[..., None, :]) @ vh - a, u.mT @ u - cr.eye(min(m, n), dtype=dtype)]
+        gaps += [(s - linalg.svdvals(a)) / s.max()]
         if m == n:
             lower = a.tril()  # what is above is not read
             w, v = linalg.eigh(a)
             full = lower + a.tril(-1).mT
-            gaps += [full @ v - v * w[..., None, :], v.mT @ v - cr.eye(n, dtype=dtype)]
-            assert bool((w.diff() >= 0).all()) and cr.equal(w, linalg.eigvalsh(lower))
-            s = cr.cat([s, w], -1)
+            only = linalg.eigvalsh(lower)
+            gaps += [full @ v - v * w[..., None, :], v.mT @ v - cr.eye(n, dtype=dtype), (w - only) / w.abs().max()]
+            assert bool((w.diff() >= 0).all()) and cr.equal(only, linalg.eigvalsh(a))
+            s = cr.cat([s, w, only], -1)
         assert bool((s[..., : min(m, n)].diff() <= 0).all())
         found[f"{dtype} {m} {n}"] = [float(g.abs().max()) for g in gaps], s.double().flatten().tolist()
 a[0, 1, 7] = float("nan")

@@ -23,6 +23,7 @@
 #include "product_transpose.h"
 #include "factor_blocks.h"
 #include "factor_lanes.h"
+#include "factor_values.h"
 #undef T
 #undef NAME
 #undef EPSILON
@@ -57,6 +58,7 @@
 #include "product_transpose.h"
 #include "factor_blocks.h"
 #include "factor_lanes.h"
+#include "factor_values.h"
 
 const struct cr_factors CR_ISA_NAME(cr_factors) = {
     .eigh_f32 = eigh_f32, .svd_f32 = svd_f32, .cholesky_f32 = cholesky_f32, .lu_f32 = lu_f32,
@@ -65,4 +67,6 @@ const struct cr_factors CR_ISA_NAME(cr_factors) = {
     .substitute_f64 = substitute_f64, .cholesky_panel_f64 = cholesky_panel_f64, .lu_panel_f64 = lu_panel_f64,
     .solve_strip_f32 = solve_strip_f32, .transpose_matrix_f32 = transpose_matrix_f32,
     .solve_strip_f64 = solve_strip_f64, .transpose_matrix_f64 = transpose_matrix_f64,
+    .tridiagonal_f32 = tridiagonal_f32, .bidiagonal_f32 = bidiagonal_f32,
+    .tridiagonal_f64 = tridiagonal_f64, .bidiagonal_f64 = bidiagonal_f64,
 };

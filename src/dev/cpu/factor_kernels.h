@@ -290,26 +290,27 @@ static bool NAME(is_finite)(const T *x, int64_t n) {
     return sum == 0;
 }
 
-static bool NAME(large_eigh)(T *y, const T *x, int64_t N) {
+static bool NAME(large_eigh)(T *y, const T *x, int64_t N, bool vectors) {
     const size_t bytes = (size_t)(N * N) * sizeof(T);
     T *a = cr_cpu_try_take(bytes);
     for (int64_t i = 0; a && i < N; i++)
         for (int64_t j = 0; j <= i; j++) a[i * N + j] = a[j * N + i] = x[i * N + j];
-    const bool done = a && NAME(is_finite)(a, N * N) && cr_lapack_eigh(DTYPE, N, a, y + N * N);
-    for (int64_t i = 0; done && i < N; i++)
+    const bool done = a && NAME(is_finite)(a, N * N) && cr_lapack_eigh(DTYPE, N, a, vectors ? y + N * N : y, vectors);
+    for (int64_t i = 0; done && vectors && i < N; i++)
         for (int64_t k = 0; k < N; k++) y[i * N + k] = a[k * N + i];
     if (a) cr_cpu_give(a, bytes);
     return done;
 }
 
-static bool NAME(large_svd)(T *y, const T *x, int64_t M, int64_t N) {
+static bool NAME(large_svd)(T *y, const T *x, int64_t M, int64_t N, bool vectors) {
     const size_t bytes = (size_t)(M * N + N * N) * sizeof(T);
     T *a = NAME(is_finite)(x, M * N) ? cr_cpu_try_take(bytes) : NULL;
     if (!a) return false;
     memcpy(a, x, (size_t)(M * N) * sizeof(T));
     T *vt = a + M * N, *v = y + (M + 1) * N;
-    const bool done = cr_lapack_svd(DTYPE, M, N, a, y, y + M * N, vt);
-    for (int64_t i = 0; done && i < N; i++)
+    const bool done = vectors ? cr_lapack_svd(DTYPE, M, N, a, y, y + M * N, vt)
+                              : cr_lapack_svd(DTYPE, M, N, a, NULL, y, NULL);
+    for (int64_t i = 0; done && vectors && i < N; i++)
         for (int64_t j = 0; j < N; j++) v[i * N + j] = vt[j * N + i];
     cr_cpu_give(a, bytes);
     return done;
@@ -553,6 +554,45 @@ static bool NAME(factor_group)(const cr_factor_args *args, int64_t b, int64_t co
     return true;
 }
 
+/* ---- values without vectors: y (N) of x (M, N), all NaN where an element is not finite */
+static bool NAME(values)(T *y, const T *x, int64_t M, int64_t N, bool symmetric) {
+    const struct cr_factors *f = cr_cpu_vec()->factors;
+    enum { WIDE = 64 / sizeof(T) };                 /* elements of the widest vectors */
+    const int64_t row = (N + WIDE - 1) / WIDE * WIDE, high = (M + WIDE - 1) / WIDE * WIDE;
+    const size_t first = 6 * (size_t)N * sizeof(double), bytes = first + (size_t)(M * row + high + row) * sizeof(T);
+    double *d = cr_cpu_try_take(bytes), *e = d + N, most = 0;
+    if (!d) return false;
+    T *a = (T *)(void *)(d + 6 * N), *v = a + M * row;
+    memset(a, 0, bytes - first);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < (symmetric ? i + 1 : N); j++) {
+            const double element = fabs((double)x[i * N + j]);
+            if (!(element <= most)) most = element;
+        }
+    int exponent = 0;
+    if (isfinite(most) && most > 0) frexp(most, &exponent);
+    bool done = isfinite(most);
+    for (int64_t i = 0; done && i < M; i++)
+        for (int64_t j = 0; j < (symmetric ? i + 1 : N); j++) {
+            a[i * row + j] = (T)ldexp((double)x[i * N + j], -exponent);
+            if (symmetric) a[j * row + i] = a[i * row + j];
+        }
+    if (done && symmetric) f->NAME(tridiagonal)(a, row, N, d, e, v, v + high);
+    if (done && !symmetric) f->NAME(bidiagonal)(a, row, M, N, d, e, v, v + high);
+    for (int64_t i = 0; done && i < N; i++) {
+        if (i + 1 < N) e[i] *= e[i];
+        if (!symmetric) d[i] *= d[i];
+    }
+    done = done && (symmetric ? tridiagonal_values(d, e, N) : bidiagonal_values(d, e, N, d + 2 * N));
+    if (done) qsort(d, (size_t)N, sizeof *d, descending);
+    for (int64_t i = 0; i < N; i++) {
+        const double value = symmetric ? d[N - 1 - i] : sqrt(d[i]);
+        y[i] = done ? (T)ldexp(value, exponent) : (T)NAN;
+    }
+    cr_cpu_give(d, bytes);
+    return true;
+}
+
 /* ---- one matrix of a batch */
 static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
     const int64_t M = args->x.shape[1], N = args->x.shape[2];
@@ -560,9 +600,13 @@ static bool NAME(factor_one)(const cr_factor_args *args, int64_t b) {
     T *y = (T *)cr_array_data(&args->y) + b * args->y.shape[1] * args->y.shape[2];
     if (args->kind == CR_FACTOR_QR) return NAME(qr)(args->y.storage, y, x, M, N);
     if (args->kind == CR_FACTOR_EIGH)
-        return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N)) || NAME(eigh)(y, x, N);
+        return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N, true)) || NAME(eigh)(y, x, N);
     if (args->kind == CR_FACTOR_SVD)
-        return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N)) || NAME(svd)(y, x, M, N);
+        return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N, true)) || NAME(svd)(y, x, M, N);
+    if (args->kind == CR_FACTOR_EIGVALSH)
+        return (NAME(by_lapack)(N, N) && NAME(large_eigh)(y, x, N, false)) || NAME(values)(y, x, N, N, true);
+    if (args->kind == CR_FACTOR_SVDVALS)
+        return (NAME(by_lapack)(M, N) && NAME(large_svd)(y, x, M, N, false)) || NAME(values)(y, x, M, N, false);
     memcpy(y, x, (size_t)(M * N) * sizeof(T));
     if (args->kind == CR_FACTOR_CHOLESKY) return NAME(cholesky)(args->y.storage, y, N);
     return NAME(lu)(args->y.storage, y, M, N, (int64_t *)cr_array_data(&args->order) + b * M,

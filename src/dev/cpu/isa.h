@@ -170,6 +170,10 @@ struct cr_factors {                                 /* factor_isa.c */
                                  int64_t columns);
     void (*transpose_matrix_f64)(double *to, int64_t to_row, const double *from, int64_t from_row, int64_t rows,
                                  int64_t columns);
+    void (*tridiagonal_f32)(float *a, int64_t row, int64_t n, double *d, double *e, float *v, float *w);
+    void (*tridiagonal_f64)(double *a, int64_t row, int64_t n, double *d, double *e, double *v, double *w);
+    void (*bidiagonal_f32)(float *a, int64_t row, int64_t m, int64_t n, double *d, double *e, float *v, float *w);
+    void (*bidiagonal_f64)(double *a, int64_t row, int64_t m, int64_t n, double *d, double *e, double *v, double *w);
 };
 CR_ISA_TABLE(cr_factors);
 

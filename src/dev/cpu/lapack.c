@@ -99,15 +99,15 @@ static void on_one_thread(void) {
     if (lapack.single) lapack.single(SINGLE_THREADED);
 }
 
-bool cr_lapack_eigh(cr_dtype dt, int64_t N, void *a, void *values) {
+bool cr_lapack_eigh(cr_dtype dt, int64_t N, void *a, void *values, bool vectors) {
     const int n = (int)N, lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
     const size_t first = (size_t)lwork * cr_dtype_size(dt), bytes = first + (size_t)liwork * sizeof(int);
     char *work = cr_cpu_try_take(bytes);
     int info = -1;
     if (!work) return false;
     on_one_thread();
-    lapack.syevd[dt == CR_F64]("V", "L", &n, a, &n, values, work, &lwork, (int *)(void *)(work + first), &liwork,
-                               &info, 1, 1);
+    lapack.syevd[dt == CR_F64](vectors ? "V" : "N", "L", &n, a, &n, values, work, &lwork,
+                               (int *)(void *)(work + first), &liwork, &info, 1, 1);
     cr_cpu_give(work, bytes);
     return info == 0;
 }
@@ -115,9 +115,10 @@ bool cr_lapack_eigh(cr_dtype dt, int64_t N, void *a, void *values) {
 /* By columns a is a^T (N, M) = v diag(s) u^T, so what LAPACK calls u is v, and its v^T, by columns, is u by rows. */
 bool cr_lapack_svd(cr_dtype dt, int64_t M, int64_t N, void *a, void *u, void *values, void *vt) {
     const int m = (int)M, n = (int)N, ask = -1;
+    const char *job = u ? "S" : "N";
     union { double wide; float narrow; } room = {0};
     int info = 0, none = 0;
-    lapack.gesdd[dt == CR_F64]("S", &n, &m, a, &n, values, vt, &n, u, &n, &room, &ask, &none, &info, 1);
+    lapack.gesdd[dt == CR_F64](job, &n, &m, a, &n, values, vt, &n, u, &n, &room, &ask, &none, &info, 1);
     const double wished = dt == CR_F64 ? room.wide : (double)room.narrow;
     if (info || wished > (double)(1 << 30)) return false;
     const int lwork = (int)(wished * 1.001) + 64;   /* f32 rounds the number */
@@ -125,7 +126,7 @@ bool cr_lapack_svd(cr_dtype dt, int64_t M, int64_t N, void *a, void *u, void *va
     char *work = cr_cpu_try_take(bytes);
     if (!work) return false;
     on_one_thread();
-    lapack.gesdd[dt == CR_F64]("S", &n, &m, a, &n, values, vt, &n, u, &n, work, &lwork, (int *)(void *)(work + first),
+    lapack.gesdd[dt == CR_F64](job, &n, &m, a, &n, values, vt, &n, u, &n, work, &lwork, (int *)(void *)(work + first),
                                &info, 1);
     cr_cpu_give(work, bytes);
     return info == 0;

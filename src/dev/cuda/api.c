@@ -1,4 +1,4 @@
-/* api.c - opens the driver, NVRTC, cuBLASLt and NCCL, each at its first use. */
+/* api.c - opens the driver, NVRTC, cuBLASLt, cuSOLVER and NCCL, each at its first use. */
 #include "api.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "../../core/library.h"
 #include "../../core/os.h"
 
-/* The driver belongs to the system.  NVRTC and cuBLASLt come from CUDA 13 or 12: from NVIDIA's PyPI
+/* The driver belongs to the system.  NVRTC, cuBLASLt and cuSOLVER come from CUDA 13 or 12: from NVIDIA's PyPI
  * packages next to this library, from the environments of the program and of the shell, or from
  * NVIDIA's installer. */
 /* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
@@ -18,26 +18,31 @@ static const char *const driver_names[] = {"nvcuda.dll", NULL};
 static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL},
                          builtins_name[] = "nvrtc-builtins64_%d%d.dll";
 static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
+static const char *const solver_names[] = {"cusolver64_12.dll", "cusolver64_11.dll", NULL};
 static const char *const nccl_names[] = {"nccl.dll", NULL};
 #else
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
 static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL},
                          builtins_name[] = "libnvrtc-builtins.so.%d.%d";
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+static const char *const solver_names[] = {"libcusolver.so.12", "libcusolver.so.11", NULL};
 static const char *const nccl_names[] = {"libnccl.so.2", NULL};
 #endif
 static const char *const no_folders[] = {NULL};
 static const char *const folders[] = {"self/../nvidia/cu13/lib",
                                       "self/../nvidia/cuda_nvrtc/lib",
                                       "self/../nvidia/cublas/lib",
+                                      "self/../nvidia/cusolver/lib",
                                       "self/../nvidia/nccl/lib",
                                       "self/../lib/python/nvidia/cu13/lib",
                                       "self/../lib/python/nvidia/cuda_nvrtc/lib",
                                       "self/../lib/python/nvidia/cublas/lib",
+                                      "self/../lib/python/nvidia/cusolver/lib",
                                       "self/../lib/python/nvidia/nccl/lib",
                                       "env/lib/python/nvidia/cu13/lib",
                                       "env/lib/python/nvidia/cuda_nvrtc/lib",
                                       "env/lib/python/nvidia/cublas/lib",
+                                      "env/lib/python/nvidia/cusolver/lib",
                                       "env/lib/python/nvidia/nccl/lib",
                                       NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
@@ -45,12 +50,13 @@ static const char installed[] = "/usr/local/cuda/lib64";
 cuda_api cr_cu;
 nvrtc_api cr_nvrtc;
 lt_api cr_cublaslt;
+solver_api cr_cusolver;
 nccl_api cr_nccl;
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
 /* problem: written before state leaves OPENING */
 typedef struct part { atomic_int state; char problem[256]; } part;
-static part driver, compiler, products, messages;
+static part driver, compiler, products, factors, messages;
 
 #define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
 
@@ -157,6 +163,23 @@ static bool open_products(void) {
 bool cr_lt_ready(void) { return ready(&products, open_products); }
 const char *cr_lt_problem(void) { return products.problem; }
 
+/* ---- cuSOLVER */
+
+static bool open_factors(void) {
+#define ENTRY(name, symbol, parameters) {symbol, offsetof(solver_api, name)},
+    static const entry w[] = {SOLVER_FUNCTIONS(ENTRY)};
+#undef ENTRY
+    void *library = open_library(&factors, "CUSOLVER", for_driver(solver_names), folders, installed,
+                                 "cuSOLVER is not found");
+    if (!library || !load_table(&factors, library, &cr_cusolver, w, sizeof w / sizeof *w)) return false;
+    void *f = cr_os_symbol(library, "cusolverDnSetDeterministicMode");
+    memcpy(&cr_cusolver.SetDeterministicMode, &f, sizeof f);
+    return true;
+}
+
+bool cr_solver_ready(void) { return ready(&factors, open_factors); }
+const char *cr_solver_problem(void) { return factors.problem; }
+
 /* ---- NCCL */
 
 static bool open_messages(void) {
@@ -180,7 +203,8 @@ const char *cr_nccl_problem(void) { return messages.problem; }
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED &&
-        atomic_load(&products.state) == UNOPENED && atomic_load(&messages.state) == UNOPENED)
+        atomic_load(&products.state) == UNOPENED && atomic_load(&factors.state) == UNOPENED &&
+        atomic_load(&messages.state) == UNOPENED)
         return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set", "this is set too late: CUDA devices were already searched");
 }
@@ -188,5 +212,6 @@ __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("CUDA", check_switch, NULL);
     cr_switch_owner("NVRTC", check_switch, NULL);
     cr_switch_owner("CUBLASLT", check_switch, NULL);
+    cr_switch_owner("CUSOLVER", check_switch, NULL);
     cr_switch_owner("NCCL", check_switch, NULL);
 }

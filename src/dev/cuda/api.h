@@ -1,4 +1,4 @@
-/* api.h - NVIDIA's driver, NVRTC, cuBLASLt and NCCL, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
+/* api.h - NVIDIA's driver, NVRTC, cuBLASLt, cuSOLVER and NCCL, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
  *
  * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those
  * of NVIDIA's headers (tests/cudasim/check_cuda.py compares them where the headers are installed); all
@@ -67,6 +67,11 @@ typedef struct lt_heuristic {
     float waves;
     int reserved[4];
 } lt_heuristic;
+
+/* cuSOLVER: cusolverStatus_t, cublasFillMode_t (of columns), cusolverEigMode_t, cusolverDeterministicMode_t */
+enum { SOLVER_ALLOC_FAILED = 2, SOLVER_UPPER = 1, SOLVER_VALUES = 0, SOLVER_VECTORS = 1, SOLVER_DETERMINISTIC = 1 };
+typedef struct cusolverDnContext *solver_handle;
+typedef struct cusolverDnParams *solver_params;
 
 /* NCCL, from 2.14 on, whose communicators may be nonblocking */
 typedef struct ncclComm *nccl_comm;
@@ -169,6 +174,52 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
                                  const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, \
                                  cuda_stream stream))
 
+/* The generic interface: a matrix by columns, `row` elements from one to the next; workspace on the device and on the
+ * host. */
+#define SOLVER_ROOM size_t *bytes, size_t *host_bytes
+#define SOLVER_WORK cuda_address room, size_t bytes, void *host_room, size_t host_bytes, cuda_address info
+#define SOLVER_FUNCTIONS(f) \
+    f(Create, "cusolverDnCreate", (solver_handle *handle)) \
+    f(SetStream, "cusolverDnSetStream", (solver_handle handle, cuda_stream stream)) \
+    f(CreateParams, "cusolverDnCreateParams", (solver_params *params)) \
+    f(PotrfRoom, "cusolverDnXpotrf_bufferSize", (solver_handle handle, solver_params params, int triangle, int64_t n, \
+                                                 int type, cuda_address a, int64_t row, int compute, SOLVER_ROOM)) \
+    f(Potrf, "cusolverDnXpotrf", (solver_handle handle, solver_params params, int triangle, int64_t n, int type, \
+                                  cuda_address a, int64_t row, int compute, SOLVER_WORK)) \
+    f(GetrfRoom, "cusolverDnXgetrf_bufferSize", (solver_handle handle, solver_params params, int64_t m, int64_t n, \
+                                                 int type, cuda_address a, int64_t row, int compute, SOLVER_ROOM)) \
+    f(Getrf, "cusolverDnXgetrf", (solver_handle handle, solver_params params, int64_t m, int64_t n, int type, \
+                                  cuda_address a, int64_t row, cuda_address pivots, int compute, SOLVER_WORK)) \
+    f(GeqrfRoom, "cusolverDnXgeqrf_bufferSize", (solver_handle handle, solver_params params, int64_t m, int64_t n, \
+                                                 int type, cuda_address a, int64_t row, int tau_type, \
+                                                 cuda_address tau, int compute, SOLVER_ROOM)) \
+    f(Geqrf, "cusolverDnXgeqrf", (solver_handle handle, solver_params params, int64_t m, int64_t n, int type, \
+                                  cuda_address a, int64_t row, int tau_type, cuda_address tau, int compute, \
+                                  SOLVER_WORK)) \
+    f(SorgqrRoom, "cusolverDnSorgqr_bufferSize", (solver_handle handle, int m, int n, int k, cuda_address a, int row, \
+                                                  cuda_address tau, int *elements)) \
+    f(DorgqrRoom, "cusolverDnDorgqr_bufferSize", (solver_handle handle, int m, int n, int k, cuda_address a, int row, \
+                                                  cuda_address tau, int *elements)) \
+    f(Sorgqr, "cusolverDnSorgqr", (solver_handle handle, int m, int n, int k, cuda_address a, int row, \
+                                   cuda_address tau, cuda_address room, int elements, cuda_address info)) \
+    f(Dorgqr, "cusolverDnDorgqr", (solver_handle handle, int m, int n, int k, cuda_address a, int row, \
+                                   cuda_address tau, cuda_address room, int elements, cuda_address info)) \
+    f(SyevdRoom, "cusolverDnXsyevd_bufferSize", (solver_handle handle, solver_params params, int vectors, \
+                                                 int triangle, int64_t n, int type, cuda_address a, int64_t row, \
+                                                 int w_type, cuda_address w, int compute, SOLVER_ROOM)) \
+    f(Syevd, "cusolverDnXsyevd", (solver_handle handle, solver_params params, int vectors, int triangle, int64_t n, \
+                                  int type, cuda_address a, int64_t row, int w_type, cuda_address w, int compute, \
+                                  SOLVER_WORK)) \
+    f(GesvdRoom, "cusolverDnXgesvd_bufferSize", (solver_handle handle, solver_params params, signed char u_job, \
+                                                 signed char vt_job, int64_t m, int64_t n, int type, cuda_address a, \
+                                                 int64_t row, int s_type, cuda_address s, int u_type, cuda_address u, \
+                                                 int64_t u_row, int vt_type, cuda_address vt, int64_t vt_row, \
+                                                 int compute, SOLVER_ROOM)) \
+    f(Gesvd, "cusolverDnXgesvd", (solver_handle handle, solver_params params, signed char u_job, signed char vt_job, \
+                                  int64_t m, int64_t n, int type, cuda_address a, int64_t row, int s_type, \
+                                  cuda_address s, int u_type, cuda_address u, int64_t u_row, int vt_type, \
+                                  cuda_address vt, int64_t vt_row, int compute, SOLVER_WORK))
+
 #define NCCL_FUNCTIONS(f) \
     f(GetVersion, "ncclGetVersion", (int *version)) \
     f(GetUniqueId, "ncclGetUniqueId", (nccl_id *id)) \
@@ -192,6 +243,10 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
 typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;
 typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
 typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
+typedef struct solver_api {
+    SOLVER_FUNCTIONS(CUDA_MEMBER)
+    int (*SetDeterministicMode)(solver_handle handle, int mode);       /* NULL: older than CUDA 12.2 */
+} solver_api;
 typedef struct nccl_api {
     NCCL_FUNCTIONS(CUDA_MEMBER)
     const char *(*GetErrorString)(int error), *(*GetLastError)(nccl_comm comm);
@@ -201,6 +256,7 @@ typedef struct nccl_api {
 extern cuda_api cr_cu;                                 /* valid after cr_cuda_ready() returned true */
 extern nvrtc_api cr_nvrtc;                             /* after cr_nvrtc_ready() */
 extern lt_api cr_cublaslt;                                   /* after cr_lt_ready() */
+extern solver_api cr_cusolver;                         /* after cr_solver_ready() */
 extern nccl_api cr_nccl;                               /* after cr_nccl_ready() */
 
 /* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem
@@ -208,10 +264,12 @@ extern nccl_api cr_nccl;                               /* after cr_nccl_ready() 
 bool cr_cuda_ready(void);
 bool cr_nvrtc_ready(void);
 bool cr_lt_ready(void);
+bool cr_solver_ready(void);
 bool cr_nccl_ready(void);
 const char *cr_cuda_api_problem(void);
 const char *cr_nvrtc_problem(void);
 const char *cr_lt_problem(void);
+const char *cr_solver_problem(void);
 const char *cr_nccl_problem(void);
 
 #endif

@@ -123,16 +123,18 @@ __attribute__((constructor)) static void own_switches(void) { cr_switch_owner("G
 
 /* ---- search */
 
-/* cuBLASLt is a large library: info looks for it at the first call, not the search for GPUs. */
+/* cuBLASLt and cuSOLVER are large libraries: info looks for them at the first call, not the search for GPUs. */
 static const char *info_of(const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;
     if (g->forked) return g->info;
-    const bool products = cr_lt_ready();
+    const bool products = cr_lt_ready(), factors = cr_solver_ready();
     cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->info_complete)
-        snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)",
-                 cr_lt_problem());
+    char of_products[300], of_factors[300];
+    snprintf(of_products, sizeof of_products, products ? "cuBLASLt" : "products of its own (%s)", cr_lt_problem());
+    snprintf(of_factors, sizeof of_factors, factors ? "cuSOLVER" : "large factors on the host (%s)",
+             cr_solver_problem());
+    if (!g->info_complete) snprintf(g->info + n, sizeof g->info - n, ", %s, %s", of_products, of_factors);
     g->info_complete = true;
     cr_mutex_unlock(g->lock);
     return g->info;
@@ -198,6 +200,7 @@ static bool add_gpu(int i) {
                          .trace_end = cr_cuda_trace_end,
                          .linking = &cr_cuda_linking,
                          .graphing = &cr_cuda_graphing,
+                         .factors = cr_cuda_factors,
                          .row_bytes = 16};
     found++;
     return true;

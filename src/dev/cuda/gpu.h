@@ -96,6 +96,7 @@ typedef struct cuda_counters {
     int64_t uploads, downloads, waits, segments;
     int64_t refused;                                /* shapes of products that cuBLASLt refused */
     int64_t allocations;
+    int64_t factored;                               /* calls of cuSOLVER */
 } cuda_counters;
 
 typedef struct cuda {
@@ -126,6 +127,8 @@ typedef struct cuda {
     uint64_t issued, polled;                        /* faults given to kernels; faults whose outcome is known */
     lt_handle lt;                                   /* NULL: not opened, or not found */
     bool lt_failed;                                 /* found, but it does not start */
+    solver_handle solver; solver_params solver_params;             /* of cuSOLVER, as lt */
+    bool solver_failed;
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* cached choices of matmul.c */
     cuda_timeline timeline;
@@ -211,7 +214,8 @@ const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, 
 /* Embedded texts (cmake/embed.cmake). */
 extern const char cr_cuda_source_device[], cr_cuda_source_arguments[];
 extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cuda_source_channels[],
-    cr_cuda_source_conv[], cr_cuda_source_hopper[], cr_cuda_source_index[], cr_cuda_source_matmul[],
+    cr_cuda_source_conv[], cr_cuda_source_factor[], cr_cuda_source_hopper[], cr_cuda_source_index[],
+    cr_cuda_source_matmul[],
     cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_pool[], cr_cuda_source_quantized[],
     cr_cuda_source_random[], cr_cuda_source_reduce[], cr_cuda_source_rows[], cr_cuda_source_sample[],
     cr_cuda_source_scan[], cr_cuda_source_squares[];
@@ -233,6 +237,11 @@ cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, c
                                 int threads, int shared);
 /* blocks of a grid-stride loop over so many threads: at most as many as keep the GPU busy */
 int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);
+
+/* c = a b, of a caller that entered the GPU (matmul.c) */
+cr_status cr_cuda_multiply(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b);
+/* Are factors of B matrices (M, N) computed here?  (factor.c) */
+bool cr_cuda_factors(const cr_device *d, cr_factor_kind kind, int64_t B, int64_t M, int64_t N);
 
 /* ---- graphs (graph.c) */
 extern const cr_graphing cr_cuda_graphing;

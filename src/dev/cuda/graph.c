@@ -164,7 +164,7 @@ static cr_graph_marks marks(const cr_device *d) {
     cuda *g = cr_cuda_enter(op, d);
     if (!g) return cr_error_clear(), (cr_graph_marks){0, 0};
     const cuda_counters *c = &g->counters;
-    const cr_graph_marks m = {(int64_t)g->issued, c->uploads + c->downloads + c->waits + c->allocations};
+    const cr_graph_marks m = {(int64_t)g->issued, c->uploads + c->downloads + c->waits + c->allocations + c->factored};
     cr_cuda_leave(g, CR_OK);
     return m;
 }

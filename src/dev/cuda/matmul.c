@@ -473,6 +473,10 @@ static cr_status multiply_cut(cuda *g, const cr_array *c, const cr_array *a, con
     return status;
 }
 
+cr_status cr_cuda_multiply(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b) {
+    return multiply(g, c, a, b, NULL, 0);
+}
+
 cr_status cr_cuda_matmul(const cr_matmul_args *args) {
     const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
     if (!c->numel) return CR_OK;
