@@ -621,7 +621,7 @@ static cr_tensor *svd(inputs in) {
     return cr_matmul(cr_mul(cr_square(u), cr_unsqueeze(s, -2)), cr_transpose(cr_square(v), -2, -1));
 }
 static cr_tensor *eigvalsh(inputs in) { return cr_eigvalsh(symmetric(in[0])); }
-static cr_tensor *svdvals(inputs in) { return cr_svdvals(in[0]); }
+static cr_tensor *svdvals(inputs in) { return cr_svdvals(spread(in[0])); }
 
 /* ---- normalization by channel */
 static cr_tensor *batch_norm(inputs in) { return cr_batch_norm(in[0], in[1], in[2], 1e-5, NULL, NULL); }

@@ -737,9 +737,9 @@ STAGES: dict[str, Stage] = {
         14,
         r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*(webgpu|wgsl|browser|replay|keep_calls)",
     ),
-    "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
+    "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 5, "src/dev/cpu/"),
     "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 3, "src/dev/cpu/"),
-    "clang": Stage(stage_clang, "the C tests of a build with Clang", 12, "src/dev/cpu/|cmake/|CMake|src/core/os"),
+    "clang": Stage(stage_clang, "the C tests of a build with Clang", 10, "src/dev/cpu/|cmake/|CMake|src/core/os"),
     "debug": Stage(stage_debug, "the C tests with invariants checked", 6, SOURCES),
     "address": Stage(stage_address, "the C tests under the address and undefined-behaviour sanitizers", 13, SOURCES),
     "thread": Stage(
@@ -785,7 +785,7 @@ STAGES: dict[str, Stage] = {
     "install": Stage(
         stage_install,
         "an installed library is found by pkg-config and CMake",
-        8,
+        6,
         "cmake/|CMake|Makefile|tools/test_install",
     ),
     "wheel": Stage(
@@ -797,13 +797,13 @@ STAGES: dict[str, Stage] = {
     "free-threaded": Stage(
         stage_free_threaded,
         "the extension in a CPython without a GIL: suites of threads and more",
-        6,
+        3,
         r"python/src/.*[.][ch]|cmake/python|tools/test_free_threaded",
     ),
     "debian": Stage(
         stage_debian,
         "Debian packages: built, read by lintian, used from an unpacked folder",
-        8,
+        4,
         "debian/|cmake/install|tools/test_debian",
     ),
     "release": Stage(

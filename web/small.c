@@ -37,7 +37,7 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
     return refuse(op);
 }
 
-cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out) {
+cr_status cr_format_vocab_txt(const char *op, const char *path, const char *text, size_t bytes, cr_out *out) {
     (void)path, (void)text, (void)bytes, (void)out;
     return refuse(op);
 }

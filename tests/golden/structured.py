@@ -621,6 +621,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "qr": lambda x: (lambda q, r: q.tanh() @ r.tanh())(*torch.linalg.qr(spread(x))),
     "eigh": lambda x: (lambda w, v: v * v + w.tanh()[..., None])(*torch.linalg.eigh(symmetric(x))),
     "svd": lambda x: (lambda u, s, vh: (u * u * s[..., None, :]) @ (vh * vh))(*torch.linalg.svd(spread(x), False)),
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(symmetric(x)),
+    "svdvals": lambda x: torch.linalg.svdvals(spread(x)),
     "rnn_tanh": recurrent("rnn_tanh"),
     "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=PACKED),
     "gru": recurrent("gru"),
@@ -667,7 +669,7 @@ def main() -> None:
         (here.parent / "ops_cases.h").read_text(),
         re.MULTILINE | re.DOTALL,
     ):
-        if name == "dropout":  # our mask is not PyTorch's
+        if name == "dropout" or op in ("unpack", "linear_packed"):  # our mask; formats of GGUF files
             continue
         value, grads = evaluate(name, re.findall(r"\{([^{}]+)\}", rest))
         out.append(f'    {{"{op}", "{what}", {value!r}, {{{", ".join(map(repr, grads))}}}}},')

@@ -649,6 +649,7 @@ def test_values_without_vectors_are_ops() -> None:
         both = []
         for f in (values, full):
             (one,) = cr.autograd.grad((f(x).sqrt() * weights).sum(), [x], create_graph=True)
+            assert one is not None
             (two,) = cr.autograd.grad(one.square().sum(), [x])
             tangent = func.jvp(f, (x.detach(),), (cr.tensor(drawn(*x.shape, seed=3)),))[1]
             both.append((one, two, tangent))
