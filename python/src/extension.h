@@ -27,9 +27,12 @@ extern PyMutex shared_mutex;
         __VA_ARGS__; \
         PyMutex_Unlock(&shared_mutex); \
     } while (0)
+/* Without a count, which threads would pass from processor to processor with every Tensor that they make. */
+static inline void make_immortal(void *o) { Py_SET_REFCNT((PyObject *)o, (Py_ssize_t)UINT32_MAX + 1); }
 #else
 #define LOCKED(object, ...) do { __VA_ARGS__; } while (0)
 #define SHARED(...) do { __VA_ARGS__; } while (0)
+static inline void make_immortal(void *o) { (void)o; }
 #endif
 
 /* ---- types */

@@ -129,6 +129,7 @@ PyObject *wrap_borrowed(const cr_tensor *t) {
 /* The object that x.grad returns from now on, taken; NULL: none yet. */
 static void keep_grad(Tensor *s, PyObject *grad) {
     PyObject *before = s->grad;
+    if (!before && !grad) return;
     SHARED(if (before && ((Tensor *)(void *)before)->owner == s) ((Tensor *)(void *)before)->owner = NULL;
            s->grad = grad;
            if (grad) ((Tensor *)(void *)grad)->owner = s);
@@ -790,6 +791,7 @@ static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0,
 bool make_tensor_type(PyObject *module) {
     tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
     if (!tensor_type || PyModule_AddType(module, tensor_type) < 0) return false;
+    make_immortal(tensor_type);
     PyObject *priority = PyFloat_FromDouble(1000);   /* array * tensor is asked of the tensor, as of PyTorch's */
     int set = priority ? PyObject_SetAttrString((PyObject *)tensor_type, "__array_priority__", priority) : -1;
     Py_XDECREF(priority);
