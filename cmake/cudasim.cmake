@@ -1,5 +1,5 @@
-# tests/cudasim: libcuda, libnvrtc, libcublasLt, libcusolver and libnccl that simulate a GPU, for the tests of the CUDA device on
-# machines that have none.
+# tests/cudasim: libcuda, libnvrtc, libcublasLt, libcusolver and libnccl that simulate a GPU, for the tests of the CUDA
+# device on machines that have none.
 # GCC compiles the kernels while tests run, whatever compiled the library; without it, or on another processor, there is no simulator.
 # Beside the plain one are two that sanitize the kernels, in folders of their own: programs that use those are linked with -fsanitize, no more.
 set(CHAINRULE_CUDASIM_DIR ${PROJECT_BINARY_DIR}/cudasim)
@@ -42,7 +42,8 @@ function(cudasim_simulator name folder sanitizer)
         endif()
         set_target_properties(${target} PROPERTIES OUTPUT_NAME ${library} LIBRARY_OUTPUT_DIRECTORY ${folder} BUILD_RPATH "$ORIGIN")
     endforeach()
-    add_custom_target(${name} DEPENDS ${name}_cuda ${name}_nvrtc ${name}_nvrtc-builtins ${name}_cublasLt ${name}_cusolver ${name}_nccl)
+    add_custom_target(${name} DEPENDS ${name}_cuda ${name}_nvrtc ${name}_nvrtc-builtins ${name}_cublasLt
+        ${name}_cusolver ${name}_nccl)
 endfunction()
 
 if(CHAINRULE_CUDASIM)

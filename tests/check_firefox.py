@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import SKIPPED
-from check_page import TEXT, TINY, Section, hash_of, learn, native
+from check_page import hash_of, learn, train_both
 from tab import MOST_SECONDS, PAGE, Socket, Tab, serve
 
 FIREFOX = next((path for name in ("firefox-esr", "firefox") if (path := shutil.which(name))), None)
@@ -60,13 +60,7 @@ class FirefoxTab(Tab):
 
 def trains(tab: Tab, folder: Path) -> None:
     """The weights of the native program."""
-    s = Section(tab, "text")
-    (folder / "text.txt").write_text(TEXT)
-    native("train", "--data", "text.txt", "--out", "run", "--steps", "40", "--sample", "0", *TINY, folder=folder)
-    s.set("text", TEXT)
-    s.set("size", "tiny")
-    s.set("steps", 40)
-    s.press("train")
+    s = train_both(tab, folder)
     s.wait(".status", "The run has ended; kept in this browser")
     assert s.numbers()["SHA-256 of the weights"] == hash_of(folder / "run" / "checkpoint"), s.numbers()
     s.set("device", "gpu")

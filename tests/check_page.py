@@ -539,11 +539,8 @@ def offline(tab: Tab, folder: Path) -> None:
     Section(tab, "see").wait(".status", "Forward pass")
 
 
-def threads(tab: Tab, folder: Path) -> None:
-    """The page has shared memory at its second visit; a run on all processors has the same weights."""
-    tab.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
-    tab.go(tab.url)
-    assert tab.run("crossOriginIsolated"), "no shared memory"
+def train_both(tab: Tab, folder: Path) -> Section:
+    """A run of 40 steps in the native program, ended, and the same on the page, begun."""
     s = Section(tab, "text")
     (folder / "text.txt").write_text(TEXT)
     native("train", "--data", "text.txt", "--out", "run", "--steps", "40", "--sample", "0", *TINY, folder=folder)
@@ -551,6 +548,15 @@ def threads(tab: Tab, folder: Path) -> None:
     s.set("size", "tiny")
     s.set("steps", 40)
     s.press("train")
+    return s
+
+
+def threads(tab: Tab, folder: Path) -> None:
+    """The page has shared memory at its second visit; a run on all processors has the same weights."""
+    tab.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    tab.go(tab.url)
+    assert tab.run("crossOriginIsolated"), "no shared memory"
+    s = train_both(tab, folder)
     s.wait(".status", "The run has ended")
     numbers = s.numbers()
     assert int(numbers["Threads"]) == min(tab.run("navigator.hardwareConcurrency"), 8), numbers

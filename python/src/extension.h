@@ -1,5 +1,5 @@
 /* extension.h - declarations that the files of the Python extension share.  It includes only
- * chainrule.h and CPython's stable ABI.
+ * chainrule.h and CPython's stable ABI, or, without a GIL, that version's.
  *
  * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of
  * `entry` (api.gen.c, during the build), the type stub and the docstrings; api_call (call.c) binds and
