@@ -390,8 +390,7 @@ cr_tensor *cr_as_strided(const cr_tensor *x, int ndim, const int64_t *shape, con
     int64_t count = 0;
     if (!cr_given(op, "x", x) || check_strided(op, x, ndim, shape, strides, offset, &count) != CR_OK) return NULL;
     cr_part_params p = {.ndim = ndim, .offset = count ? offset : 0};
-    memcpy(p.shape, shape, sizeof *shape * (size_t)ndim);
-    memcpy(p.strides, strides, sizeof *strides * (size_t)ndim);
+    for (int i = 0; i < ndim; i++) p.shape[i] = shape[i], p.strides[i] = strides[i];
     if (!count || in_row_order(x)) return cr_apply(&cr_op_part, 1, &x, &p);
     if (!cr_wrapped(x) && !(cr_in_graph(x) && cr_grad_enabled())) return embedded(x, &p);
     return cr_fail(CR_BAD_VALUE, op, "a tensor in a graph or of a transform must be contiguous"), NULL;
