@@ -88,13 +88,9 @@ static size_t word_at(const char *start) {
 
 static bool is_word(const char *at) { return isalpha((unsigned char)*at) || *at == '_'; }
 
-/* #line 12 "name" changes the file in which barriers are counted. */
-static void line_directive(const char *at, char *file, size_t room, int *barriers) {
-    char name[200];
-    if (sscanf(at, "# line %*d \"%199[^\"]\"", name) != 1 && sscanf(at, "#line %*d \"%199[^\"]\"", name) != 1) return;
-    if (!strcmp(name, file)) return;
-    snprintf(file, room, "%s", name);
-    *barriers = 0;
+/* #line 12 "name" changes the file, which is at least 200 bytes; a file goes on after what it includes. */
+static void line_directive(const char *at, char *file) {
+    sscanf(at, "# line %*d \"%199[^\"]\"", file);
 }
 
 typedef struct word { const char *at; size_t length; } word;
@@ -104,7 +100,7 @@ static bool same(word a, word b) { return a.length == b.length && !memcmp(a.at, 
 typedef struct rewriter {
     text out, labels;                               /* labels: the names of dynamic shared memory */
     char file[200], kernel[200], drop_file[200];
-    int barriers, drop;                             /* of this file so far; the one to remove */
+    int barriers, drop;                             /* of drop_file so far; the one to remove */
     word starters[16];                              /* __global__ and macros that hold it: what a kernel begins with */
     int starter_count, depth, parentheses, begins;  /* begins: the depth at which the kernel began whose body this
                                                      * is, or -1 */
@@ -182,7 +178,7 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
         }
         if (first && *n.at == '#') {
             directive = true;
-            line_directive(n.at, r.file, sizeof r.file, &r.barriers);
+            line_directive(n.at, r.file);
         }
         first = false;
         if (is(n, "__shared__") && after_extern) {
@@ -191,7 +187,7 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
             continue;
         }
         after_extern = is(n, "extern");
-        if (is_barrier(&r, n) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
+        if (!strcmp(r.file, r.drop_file) && is_barrier(&r, n) && ++r.barriers == r.drop) {
             add(&r.out, "cudasim_dropped");
             r.dropped = true;
             continue;
