@@ -54,8 +54,11 @@ static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int
     }
     float size;
     memcpy(&size, &most, sizeof size);
-    to->scale[b] = isfinite(size) ? size / MOST_Q : NAN;           /* where f32 would give infinities */
-    if (!isfinite(size)) to->sum[0][b] = to->sum[1][b] = NAN;
+    const float scale = isfinite(size) ? size / MOST_Q : NAN;      /* where f32 would give infinities */
+    for (int i = 4 * b; i < 4 * b + 4; i++) {
+        to->scale[i] = scale;
+        if (!isfinite(size)) to->sum[0][i] = to->sum[1][i] = NAN;
+    }
     if (!(size >= 0x1p-100f && isfinite(size))) return;            /* so small that products vanish */
     const float inverse = MOST_Q / size;
     int32_t q[32], sum[2];
@@ -65,9 +68,9 @@ static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int
         sum[half] = sum_of_16(q + 16 * half);
     }
     if (group == 32) sum[0] += sum[1];
-    for (int i = 0; i < 2; i++) {
-        to->sum[i][b] = to->scale[b] * (float)sum[i];
-        to->zero[i][b] = -bias * sum[i];
+    for (int i = 0; i < 8; i++) {
+        to->sum[i / 4][4 * b + i % 4] = scale * (float)sum[i / 4];
+        to->zero[i / 4][4 * b + i % 4] = -bias * sum[i / 4];
     }
 }
 
@@ -85,35 +88,36 @@ static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
     return next + bytes;
 }
 
+/* Else GCC computes all products first and has no registers for them. */
+static ALWAYS_INLINE vint in_register(vint x) {
+#if CR_ISA && defined __GNUC__
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
 /* ---- one row of x */
 #ifdef __EMSCRIPTEN__                               /* `rows` has the same sums, and less code to download */
 #define ONE_ROW NULL
 #else
 #define ONE_ROW row
 
-/* of the codes of a half of each block: a sum for each four of them */
-static ALWAYS_INLINE vint products(vbyte code, const cr_packed_x *x, int half, int part) {
-    const vint *first = (const vint *)(const void *)x->q[0][half] + part,
-               *second = (const vint *)(const void *)x->q[1][half] + part;
+/* y[half]: of the codes of a part a sum for each four of them; whole: y[0] of both halves.  x: [word][half] */
+static ALWAYS_INLINE void products(cr_block_format format, const uint8_t *p, int unit, int part, vint x[2][2],
+                                   bool whole, vint y[2]) {
 #ifdef CR_BYTES
-    const __m512i high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code, (__m512i)*first);
-    return (vint)_mm512_dpbusd_epi32(_mm512_slli_epi32(high, 8), (__m512i)code, (__m512i)*second);
+    const codes code = codes_of(format, p, unit, part);
+    const __m512i a = (__m512i)code.a, b = (__m512i)code.b, none = _mm512_setzero_si512();
+    const __m512i first = _mm512_dpbusd_epi32(none, a, (__m512i)x[0][0]);
+    __m512i sum = _mm512_slli_epi32(_mm512_dpbusd_epi32(whole ? first : none, b, (__m512i)x[0][1]), 8);
+    if (whole) sum = _mm512_dpbusd_epi32(sum, a, (__m512i)x[1][0]);
+    else y[0] = (vint)_mm512_dpbusd_epi32(_mm512_slli_epi32(first, 8), a, (__m512i)x[1][0]);
+    y[whole ? 0 : 1] = (vint)_mm512_dpbusd_epi32(sum, b, (__m512i)x[1][1]);
 #else
-    return pairs((vshort)((vushort)code & 255), (vshort)*first) + pairs((vshort)((vushort)code >> 8), (vshort)*second);
-#endif
-}
-
-/* of whole blocks */
-static ALWAYS_INLINE vint block_products(codes code, const cr_packed_x *x, int part) {
-#ifdef CR_BYTES
-    const __m512i *first = (const __m512i *)x->q[0], *second = (const __m512i *)x->q[1];
-    (void)part;
-    __m512i y = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code.a, first[0]);
-    y = _mm512_slli_epi32(_mm512_dpbusd_epi32(y, (__m512i)code.b, first[1]), 8);
-    y = _mm512_dpbusd_epi32(y, (__m512i)code.a, second[0]);
-    return (vint)_mm512_dpbusd_epi32(y, (__m512i)code.b, second[1]);
-#else
-    return products(code.a, x, 0, part) + products(code.b, x, 1, part);
+    const shorts c = shorts_of(format, p, unit, part);
+    y[0] = pairs(c.a[0], (vshort)x[0][0]) + pairs(c.a[1], (vshort)x[1][0]);
+    y[1] = pairs(c.b[0], (vshort)x[0][1]) + pairs(c.b[1], (vshort)x[1][1]);
+    if (whole) y[0] += y[1];
 #endif
 }
 
@@ -137,39 +141,26 @@ static ALWAYS_INLINE vint sums_of_four(const vint a[LINES]) {
 #endif
 }
 
-/* Lane 4 j + r: number j of a part's blocks. */
-static ALWAYS_INLINE vint of_blocks(const void *four, int part) {
-#if CR_ISA == 4
-    const __m512i index = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-    (void)part;
-    return (vint)_mm512_permutexvar_epi32(index, _mm512_castsi128_si512((__m128i)quad_at(four)));
-#else
-    const int32_t *v = (const int32_t *)four + part * BLOCKS;
-    vint y;
-    CR_UNROLL(8)
-    for (int i = 0; i < V; i++) y[i] = v[i / 4];
-    return y;
-#endif
-}
-
 static ALWAYS_INLINE void add_part(cr_block_format format, vec *sum, lines line, int64_t at, int unit, int part,
                                    const scales *s, const cr_packed_x *x) {
     const int halves = 32 / cr_formats[format].group;
-    vint q[2][LINES];
+    vint q[2][LINES], of[2][2];
+    CR_UNROLL(4)
+    for (int i = 0; i < 4; i++) of[i / 2][i % 2] = in_register(((const vint *)(const void *)x->q[i / 2][i % 2])[part]);
     CR_UNROLL(4)
     for (int r = 0; r < LINES; r++) {
-        const codes code = codes_of(format, line[r] + at, unit, part);
-        if (halves == 1) q[0][r] = block_products(code, x, part);
-        else q[0][r] = products(code.a, x, 0, part), q[1][r] = products(code.b, x, 1, part);
+        vint y[2];
+        products(format, line[r] + at, unit, part, of, halves == 1, y);
+        for (int half = 0; half < halves; half++) q[half][r] = in_register(y[half]);
     }
     CR_UNROLL(2)
     for (int half = 0; half < halves; half++) {
         vint all = sums_of_four(q[half]);
-        if (bias_of[format]) all += of_blocks(x->zero[half], part);
-        const vec scale = s->scale[unit][part][half] * (vec)of_blocks(x->scale, part);
+        if (bias_of[format]) all += ((const vint *)(const void *)x->zero[half])[part];
+        const vec scale = s->scale[unit][part][half] * LOAD(x->scale + part * V);
         *sum = v_fma(to_float(all), scale, *sum);
         if (cr_formats[format].low)
-            *sum = v_fma(s->low[unit][part][half], (vec)of_blocks(x->sum[half], part), *sum);
+            *sum = v_fma(s->low[unit][part][half], LOAD(x->sum[half] + part * V), *sum);
     }
 }
 
@@ -266,14 +257,6 @@ static void widen(panel *p, int blocks) {
 #endif
 }
 
-/* Else GCC computes all products of a group first and has no registers for them. */
-static ALWAYS_INLINE vint in_register(vint x) {
-#if CR_ISA && defined __GNUC__
-    __asm__("" : "+x"(x));
-#endif
-    return x;
-}
-
 /* y (R, chains, ACROSS, V) += a group of codes times R rows of x, `step` units apart; half: of the block, where groups
  * have 16 */
 static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, int at, int block, int half,
@@ -283,7 +266,7 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
     for (int i = 0; i < R * ACROSS; i++) {
         a[0][i] = (vint){0};
 #ifdef CR_BYTES
-        a[1][i] = v_words(x[i / ACROSS * step].zero[half][block]);
+        a[1][i] = v_words(x[i / ACROSS * step].zero[half][4 * block]);
 #endif
     }
     CR_UNROLL(8)
@@ -308,8 +291,8 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
 #ifdef CR_BYTES
         a[0][i] = (a[0][i] << 8) + a[1][i];
 #endif
-        vec sum = v_fma(to_float(a[0][i]), w->t[i % ACROSS].scale[at] * v_k(of->scale[block]), LOAD(to));
-        if (low) sum = v_fma(w->t[i % ACROSS].low[at], v_k(of->sum[half][block]), sum);
+        vec sum = v_fma(to_float(a[0][i]), w->t[i % ACROSS].scale[at] * v_k(of->scale[4 * block]), LOAD(to));
+        if (low) sum = v_fma(w->t[i % ACROSS].low[at], v_k(of->sum[half][4 * block]), sum);
         STORE(to, sum);
     }
 }
