@@ -18,14 +18,25 @@ enum {
 
 static inline vint v_words(int32_t x) { return x + (vint){0}; }
 
+#ifdef CR_BYTES
+/* a + of each lane the sum of its four bytes of `code` times those of x */
+static ALWAYS_INLINE vint add_fours(vint a, vbyte code, vint x) {
+    return (vint)_mm512_dpbusd_epi32((__m512i)a, (__m512i)code, (__m512i)x);
+}
+#endif
+
 /* ---- x */
 
 /* 16 neighbours as the words that kernels read. */
 static ALWAYS_INLINE void put_half(int32_t first[4], int32_t second[4], const int32_t q[16]) {
 #ifdef CR_BYTES
-    const __m512i v = _mm512_loadu_si512(q), high = _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(128)), 8);
-    _mm_storeu_si128((__m128i_u *)(void *)first, _mm512_cvtepi32_epi8(high));
-    _mm_storeu_si128((__m128i_u *)(void *)second, _mm512_cvtepi32_epi8(v));     /* modulo 256: v - 256 high */
+    int8_t high[16], low[16];
+    for (int i = 0; i < 16; i++) {
+        high[i] = (int8_t)((q[i] + 128) >> 8);
+        low[i] = (int8_t)(q[i] & 255);              /* q - 256 high */
+    }
+    memcpy(first, high, sizeof high);
+    memcpy(second, low, sizeof low);
 #else                                               /* the even ones, the odd ones */
     for (int i = 0; i < 4; i++) {
         first[i] = (int32_t)((uint32_t)(q[4 * i] & 0xffff) | (uint32_t)q[4 * i + 2] << 16);
@@ -107,12 +118,11 @@ static ALWAYS_INLINE void products(cr_block_format format, const uint8_t *p, int
                                    bool whole, vint y[2]) {
 #ifdef CR_BYTES
     const codes code = codes_of(format, p, unit, part);
-    const __m512i a = (__m512i)code.a, b = (__m512i)code.b, none = _mm512_setzero_si512();
-    const __m512i first = _mm512_dpbusd_epi32(none, a, (__m512i)x[0][0]);
-    __m512i sum = _mm512_slli_epi32(_mm512_dpbusd_epi32(whole ? first : none, b, (__m512i)x[0][1]), 8);
-    if (whole) sum = _mm512_dpbusd_epi32(sum, a, (__m512i)x[1][0]);
-    else y[0] = (vint)_mm512_dpbusd_epi32(_mm512_slli_epi32(first, 8), a, (__m512i)x[1][0]);
-    y[whole ? 0 : 1] = (vint)_mm512_dpbusd_epi32(sum, b, (__m512i)x[1][1]);
+    const vint none = {0}, first = add_fours(none, code.a, x[0][0]);
+    vint sum = add_fours(whole ? first : none, code.b, x[0][1]) << 8;
+    if (whole) sum = add_fours(sum, code.a, x[1][0]);
+    else y[0] = add_fours(first << 8, code.a, x[1][0]);
+    y[whole ? 0 : 1] = add_fours(sum, code.b, x[1][1]);
 #else
     const shorts c = shorts_of(format, p, unit, part);
     y[0] = pairs(c.a[0], (vshort)x[0][0]) + pairs(c.a[1], (vshort)x[1][0]);
@@ -164,47 +174,55 @@ static ALWAYS_INLINE void add_part(cr_block_format format, vec *sum, lines line,
     }
 }
 
-/* `blocks` blocks of 32 from `at` bytes into the rows on, at most a tile.  Whole units are read; x is zero there. */
-static ALWAYS_INLINE void add_blocks(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
-                                     const cr_packed_x *x, int blocks) {
-    const int units = (blocks + 3) / 4;
+static ALWAYS_INLINE void add_tile(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
+                                   const cr_packed_x *x) {
     scales s;
-    scales_of(format, &s, line, at, units);
-    if (blocks % 4)                                 /* those behind may be infinite */
-        for (int p = 0; p < PARTS; p++) {
-            const vuint in = (vuint)(by_block(p, 0, 1) < (uint32_t)blocks % 4);
-            s.scale[units - 1][p][0] = (vec)((vuint)s.scale[units - 1][p][0] & in);
-            if (cr_formats[format].low) s.low[units - 1][p][0] = (vec)((vuint)s.low[units - 1][p][0] & in);
-        }
+    scales_of(format, &s, line, at, 2);
     CR_UNROLL(2)
-    for (int u = 0; u < units; u++)
+    for (int u = 0; u < 2; u++)
         CR_UNROLL(4)
         for (int p = 0; p < PARTS; p++) add_part(format, &sum[p], line, at, u, p, &s, x + u);
+}
+
+/* A unit of blocks of 32, of which `blocks` belong to the rows.  All are read; x is zero there. */
+static ALWAYS_INLINE void add_unit(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
+                                   const cr_packed_x *x, int blocks) {
+    scales s;
+    scales_of(format, &s, line, at, 1);
+    if (blocks < 4)                                 /* those behind may be infinite */
+        for (int p = 0; p < PARTS; p++) {
+            const vuint in = (vuint)(by_block(p, 0, 1) < (uint32_t)blocks);
+            s.scale[0][p][0] = (vec)((vuint)s.scale[0][p][0] & in);
+            if (cr_formats[format].low) s.low[0][p][0] = (vec)((vuint)s.low[0][p][0] & in);
+        }
+    CR_UNROLL(4)
+    for (int p = 0; p < PARTS; p++) add_part(format, &sum[p], line, at, 0, p, &s, x);
 }
 
 /* behind: the end of w */
 static ALWAYS_INLINE void four_lines(cr_block_format format, float y[LINES], lines line, int64_t K,
                                      const cr_packed_x *x, const uint8_t *next, const uint8_t *behind) {
     const cr_format_traits *f = &cr_formats[format];
-    const int64_t bytes = TILE / f->block * f->bytes, tiles = K / TILE;
-    const int blocks = (int)(K % TILE) / 32;
+    const int64_t bytes = TILE / f->block * f->bytes, unit = bytes / 2;
     vec sum[PARTS] = {{0}};
-    for (int64_t t = 0; t < tiles; t++) {
+    int64_t k = 0, at = 0;
+    const bool tiles = f->block == TILE || CR_ISA != 2;            /* v2: code that is half as long is as fast */
+    for (; tiles && k + TILE <= K; k += TILE, at += bytes) {
         next = fetched(next, LINES * bytes);
-        add_blocks(format, sum, line, t * bytes, x + t * (TILE / UNIT), TILE / 32);
+        add_tile(format, sum, line, at, x + k / UNIT);
     }
-    if (f->block == 32 && blocks) {
-        const int64_t at = tiles * bytes, whole = cr_pieces(blocks, 4) * 4 * f->bytes;
-        uint8_t last[LINES][TILE / 32 * 34];
-        const uint8_t *from[LINES];
-        fetched(next, LINES * blocks * f->bytes);
+    uint8_t last[LINES][4 * 34];
+    const uint8_t *from[LINES];
+    for (; f->block == 32 && k < K; k += UNIT, at += unit) {
+        const int blocks = (int)cr_imin(4, (K - k) / 32);
+        next = fetched(next, LINES * unit);
         for (int r = 0; r < LINES; r++) {
             from[r] = line[r] + at;
-            if (behind - from[r] >= whole) continue;
+            if (behind - from[r] >= unit) continue;
             memset(last[r], 0, sizeof last[r]);
             from[r] = memcpy(last[r], from[r], (size_t)(blocks * f->bytes));
         }
-        add_blocks(format, sum, from, 0, x + tiles * (TILE / UNIT), blocks);
+        add_unit(format, sum, from, 0, x + k / UNIT, blocks);
     }
     float chain[CR_PACKED_CHAINS][LINES];
     memcpy(chain, sum, sizeof chain);
@@ -277,8 +295,7 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
             for (int i = 0; i < R * ACROSS; i++) {
                 const vint q = v_words(x[i / ACROSS * step].q[word][half + k / 4][4 * block + k % 4]);
 #ifdef CR_BYTES
-                const __m512i code = (__m512i)w->t[i % ACROSS].q[at * (group / 4) + k];
-                a[word][i] = (vint)_mm512_dpbusd_epi32((__m512i)a[word][i], code, (__m512i)q);
+                a[word][i] = add_fours(a[word][i], w->t[i % ACROSS].q[at * (group / 4) + k], q);
 #else
                 const vshort code = w->q[at * (group / 4) + k][i % ACROSS][word];
                 a[0][i] = in_register(a[0][i] + pairs(code, (vshort)q));
