@@ -221,7 +221,7 @@ static bool read_kind(const job *j, const cr_json *line) {
     return text && add_sample(j, text->text, text->bytes, 1, (int64_t[]){0, (int64_t)text->bytes}, TEXT);
 }
 
-static bool read_lines(const job *all, const char *path, const cr_mapping *m) {
+static bool read_lines(const job *file, const cr_mapping *m) {
     bool good = true;
     long long number = 1;
     size_t n;
@@ -233,9 +233,8 @@ static bool read_lines(const job *all, const char *path, const cr_mapping *m) {
         while (blank < n && (text[blank] == ' ' || text[blank] == '\r' || text[blank] == '\t')) blank++;
         if (blank == n) continue;
         char where[200];
-        const size_t length = strlen(path), room = 150;            /* a message has room for the end of a path */
-        snprintf(where, sizeof where, "%s line %lld", length > room ? path + length - room : path, number);
-        const job j = {all->o, all->d, where};
+        snprintf(where, sizeof where, "%s line %lld", file->where, number);
+        const job j = {file->o, file->d, where};
         cr_json *line = cr_json_parse(op, where, text, n);
         good = line ? read_kind(&j, line) : tell(&j);
         cr_json_free(line);
@@ -260,15 +259,19 @@ static bool read_text(const job *j, const cr_mapping *m) {
     return good;
 }
 
-static bool read_file(const job *j, const char *path) {
+static bool read_file(const cr_dataset_options *o, cr_dataset *d, const char *path) {
+    enum { ROOM = 150 };                            /* of a message, for the end of a path */
     const size_t n = strlen(path);
-    const int64_t before = j->d->n;
+    const int64_t before = d->n;
+    const char *end = n > ROOM ? path + n - ROOM : path;
+    while ((*end & 0xc0) == 0x80) end++;            /* in a character */
+    const job j = {o, d, end};
     cr_mapping m;
     if (cr_os_is_directory(path)) return cr_fail(CR_IO, op, "'%s' is a folder: give the files in it", path), false;
     if (cr_file_map(op, path, false, &m) != CR_OK) return false;
-    const bool good = n > 6 && !strcmp(path + n - 6, ".jsonl") ? read_lines(j, path, &m) : read_text(j, &m);
+    const bool good = n > 6 && !strcmp(path + n - 6, ".jsonl") ? read_lines(&j, &m) : read_text(&j, &m);
     cr_os_unmap(&m);
-    return good && (j->d->n > before || (cr_fail(CR_BAD_VALUE, op, "'%s' has no samples", path), false));
+    return good && (d->n > before || (cr_fail(CR_BAD_VALUE, op, "'%s' has no samples", end), false));
 }
 
 cr_dataset *cr_dataset_read(const cr_dataset_options *o, int n, const char *const *paths) {
@@ -277,8 +280,7 @@ cr_dataset *cr_dataset_read(const cr_dataset_options *o, int n, const char *cons
     cr_dataset *d = calloc(1, sizeof *d);
     if (!d) return cr_no_memory(op), NULL;
     for (int i = 0; i < n; i++) {
-        const job j = {o, d, paths[i]};
-        if (!read_file(&j, paths[i])) return cr_dataset_free(d), NULL;
+        if (!read_file(o, d, paths[i])) return cr_dataset_free(d), NULL;
     }
     return d;
 }
