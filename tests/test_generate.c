@@ -905,3 +905,77 @@ TEST(encode_parts) {
           cr_tokenizer_encode_parts(t, "ababba", 6, &(cr_encoding){0}, 2, (int64_t[]){1, 7}, at, &n));
     cr_tokenizer_free(t);
 }
+
+/* ---- samples of files */
+static cr_dataset *dataset(const cr_dataset_options *o, const char *name, const char *text) {
+    const char *path = folder_path(name);
+    file_put(path, text, strlen(text));
+    return cr_dataset_read(o, 1, &path);
+}
+
+/* What counts of a sample; the bytes of its text are these. */
+static void counted(const cr_dataset *d, int64_t i, const char *wanted) {
+    const cr_example s = cr_dataset_at(d, i);
+    char shown[100] = "";
+    int64_t n = 0;
+    for (int64_t k = 0; k < s.n && n < 99; k++) if (s.counts[k]) shown[n++] = (char)s.ids[k];
+    CHECK(!strcmp(shown, wanted) && s.counted == n - s.counts[0], "sample %d: '%s'", (int)i, shown);
+}
+
+TEST(samples_of_files) {
+    cr_tokenizer *t = cr_tokenizer_bytes();
+    cr_chat *c = cr_chat_open(NULL, t, "{% for m in messages %}{{ m.role[0] }}{% generation %}{{ m.content }}"
+                                       "{% endgeneration %}{% endfor %}");
+    cr_dataset_options o = {.tokenizer = t, .chat = c, .context = 9, .eos = '.', .questions = true};
+    cr_dataset *d = dataset(&o, "a.jsonl",
+                            "\xEF\xBB\xBF{\"prompt\": \"ab\", \"completion\": \"cd\"}\r\n \n{\"text\": \"ab.\"}\n"
+                            "{\"question\": \"x\", \"choices\": [\"yy\", \" z\", \"w\"], \"answer\": \"b\"}\n"
+                            "{\"messages\": [{\"role\": \"assistant\", \"content\": \"abc\"}]}");
+    REQUIRE(d && cr_dataset_count(d) == 6 && cr_dataset_questions(d) == 1, "%s", cr_error());
+    static const char *const wanted[] = {"cd.", "ab.", " yy", " z", " w", "abc"};
+    for (int i = 0; i < 6; i++) counted(d, i, wanted[i]);
+    const cr_question q = cr_dataset_question(d, 0);
+    CHECK(q.first == 2 && q.choices == 3 && q.answer == 1, "the question");
+    const double loss[] = {3, 2, 2.7, 2, 1.9, 4};   /* the likeliest is " w", by bytes " yy" */
+    cr_score r = cr_dataset_score(d, loss);
+    CHECK(r.samples == 3 && r.tokens == 8 && r.bytes == 8 && r.loss == 9 / 8., "a loss of %g", r.loss);
+    CHECK(r.perplexity == exp(9 / 8.), "a perplexity of %g", r.perplexity);
+    CHECK(r.bits_per_byte == 9 / log(2) / 8 && r.questions == 1 && !r.accuracy && !r.accuracy_by_length, "bits");
+    r = cr_dataset_score(d, (double[]){0, 0, 2.7, 1.7, 1.8, 0});
+    CHECK(r.accuracy == 1 && r.accuracy_by_length == 1, "by length %g", r.accuracy_by_length);
+    r = cr_dataset_score(d, (double[]){0, 0, 2.4, 1.7, 1.8, 0});
+    CHECK(r.accuracy == 1 && !r.accuracy_by_length, "by length %g", r.accuracy_by_length);
+    cr_dataset_free(d);
+    d = dataset(&o, "a.txt", "0123456789abcdefghi");
+    REQUIRE(d && cr_dataset_count(d) == 2, "%s", cr_error());
+    counted(d, 0, "0123456789");                    /* windows share a token */
+    counted(d, 1, "9abcdefghi");
+    r = cr_dataset_score(d, (double[]){1, 1});
+    CHECK(r.tokens == 18 && isnan(r.accuracy), "windows");
+    cr_dataset_free(d);
+    d = cr_dataset_read(&o, 0, NULL);
+    CHECK(d && !cr_dataset_count(d) && isnan(cr_dataset_score(d, NULL).loss), "no files");
+    cr_dataset_free(d);
+    FAILS(CR_BAD_VALUE, "b.jsonl line 2: the sample has 11 tokens, the context takes 9 and one to predict",
+          dataset(&o, "b.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"0123456789\"}"));
+    FAILS(CR_BAD_VALUE, "is not valid JSON at byte 1", dataset(&o, "b.jsonl", "{\"text\": \"ab\"}\n{x"));
+    FAILS(CR_BAD_VALUE, "\"answer\" must be one of the choices",
+          dataset(&o, "b.jsonl", "{\"question\": \"x\", \"choices\": [\"a\", \"b\"]}"));
+    FAILS(CR_BAD_VALUE, "has no samples", dataset(&o, "b.jsonl", "\n \n"));
+    FAILS(CR_BAD_VALUE, "nothing to predict", dataset(&o, "b.txt", "a"));
+    FAILS(CR_IO, "is a folder", cr_dataset_read(&o, 1, (const char *[]){folder_path("")}));
+    o.questions = false;
+    o.chat = NULL;
+    o.truncate = true;
+    FAILS(CR_BAD_VALUE, "needs \"messages\"", dataset(&o, "b.jsonl", "{\"question\": \"x\", \"choices\": [1, 2]}"));
+    FAILS(CR_BAD_VALUE, "need a chat template",
+          dataset(&o, "b.jsonl", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}"));
+    FAILS(CR_BAD_VALUE, "no token of the answer is within the context of 9",
+          dataset(&o, "b.jsonl", "{\"prompt\": \"0123456789\", \"completion\": \"a\"}"));
+    d = dataset(&o, "b.jsonl", "{\"prompt\": \"012345678\", \"completion\": \"abc\"}");
+    REQUIRE(d, "%s", cr_error());
+    counted(d, 0, "a");
+    cr_dataset_free(d);
+    cr_chat_free(c);
+    cr_tokenizer_free(t);
+}

@@ -17,7 +17,9 @@ from scikit_build_core.build import get_requires_for_build_wheel as get_requires
 
 
 def has_wheel() -> bool:
-    """The wheel of wgpu for this system."""
+    """The wheel of wgpu for this system; it needs cffi, which has none of CPython 3.13 without a GIL."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED") and sys.version_info < (3, 14):
+        return False
     if sys.platform == "linux":
         return platform.machine() in ("x86_64", "aarch64") and platform.libc_ver()[0] == "glibc"
     return sys.platform in ("darwin", "win32")

@@ -104,30 +104,20 @@ WEB cr_tensor *web_lm_losses(const cr_lm *m, const int64_t *tokens, const int64_
     return cr_lm_losses(m, &(cr_samples){tokens, targets, n, length}, train);
 }
 
-/* The samples of a file, as finetune reads it; NULL: a failure, with its message on stderr. */
-WEB samples *web_lm_samples(const cr_lm *m, const cr_tokenizer *t, const cr_chat *chat, const char *path) {
+/* The samples of a file, as finetune reads it. */
+WEB cr_dataset *web_lm_samples(const cr_lm *m, const cr_tokenizer *t, const cr_chat *chat, const char *path) {
     uint32_t end[MAX_ENDS];
     const bool ends = cr_chat_ends(chat, false, end, MAX_ENDS) > 0;
-    const reader how = {.tokenizer = t, .chat = chat, .eos = ends ? (int64_t)end[0] : -1, .context = cr_lm_context(m),
-                        .truncate = true};
-    samples *s = calloc(1, sizeof *s);
-    if (s && samples_read(&how, &(file_list){.path = &path, .n = 1}, s)) return s;
-    if (s) samples_free(s);
-    return free(s), NULL;
+    return cr_dataset_read(&(cr_dataset_options){.tokenizer = t, .chat = chat, .context = cr_lm_context(m),
+                                                 .eos = ends ? (int64_t)end[0] : -1, .truncate = true}, 1, &path);
 }
 
-WEB int web_samples_count(const samples *s) { return (int)s->n; }
-
-/* out: addresses of the tokens and of the targets of sample i, both int64, and how many there are. */
-WEB void web_samples_at(const samples *s, int i, double out[3]) {
-    out[0] = (double)(uintptr_t)(s->token + s->of[i].at);
-    out[1] = (double)(uintptr_t)(s->target + s->of[i].at);
-    out[2] = (double)s->of[i].length;
-}
-
-WEB void web_samples_free(samples *s) {
-    samples_free(s);
-    free(s);
+/* out: addresses of the ids and of which count, bytes, and how many there are. */
+WEB void web_samples_at(const cr_dataset *d, int i, double out[3]) {
+    const cr_example s = cr_dataset_at(d, i);
+    out[0] = (double)(uintptr_t)s.ids;
+    out[1] = (double)(uintptr_t)s.counts;
+    out[2] = (double)s.n;
 }
 #endif
 

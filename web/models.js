@@ -388,16 +388,15 @@ export function models(bridge, cr) {
             const all = bridge.frame(() =>
                 c.web_lm_samples(this.handle, this.tokenizer.handle, this.#parts.chat, bridge.text(name)));
             module.FS.chdir("/");
-            if (!all) bridge.failProgram();
-            const count = c.web_samples_count(all);
-            const found = Array.from({ length: count }, (_, i) => bridge.frame(() => {
+            if (!all) bridge.fail();
+            const found = Array.from({ length: Number(c.cr_dataset_count(all)) }, (_, i) => bridge.frame(() => {
                 const at = bridge.put(Float64Array, [0, 0, 0]);
                 c.web_samples_at(all, i, at);
-                const [tokens, targets, n] = bridge.view(Float64Array, at, 3);
-                const ids = (from) => Array.from(bridge.view(BigInt64Array, from, n), Number);
-                return { tokens: ids(tokens), targets: ids(targets) };
+                const [from, flags, n] = bridge.view(Float64Array, at, 3);
+                const ids = Array.from(bridge.view(Uint32Array, from, n)), counts = bridge.view(Uint8Array, flags, n);
+                return { tokens: ids.slice(0, -1), targets: ids.slice(1).map((id, k) => (counts[k + 1] ? id : -1)) };
             }));
-            c.web_samples_free(all);
+            c.cr_dataset_free(all);
             return found;
         }
 

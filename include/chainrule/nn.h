@@ -790,6 +790,42 @@ cr_tensor  *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train);
                                sample sees itself only, from position 0.  train: with the
                                adapter's dropout */
 
+/* ---- samples of files, for fine-tuning and evaluation.  In a *.jsonl each line is one:
+ *   {"text": "..."}                                     every token counts as a target
+ *   {"prompt": "...", "completion": "..."}              the completion counts
+ *   {"messages": [{"role": "user", "content": "..."}]}  the assistant's messages count
+ *   {"question": "...", "choices": ["...", "..."], "answer": 1}       a sample for each choice
+ * Other files are windows of the context. */
+typedef struct cr_dataset cr_dataset;
+typedef struct cr_dataset_options {
+    const cr_tokenizer *tokenizer;
+    const cr_chat *chat;            /* for "messages"; NULL: they are refused */
+    int64_t context;                /* a sample has at most one token more */
+    int64_t eos;                    /* ends texts and completions; -1: nothing does */
+    bool truncate, questions;       /* longer samples are cut; questions are accepted */
+} cr_dataset_options;
+typedef struct cr_example {         /* counts[i]: ids[i] is a target; counted: without the first */
+    const uint32_t *ids; const bool *counts; int64_t n, counted;
+    int64_t bytes;                  /* of the text of those; special tokens have none */
+} cr_example;
+typedef struct cr_question { int64_t first, choices, answer; } cr_question;
+                            /* its choices are samples from `first` on; answer: the right one */
+cr_dataset *cr_dataset_read(const cr_dataset_options *o, int n, const char *const *paths);
+                            /* a message names the file and the line */
+void        cr_dataset_free(cr_dataset *d);
+int64_t     cr_dataset_count(const cr_dataset *d);                     /* samples */
+cr_example  cr_dataset_at(const cr_dataset *d, int64_t i);             /* borrowed */
+int64_t     cr_dataset_questions(const cr_dataset *d);
+cr_question cr_dataset_question(const cr_dataset *d, int64_t i);
+typedef struct cr_score {           /* NAN: of nothing */
+    int64_t samples, tokens, bytes, questions;      /* without the choices; those that count */
+    double loss, perplexity, bits_per_byte;         /* loss: nats a token */
+    double accuracy, accuracy_by_length;            /* the likeliest choice: by the sum, by the
+                                                       mean of a byte */
+} cr_score;
+cr_score    cr_dataset_score(const cr_dataset *d, const double *loss);
+                            /* loss[i]: of sample i, the sum over its targets (cr_lm_losses) */
+
 /* ---- low-rank adapters: y = base(x) + scale (x A^T) B^T, A (r, C), B (OC, r); base frozen */
 typedef struct cr_lora_options {
     int64_t rank; double alpha;     /* scale = alpha / rank */

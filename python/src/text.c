@@ -111,16 +111,20 @@ PyObject *api__tokenizer_encode(const arg *a) {
     return wrap(y);
 }
 
+static PyObject *list_of(const uint32_t *ids, int64_t n) {
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *id = PyLong_FromUnsignedLong(ids[i]);
+        if (!id || PyList_SetItem(list, (Py_ssize_t)i, id)) Py_CLEAR(list);
+    }
+    return list;
+}
+
 /* Takes the ids of all texts. */
 static PyObject *lists_of(Py_ssize_t n, uint32_t **ids, const int64_t *count) {
     PyObject *all = PyList_New(n);
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *list = all ? PyList_New((Py_ssize_t)count[i]) : NULL;
-        for (int64_t k = 0; list && k < count[i]; k++) {
-            PyObject *id = PyLong_FromUnsignedLong(ids[i][k]);
-            if (!id) { Py_CLEAR(list); break; }
-            PyList_SetItem(list, (Py_ssize_t)k, id);
-        }
+        PyObject *list = all ? list_of(ids[i], count[i]) : NULL;
         if (all && list) PyList_SetItem(all, i, list);
         else Py_CLEAR(all);
         cr_free(ids[i]);
@@ -256,39 +260,71 @@ PyObject *api__chat_text(const arg *a) {
     return result;
 }
 
-PyObject *api__chat_answers(const arg *a) {
-    const cr_chat *c = PyCapsule_GetPointer(a[0].o, chat_name);
-    char *variables, *text;
-    Py_ssize_t n;
-    cr_marks marks;
-    if (!c || PyBytes_AsStringAndSize(a[1].o, &variables, &n)) return NULL;
-    WITHOUT_GIL(text = cr_chat_answers(c, variables, (size_t)n, &marks));
-    PyObject *result = marked_text(text, &marks);
-    cr_free(marks.at);
-    return result;
+/* ---- samples of files */
+static const char dataset_name[] = "chainrule.dataset";
+
+static void free_dataset(PyObject *capsule) { cr_dataset_free(PyCapsule_GetPointer(capsule, dataset_name)); }
+
+/* (tokenizer, chat, paths, context, eos, truncate) */
+PyObject *api__dataset_read(const arg *a) {
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const cr_chat *c = t ? PyCapsule_GetPointer(a[1].o, chat_name) : NULL;
+    const Py_ssize_t n = c ? PyTuple_Size(a[2].o) : -1;
+    char **path = n < 0 ? NULL : malloc(sizeof *path * (size_t)(n + 1));
+    if (!path) return n < 0 ? NULL : PyErr_NoMemory();
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = !PyBytes_AsStringAndSize(PyTuple_GetItem(a[2].o, i), &path[i], NULL);
+    const cr_dataset_options o = {t, c, a[3].i, a[4].i, a[5].b, .questions = true};
+    cr_dataset *d = NULL;
+    if (ok) WITHOUT_GIL(d = cr_dataset_read(&o, (int)n, (const char *const *)path));
+    free(path);
+    PyObject *capsule = d ? PyCapsule_New(d, dataset_name, free_dataset) : ok ? raise_error() : NULL;
+    if (!capsule) cr_dataset_free(d);
+    return capsule;
 }
 
-/* (tokenizer, text, special, around, ends) */
-PyObject *api__tokenizer_encode_parts(const arg *a) {
-    size_t bytes;
-    const cr_tokenizer *t = tokenizer_of(&a[0]);
-    const char *text = t ? text_of(a[1].o, &bytes) : NULL;
-    const Py_ssize_t parts = text ? PyTuple_Size(a[4].o) : -1;
-    if (parts < 0) return NULL;
-    int64_t count, *end = malloc(sizeof *end * (size_t)(2 * parts + 1)), *at = end ? end + parts : NULL;
-    if (!end) return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < parts; i++) end[i] = PyLong_AsLongLong(PyTuple_GetItem(a[4].o, i));
-    const cr_encoding o = {.all_special = a[2].b, .add_special = a[3].b};
-    uint32_t *ids = NULL;
-    const bool ok = !PyErr_Occurred();
-    if (ok) WITHOUT_GIL(ids = cr_tokenizer_encode_parts(t, text, bytes, &o, parts, end, at, &count));
-    PyObject *lists = ids ? lists_of(1, &ids, &count) : ok ? raise_error() : NULL,
-             *places = lists ? numbers(at, parts) : NULL;
-    free(end);
-    PyObject *result = places ? Py_BuildValue("(OO)", PyList_GetItem(lists, 0), places) : NULL;
-    Py_XDECREF(lists);
-    Py_XDECREF(places);
-    return result;
+static PyObject *sample_object(const cr_example *s) {
+    PyObject *counts = PyList_New((Py_ssize_t)s->n), *ids = counts ? list_of(s->ids, s->n) : NULL;
+    for (Py_ssize_t i = 0; ids && i < (Py_ssize_t)s->n; i++)
+        if (PyList_SetItem(counts, i, PyBool_FromLong(s->counts[i]))) Py_CLEAR(ids);
+    if (!ids) return Py_XDECREF(counts), NULL;
+    return Py_BuildValue("(NNL)", ids, counts, (long long)s->bytes);
+}
+
+PyObject *api__dataset_samples(const arg *a) {
+    const cr_dataset *d = PyCapsule_GetPointer(a[0].o, dataset_name);
+    if (!d) return NULL;
+    const Py_ssize_t n = (Py_ssize_t)cr_dataset_count(d), questions = (Py_ssize_t)cr_dataset_questions(d);
+    PyObject *all = PyList_New(n), *asked = PyList_New(questions);
+    bool ok = all && asked;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        const cr_example s = cr_dataset_at(d, i);
+        PyObject *one = sample_object(&s);
+        ok = one && !PyList_SetItem(all, i, one);
+    }
+    for (Py_ssize_t i = 0; ok && i < questions; i++) {
+        const cr_question q = cr_dataset_question(d, i);
+        PyObject *one = Py_BuildValue("(LLL)", (long long)q.first, (long long)q.choices, (long long)q.answer);
+        ok = one && !PyList_SetItem(asked, i, one);
+    }
+    if (ok) return Py_BuildValue("(NN)", all, asked);
+    Py_XDECREF(all);
+    Py_XDECREF(asked);
+    return NULL;
+}
+
+PyObject *api__dataset_score(const arg *a) {
+    const cr_dataset *d = PyCapsule_GetPointer(a[0].o, dataset_name);
+    if (!d) return NULL;
+    const Py_ssize_t n = (Py_ssize_t)cr_dataset_count(d);
+    double *loss = malloc(sizeof *loss * (size_t)(n + 1));
+    if (!loss) return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) loss[i] = PyFloat_AsDouble(PyList_GetItem(a[1].o, i));
+    const cr_score r = PyErr_Occurred() ? (cr_score){0} : cr_dataset_score(d, loss);
+    free(loss);
+    if (PyErr_Occurred()) return NULL;
+    return Py_BuildValue("(LLLdddLdd)", (long long)r.samples, (long long)r.tokens, (long long)r.bytes, r.loss,
+                         r.perplexity, r.bits_per_byte, (long long)r.questions, r.accuracy, r.accuracy_by_length);
 }
 
 /* ---- chat templates */

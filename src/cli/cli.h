@@ -103,31 +103,20 @@ cr_tokenizer *tokenizer_near(const char *model, char home[4096]);
 bool copy_companions(const char *model, const char *to);
 bool write_template(const cr_chat *c, const char *to);              /* chat_template.jinja; false: message printed */
 
-/* ---- samples.c: text and JSON lines as samples; tokens, and the targets that count */
-typedef struct sample { int64_t at, length, counted, bytes; } sample;      /* bytes: of the text that counts */
-/* choices: samples from `first` on */
-typedef struct question { int64_t first, choices, answer; } question;
-typedef struct samples {
-    int64_t *token, *target, tokens, room;          /* of all samples; target -1: it does not count */
-    sample *of; int64_t n, of_room;
-    question *asked; int64_t questions, asked_room;
-} samples;
-typedef struct reader {
-    const cr_tokenizer *tokenizer;
-    const cr_chat *chat;
-    int64_t eos, context;                           /* eos: ends texts and completions, -1: none */
-    bool truncate, questions;                       /* cut samples at the context; accept questions */
-} reader;
-/* *.jsonl: a sample a line; other files: windows of the context.  False: message printed */
-bool samples_read(const reader *r, const file_list *files, samples *s);
-void samples_free(samples *s);
-uint64_t samples_hash(const samples *s, uint64_t seed);
-/* Rows of at most `context` tokens of whole samples, epoch after epoch, each in another order: a function of the seed
- * and of how many were taken. */
-typedef struct packer { const samples *s; int64_t context; uint64_t seed; int64_t *order, epoch, at; } packer;
-typedef struct packing { int64_t *token, *target, *length, tokens, samples, room, length_room; } packing;
+/* ---- packing.c: samples in rows; tokens, and the targets that count */
+uint64_t data_hash(const cr_dataset *d, uint64_t seed);
+/* Rows of at most `context` tokens of whole samples, the first n, epoch after epoch, each in another order: a function
+ * of the seed and of how many were taken. */
+typedef struct packer {
+    const cr_dataset *data;
+    int64_t n, context; uint64_t seed;
+    int64_t *order, epoch, at;
+} packer;
+typedef struct packing {
+    int64_t *token, *target, *length, tokens, samples, token_room, target_room, length_room;
+} packing;
 bool packer_row(packer *p, packing *out);           /* appends a row; out NULL: skips it; false: message printed */
-bool packing_add(packing *out, const samples *s, int64_t i);       /* appends a sample */
+bool packing_add(packing *out, const cr_dataset *d, int64_t i);     /* appends a sample; false: message printed */
 void packing_free(packing *p);
 cr_samples packing_of(const packing *p);
 

@@ -14,11 +14,9 @@ typedef struct job {
     int64_t context, batch, threads;
     bool truncate, json;
     opened o;
-    samples s;
+    cr_dataset *samples;
     double *loss;                                   /* of each sample: the sum over its targets */
 } job;
-
-typedef struct result { int64_t samples, tokens, bytes, questions, right, right_by_length; double loss; } result;
 
 /* ---- losses */
 /* Of the samples first .. first + n - 1, which are packed. */
@@ -35,7 +33,7 @@ static cr_status losses_of(job *j, const packing *batch, int64_t first, cr_dtype
     else status = cr_read(each, CR_F64, host, bytes);
     for (int64_t i = 0, k = 0; i < p.n && status == CR_OK; i++) {
         j->loss[first + i] = 0;
-        for (int64_t c = 0; c < j->s.of[first + i].counted; c++) j->loss[first + i] += host[k++];
+        for (int64_t c = cr_dataset_at(j->samples, first + i).counted; c > 0; c--) j->loss[first + i] += host[k++];
     }
     free(host);
     cr_scope_end();
@@ -47,10 +45,11 @@ static cr_status all_losses(job *j) {
     cr_status status = CR_OK;
     int64_t first = 0;
     const cr_dtype low = half_dtype_named(j->dtype);
+    const int64_t n = cr_dataset_count(j->samples);
     const bool grad = cr_set_grad_enabled(false);
-    for (int64_t i = 0; i < j->s.n && status == CR_OK; i++) {
-        if (!packing_add(&batch, &j->s, i)) status = CR_NO_MEMORY;
-        if (status != CR_OK || (i + 1 < j->s.n && batch.tokens < j->batch * j->context)) continue;
+    for (int64_t i = 0; i < n && status == CR_OK; i++) {
+        if (!packing_add(&batch, j->samples, i)) status = CR_NO_MEMORY;
+        if (status != CR_OK || (i + 1 < n && batch.tokens < j->batch * j->context)) continue;
         status = cr_os_interrupted() ? CR_INTERRUPTED : losses_of(j, &batch, first, low);
         first = i + 1;
         batch.tokens = batch.samples = 0;
@@ -61,65 +60,27 @@ static cr_status all_losses(job *j) {
 }
 
 /* ---- results */
-/* The likeliest choice; by_length: of the bytes' mean. */
-static int64_t chosen(const job *j, const question *q, bool by_length) {
-    int64_t best = 0;
-    double least = INFINITY;
-    for (int64_t i = 0; i < q->choices; i++) {
-        const sample *it = &j->s.of[q->first + i];
-        const double loss = j->loss[q->first + i] / (by_length && it->bytes ? (double)it->bytes : 1);
-        if (loss < least) { least = loss; best = i; }
-    }
-    return best;
-}
-
-static result results(const job *j) {
-    result r = {.questions = j->s.questions};
-    int64_t at = 0;
-    for (int64_t q = 0; q <= j->s.questions; q++) {
-        const int64_t end = q < j->s.questions ? j->s.asked[q].first : j->s.n;
-        for (; at < end; at++) {                    /* samples between questions */
-            r.samples++;
-            r.tokens += j->s.of[at].counted;
-            r.bytes += j->s.of[at].bytes;
-            r.loss += j->loss[at];
-        }
-        if (q == j->s.questions) break;
-        const question *asked = &j->s.asked[q];
-        r.right += chosen(j, asked, false) == asked->answer;
-        r.right_by_length += chosen(j, asked, true) == asked->answer;
-        at += asked->choices;
-    }
-    return r;
-}
-
-static double part(double a, int64_t n) { return n ? a / (double)n : NAN; }
-
-static void print_json(const job *j, const result *r, double seconds) {
+static void print_json(const job *j, const cr_score *r, double seconds) {
     char model[4096], adapter[4096], n[6][32];
     json_escape(j->model, model, sizeof model);
     json_escape(j->adapter ? j->adapter : "", adapter, sizeof adapter);
-    const double mean = part(r->loss, r->tokens);
     printf("{\"model\": \"%s\", \"adapter\": %s%s%s, \"samples\": %lld, \"tokens\": %lld, \"bytes\": %lld, "
            "\"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, \"questions\": %lld, \"accuracy\": %s, "
            "\"accuracy_by_length\": %s, \"seconds\": %s}\n",
            model, j->adapter ? "\"" : "", j->adapter ? adapter : "null", j->adapter ? "\"" : "",
-           (long long)r->samples, (long long)r->tokens, (long long)r->bytes, json_number(mean, n[0]),
-           json_number(exp(mean), n[1]), json_number(part(r->loss / log(2), r->bytes), n[2]),
-           (long long)r->questions, json_number(part((double)r->right, r->questions), n[3]),
-           json_number(part((double)r->right_by_length, r->questions), n[4]), json_number(seconds, n[5]));
+           (long long)r->samples, (long long)r->tokens, (long long)r->bytes, json_number(r->loss, n[0]),
+           json_number(r->perplexity, n[1]), json_number(r->bits_per_byte, n[2]), (long long)r->questions,
+           json_number(r->accuracy, n[3]), json_number(r->accuracy_by_length, n[4]), json_number(seconds, n[5]));
 }
 
-static void print_text(const job *j, const result *r, double seconds) {
-    const double mean = part(r->loss, r->tokens);
+static void print_text(const job *j, const cr_score *r, double seconds) {
     if (r->samples)
         printf("loss        %.4f nats a token, over %lld tokens of %lld samples\nperplexity  %.4g\n"
-               "bits/byte   %.4f, over %lld bytes\n", mean, (long long)r->tokens, (long long)r->samples, exp(mean),
-               part(r->loss / log(2), r->bytes), (long long)r->bytes);
+               "bits/byte   %.4f, over %lld bytes\n", r->loss, (long long)r->tokens, (long long)r->samples,
+               r->perplexity, r->bits_per_byte, (long long)r->bytes);
     if (r->questions)
-        printf("accuracy    %.4f of %lld questions; %.4f by the mean of a byte\n",
-               part((double)r->right, r->questions), (long long)r->questions,
-               part((double)r->right_by_length, r->questions));
+        printf("accuracy    %.4f of %lld questions; %.4f by the mean of a byte\n", r->accuracy,
+               (long long)r->questions, r->accuracy_by_length);
     printf("            in %.2f s\n", seconds);
     (void)j;
 }
@@ -133,17 +94,14 @@ static int evaluate(job *j) {
     if (j->context > most)
         return cli_fail("--context is %lld, the model takes at most %lld", (long long)j->context, (long long)most);
     if (!j->context) j->context = most < 1024 ? most : 1024;
-    reader how = reader_of(&j->o, j->context);
-    how.truncate = j->truncate;
-    how.questions = true;
-    if (!samples_read(&how, &j->data, &j->s)) return CLI_FAILED;
-    j->loss = malloc((size_t)j->s.n * sizeof *j->loss);
-    if (!j->loss) return cli_fail("no memory for %lld samples", (long long)j->s.n);
+    if (!(j->samples = read_data(&j->o, &j->data, j->context, j->truncate, true))) return CLI_FAILED;
+    const int64_t n = cr_dataset_count(j->samples);
+    if (!(j->loss = malloc((size_t)n * sizeof *j->loss))) return cli_fail("no memory for %lld samples", (long long)n);
     const double start = cr_os_seconds();
     const cr_status status = all_losses(j);
     if (status == CR_INTERRUPTED || cr_os_interrupted()) return CLI_STOPPED;
     if (status != CR_OK) return cli_fail_library();
-    const result r = results(j);
+    const cr_score r = cr_dataset_score(j->samples, j->loss);
     (j->json ? print_json : print_text)(j, &r, cr_os_seconds() - start);
     return CLI_OK;
 }
@@ -182,7 +140,7 @@ int cli_eval(int argc, char **argv) {
         code = evaluate(&j);
     }
     close_model(&j.o);
-    samples_free(&j.s);
+    cr_dataset_free(j.samples);
     free(j.loss);
     free(j.data.path);
     return code;

@@ -21,8 +21,7 @@ typedef struct tune {
     option options[TUNE_OPTIONS];
     command c;
     opened o;
-    samples train, val;                             /* val: of --validation */
-    int64_t kept;                                   /* samples behind those of train: to validate; 0: val */
+    cr_dataset *train, *val;                        /* val: of --validation; none: those of train from rows.n on */
     packer rows;
     packing batch;
 } tune;
@@ -119,25 +118,26 @@ static bool open_samples(tune *t) {
         return cli_fail("--context is %lld, the model takes at most %lld", (long long)s->context, (long long)most),
                false;
     if (!s->context) s->context = most < 1024 ? most : 1024;
-    reader how = reader_of(&t->o, s->context);
-    how.truncate = s->truncate;
-    if (!samples_read(&how, &s->data, &t->train) || !samples_read(&how, &s->validation, &t->val)) return false;
-    t->r.data.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
+    if (!(t->train = read_data(&t->o, &s->data, s->context, s->truncate, false)) ||
+        !(t->val = read_data(&t->o, &s->validation, s->context, s->truncate, false)))
+        return false;
+    t->r.data.hash = data_hash(t->val, data_hash(t->train, 0));
+    int64_t n = cr_dataset_count(t->train);
     if (!s->validation.n) {                         /* the last tenth */
-        if (t->train.n < 2)
+        if (n < 2)
             return cli_fail("the data have only one sample: give more, or --validation FILE"), false;
-        t->kept = t->train.n / 10 ? t->train.n / 10 : 1;
-        t->train.n -= t->kept;
+        n -= n < 10 ? 1 : n / 10;
     }
-    t->rows = (packer){.s = &t->train, .context = s->context, .seed = (uint64_t)s->seed};
+    t->rows = (packer){.data = t->train, .n = n, .context = s->context, .seed = (uint64_t)s->seed};
     return true;
 }
 
 /* The samples to validate: n from `first` on. */
-static const samples *validated(const tune *t, int64_t *first, int64_t *n) {
-    *first = t->kept ? t->train.n : 0;
-    *n = t->kept ? t->kept : t->val.n;
-    return t->kept ? &t->train : &t->val;
+static const cr_dataset *validated(const tune *t, int64_t *first, int64_t *n) {
+    const int64_t own = cr_dataset_count(t->val);
+    *first = own ? 0 : t->rows.n;
+    *n = own ? own : cr_dataset_count(t->train) - t->rows.n;
+    return own ? t->val : t->train;
 }
 
 /* Are weights quantized? */
@@ -191,10 +191,14 @@ static bool say_what(const tune *t, const run_memory *need, bool known) {
     char all[32], trained[32], tokens[32];
     int64_t first, n, counted = 0, length = 0;
     (void)validated(t, &first, &n);
-    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
+    for (int64_t i = 0; i < t->rows.n; i++) {
+        const cr_example it = cr_dataset_at(t->train, i);
+        counted += it.counted;
+        length += it.n - 1;
+    }
     count_text((double)counted, tokens);
     print_fact(stdout, "data", "%lld samples to train on, %lld to validate; %s of %lld tokens count",
-               (long long)t->train.n, (long long)n, tokens, (long long)length);
+               (long long)t->rows.n, (long long)n, tokens, (long long)length);
     say_chat(&t->o, stdout);
     count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
     count_text(need->count, trained);
@@ -210,9 +214,8 @@ static bool estimate(const tune *t, run_memory *m, bool *known) {
     settings s = *r->s;
     tune dry = {.r = {.dry = true, .s = &s, .command = r->command, .task = r->task, .dev = cr_device_find("meta"),
                       .weights.half_dtype = r->weights.half_dtype},
-                .train = t->train, .val = t->val, .kept = t->kept, .rows = t->rows};
+                .train = t->train, .val = t->val, .rows = t->rows};
     *m = (run_memory){.start = cr_memory_stats(dry.r.dev).current};
-    dry.rows.s = &dry.train;
     if (s.accumulate > 64) s.accumulate = 64;
     const bool made = open_model(s.model, "meta", &dry.o) && make_objects(&dry);
     if (made) *known = run_dry_steps(&dry.r, m);
@@ -268,13 +271,13 @@ static cr_status packed_loss(const run *r, cr_lm *m, const packing *batch, doubl
 static cr_status validate(run *r, double *loss) {
     tune *t = (tune *)r;
     int64_t first, n, counted = 0;
-    const samples *s = validated(t, &first, &n);
+    const cr_dataset *d = validated(t, &first, &n);
     const bool grad = cr_set_grad_enabled(false);
     cr_status status = CR_OK;
     double sum = 0;
     start_over(&t->batch);
     for (int64_t i = first; i < first + n && status == CR_OK; i++) {
-        if (!packing_add(&t->batch, s, i)) status = CR_NO_MEMORY;
+        if (!packing_add(&t->batch, d, i)) status = CR_NO_MEMORY;
         if (status != CR_OK || (i + 1 < first + n && t->batch.tokens < r->s->batch * r->s->context)) continue;
         status = cr_os_interrupted() ? CR_INTERRUPTED : packed_loss(r, t->o.model, &t->batch, &sum, &counted);
         start_over(&t->batch);
@@ -354,8 +357,8 @@ void finetune_close(run *r) {
     run_close(r);
     cr_chat_free(t->o.chat);
     cr_lm_free(t->o.model);                         /* its tokenizer is the run's */
-    samples_free(&t->train);
-    samples_free(&t->val);
+    cr_dataset_free(t->train);
+    cr_dataset_free(t->val);
     packing_free(&t->batch);
     free(t->rows.order);
     free(t->s.data.path);

@@ -236,7 +236,8 @@ bool open_chat(opened *o, const char *adapter, const char *form, bool answers);
 void say_chat(const opened *o, FILE *out);          /* two lines: the template, the special tokens */
 option option_template(const char **form);
 void close_model(opened *o);
-reader reader_of(const opened *o, int64_t context);                        /* samples.c */
+/* packing.c: the samples of files; NULL: message printed */
+cr_dataset *read_data(const opened *o, const file_list *files, int64_t context, bool truncate, bool questions);
 
 typedef struct generation {
     const char *model, *adapter, *draft, *device, *cache;   /* options */

@@ -563,7 +563,7 @@ def test_finetune_and_eval_say_how_they_ask(tmp_path: Path) -> None:
     at, data = chat_model(tmp_path), tmp_path / "c.jsonl"
     data.write_text(json.dumps({"messages": [HI, {"role": "assistant", "content": "ok!"}]}))
     said = program("eval", "--model", at, "--data", data, code=1).stderr
-    assert b"c.jsonl line 1: the model has no chat template" in said and b"--template chatml" in said
+    assert b"c.jsonl line 1: the model has no chat_template: give one, or the name of one: chatml" in said
     shown = program("eval", "--model", at, "--data", data, "--template", "chatml").stdout
     assert shown.count(b"chats   template chatml, by the option\ntokens  end 36\n") == 1, shown
     assert json.loads(program(*"eval --template chatml --json --model".split(), at, "--data", data).stdout)["loss"] > 0

@@ -79,8 +79,3 @@ class Chat:
         """The messages as text. ValueError: there is no template, or it refuses them."""
         text: bytes = _core._chat_text(self._chat, self._variables(messages, ask, more or {}))
         return text.decode()
-
-    def answers(self, messages: Messages, more: Mapping[str, Any]) -> tuple[bytes, tuple[int, ...]]:
-        """The text in UTF-8, and the bytes where the assistant's messages with their end tokens start and end."""
-        found: tuple[bytes, tuple[int, ...]] = _core._chat_answers(self._chat, self._variables(messages, False, more))
-        return found

@@ -5,7 +5,6 @@ A packed row has no padding: its samples stand one after the other, and ``length
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -108,101 +107,18 @@ class Packing:
 
 
 # ---- files ----
-class _Reader:
-    """Turns texts into samples; a message names the file and the line."""
-
-    def __init__(self, tokenizer: Tokenizer, context: int, eos: int | None, truncate: bool, template: str | None):
-        self.tokenizer, self.context, self.eos, self.truncate = tokenizer, context, eos, truncate
-        self.template = template
-
-    def sample(self, where: str, text: bytes, counts: tuple[int, ...], *, chat: bool, end: bool) -> Sample:
-        """The text becomes tokens as a whole; of an answer are those behind the tokens that the text up to it has too.
-        counts: bytes, from where to where tokens count."""
-        tokens, at = _core._tokenizer_encode_parts(self.tokenizer._source, text, True, not chat, counts)
-        flags = [False] * len(tokens)
-        for first, last in zip(at[::2], at[1::2], strict=True):
-            flags[first:last] = [True] * (last - first)
-        if end and self.eos is not None and tokens[-1:] != [self.eos]:
-            tokens.append(self.eos)
-            flags.append(True)
-        if len(tokens) > self.context + 1 and not self.truncate:
-            raise ValueError(
-                f"{where}: the sample has {len(tokens)} tokens, more than the context of {self.context}"
-                " and one to predict"
-            )
-        tokens, flags = tokens[: self.context + 1], flags[: self.context + 1]
-        if not any(flags[1:]):
-            raise ValueError(f"{where}: no token of the answer is within the context of {self.context}")
-        return Sample(tokens, flags)
-
-    def answer(self, where: str, asked: str, answer: str, end: bool) -> Sample:
-        text = (asked + answer).encode()
-        return self.sample(where, text, (len(asked.encode()), len(text)), chat=False, end=end)
-
-    def messages(self, where: str, line: dict[str, Any]) -> Sample:
-        messages = line["messages"]
-        good = isinstance(messages, list) and messages
-        for i, m in enumerate(messages if good else ()):
-            if not isinstance(m, dict) or not isinstance(m.get("role"), str) or not isinstance(m.get("content"), str):
-                raise ValueError(f'{where}: message {i + 1} must have strings "role" and "content"')
-            if m["role"] == "assistant" and not m["content"]:
-                raise ValueError(f"{where}: message {i + 1} is an empty answer")
-        if not good or not any(m["role"] == "assistant" for m in messages):
-            raise ValueError(f"{where}: no message has the role assistant: nothing to learn")
-        more = {key: value for key, value in line.items() if key != "messages"}
-        try:
-            text, counts = self.tokenizer._chat(self.template).answers(messages, more)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        return self.sample(where, text[: counts[-1]], counts, chat=True, end=False)
-
-    def question(self, where: str, line: dict[str, Any]) -> Question:
-        asked, choices, answer = self.text(where, line, "question"), line["choices"], line.get("answer")
-        if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) and c for c in choices):
-            raise ValueError(f'{where}: "choices" must be an array of two strings or more')
-        if answer in choices:
-            answer = choices.index(answer)
-        elif isinstance(answer, str) and len(answer) == 1:
-            answer = ord(answer.lower()) - ord("a")
-        if type(answer) is not int or not 0 <= answer < len(choices):
-            raise ValueError(
-                f'{where}: "answer" must be one of the choices, its letter, or its number from 0 to {len(choices) - 1}'
-            )
-        spaced = [choice if asked[-1] in " \n" or choice[0] == " " else " " + choice for choice in choices]
-        samples = [self.answer(where, asked, choice, end=False) for choice in spaced]
-        return Question(samples, answer, [len(choice.encode()) for choice in spaced])
-
-    @staticmethod
-    def text(where: str, line: dict[str, Any], key: str) -> str:
-        value = line.get(key)
-        if not isinstance(value, str):
-            raise ValueError(f'{where}: "{key}" must be a string')
-        if not value:
-            raise ValueError(f'{where}: "{key}" is empty')
-        return value
-
-    def line(self, where: str, text: bytes) -> Sample | Question:
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{where} is not valid JSON: {error}") from None
-        if isinstance(line, dict) and "messages" in line:
-            return self.messages(where, line)
-        if isinstance(line, dict) and "prompt" in line:
-            prompt, completion = self.text(where, line, "prompt"), self.text(where, line, "completion")
-            return self.answer(where, prompt, completion, end=True)
-        if isinstance(line, dict) and "choices" in line:
-            return self.question(where, line)
-        if isinstance(line, dict) and "text" in line:
-            return self.answer(where, "", self.text(where, line, "text"), end=True)
-        raise ValueError(f'{where}: needs "messages", "prompt" and "completion", "question" and "choices", or "text"')
-
-    def windows(self, path: str, text: bytes) -> list[Sample]:
-        ids = self.tokenizer.encode(text, allowed_special="all", add_special_tokens=True)
-        if len(ids) < 2:
-            raise ValueError(f"'{path}' has {len(ids)} tokens: nothing to predict")
-        parts = [ids[at : at + self.context + 1] for at in range(0, len(ids) - 1, self.context)]
-        return [Sample(part, [True] * len(part)) for part in parts]
+def open_samples(
+    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    tokenizer: Tokenizer,
+    context: int,
+    eos: int | None,
+    truncate: bool,
+    chat_template: str | None,
+) -> Any:
+    """The samples of files in C."""
+    paths = [files] if isinstance(files, str | os.PathLike) else files
+    encoded, chat = tuple(os.fsencode(path) for path in paths), tokenizer._chat(chat_template)
+    return _core._dataset_read(tokenizer._source, chat._chat, encoded, context, -1 if eos is None else eos, truncate)
 
 
 def read_samples(
@@ -222,14 +138,9 @@ def read_samples(
     chat_template: in place of the tokenizer's, as of ``Tokenizer.apply_chat_template``; it gets what else the line has,
     such as tools. Special tokens by name in texts are special tokens.
     ValueError: a line that is not such a sample, or one longer than the context; it names file and line."""
-    reader, found = _Reader(tokenizer, context, eos, truncate, chat_template), list[Sample | Question]()
-    for path in [files] if isinstance(files, str | os.PathLike) else files:
-        name = os.fspath(path)
-        with open(path, "rb") as file:
-            text = file.read()
-        if name.endswith(".jsonl"):
-            lines = enumerate(text.split(b"\n"), 1)
-            found += [reader.line(f"{name} line {i}", line) for i, line in lines if line.strip()]
-        else:
-            found += reader.windows(name, text)
+    read, questions = _core._dataset_samples(open_samples(files, tokenizer, context, eos, truncate, chat_template))
+    found: list[Sample | Question] = [Sample(ids, counts) for ids, counts, _ in read]
+    for first, n, answer in reversed(questions):
+        choices = [Sample(ids, counts) for ids, counts, _ in read[first : first + n]]
+        found[first : first + n] = [Question(choices, answer, [size for *_, size in read[first : first + n]])]
     return found

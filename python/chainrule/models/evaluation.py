@@ -10,11 +10,13 @@ from typing import Any
 from .. import _core
 from ..autograd import no_grad
 from ..data import Tokenizer
-from ..data.packing import Question, Sample, pack, read_samples
+from ..data.packing import Sample, open_samples, pack
 from ..nn.evaluating import evaluating
 from .decoder import Decoder
 
 __all__ = ["evaluate"]
+
+NAMES = "samples tokens bytes loss perplexity bits_per_byte questions accuracy accuracy_by_length".split()
 
 
 def _sums(model: Decoder, samples: Sequence[Sample], most: int) -> list[float]:
@@ -39,17 +41,6 @@ def _batches(samples: Sequence[Sample], most: int) -> Iterable[tuple[int, int]]:
             first, used = i + 1, 0
 
 
-def _bytes(tokenizer: Tokenizer, samples: Sequence[Sample]) -> int:
-    """The bytes of the text that counts; special tokens have none."""
-    special, total = set(tokenizer.special_tokens.values()), 0
-    for sample in samples:
-        decoder = _core._decoder_new(tokenizer._source)
-        for i, (token, count) in enumerate(zip(sample.tokens, sample.counts, strict=True)):
-            part = _core._decoder_next(decoder, token)
-            total += len(part or b"") * (count and i > 0 and token not in special)
-    return total
-
-
 @no_grad
 def evaluate(
     model: Decoder,
@@ -67,31 +58,8 @@ def evaluate(
     context = min(model.config.context, 1024) if context is None else context
     ends = [*tokenizer._chat(chat_template).said.ends, *model.ends]
     eos = ends[0] if ends else None
-    found = read_samples(files, tokenizer, context, eos=eos, truncate=truncate, chat_template=chat_template)
-    samples = [s for s in found if isinstance(s, Sample)]
-    questions = [q for q in found if isinstance(q, Question)]
+    data = open_samples(files, tokenizer, context, eos, truncate, chat_template)
+    samples = [Sample(ids, counts) for ids, counts, _ in _core._dataset_samples(data)[0]]
     with evaluating(model):
-        most = batch_size * context
-        loss, choices = (
-            math.fsum(_sums(model, samples, most)),
-            iter(_sums(model, [c for q in questions for c in q.choices], most)),
-        )
-    right = by_length = 0
-    for q in questions:
-        sums = [next(choices) for _ in q.choices]
-        each = [s / n for s, n in zip(sums, q.bytes, strict=True)]
-        right += sums.index(min(sums)) == q.answer
-        by_length += each.index(min(each)) == q.answer
-    tokens, n_bytes = sum(sum(s.counts[1:]) for s in samples), _bytes(tokenizer, samples)
-    mean = loss / tokens if tokens else None
-    return {
-        "samples": len(samples),
-        "tokens": tokens,
-        "bytes": n_bytes,
-        "loss": mean,
-        "perplexity": None if mean is None else math.exp(min(mean, 700.0)),
-        "bits_per_byte": loss / math.log(2) / n_bytes if n_bytes else None,
-        "questions": len(questions),
-        "accuracy": right / len(questions) if questions else None,
-        "accuracy_by_length": by_length / len(questions) if questions else None,
-    }
+        score = _core._dataset_score(data, _sums(model, samples, batch_size * context))
+    return {name: None if math.isnan(value) else value for name, value in zip(NAMES, score, strict=True)}

@@ -138,40 +138,47 @@ static const int8_t *table_of(cr_block_format format) {
     return format == CR_FORMAT_MXFP4 ? cr_mxfp4_values : cr_iq4_values;
 }
 
-static ALWAYS_INLINE vbyte value_of(cr_block_format format, vuint q) {
-#if CR_ISA
-    const vbyte table = (vbyte)everywhere(quad_at((const uint8_t *)table_of(format))) + 128;
-#endif
+/* Byte i of a lane of 16: byte index[i] of the same lane. */
+static ALWAYS_INLINE vbyte bytes_at(vbyte x, vbyte index) {
 #if CR_ISA == 4
-    return (vbyte)_mm512_shuffle_epi8((__m512i)table, (__m512i)q);
+    return (vbyte)_mm512_shuffle_epi8((__m512i)x, (__m512i)index);
 #elif CR_ISA == 3
-    return (vbyte)_mm256_shuffle_epi8((__m256i)table, (__m256i)q);
+    return (vbyte)_mm256_shuffle_epi8((__m256i)x, (__m256i)index);
 #elif CR_ISA == 2
-    return (vbyte)_mm_shuffle_epi8((__m128i)table, (__m128i)q);
+    return (vbyte)_mm_shuffle_epi8((__m128i)x, (__m128i)index);
 #else
-    vbyte y = (vbyte)q;
-    for (int i = 0; i < V_BYTES; i++) y[i] = (uint8_t)(table_of(format)[y[i]] + 128);
+    vbyte y;
+    for (int i = 0; i < V_BYTES; i++) y[i] = x[index[i]];
     return y;
 #endif
 }
 
-/* q, and 16 more where a bit is set: 16 bits of each block from its byte `first` on. */
+static ALWAYS_INLINE vbyte value_of(cr_block_format format, vuint q) {
+    return bytes_at((vbyte)everywhere(quad_at((const uint8_t *)table_of(format))) + 128, (vbyte)q);
+}
+
+/* q, and 16 more where a bit is set: bit i of the two bytes from `first` on, of each block. */
 static ALWAYS_INLINE vuint with_fifth(vuint q, const uint8_t *p, int first, int step) {
 #ifdef CR_BYTES
     const __m512i bits = picked(p, first, step, 8), each = _mm512_set1_epi64((int64_t)0x8040201008040201u);
     return q | (vuint)_mm512_maskz_set1_epi8(_mm512_test_epi8_mask(bits, each), 16);
 #else
-    const vuint word = every(p + first, step);
-    vuint bits;
-#if CR_ISA == 4
-    bits = (vuint)_mm512_shuffle_epi32((__m512i)word, 0);
-#elif CR_ISA == 3
-    bits = (vuint)_mm256_shuffle_epi32((__m256i)word, 0);
-#else
-    bits = word[0] + (vuint){0};
+    vbyte index = {0}, bit = {0};
+    CR_UNROLL(64)
+    for (int i = 0; i < V_BYTES; i++) {
+        index[i] = (uint8_t)(first + i % 16 / 8);
+        bit[i] = (uint8_t)(1 << i % 8);
+    }
+    const vbyte bits = bytes_at((vbyte)every(p, step), index) & bit;
+    return q | ((vuint)(bits == bit) & 0x10101010u);
 #endif
-    return q | ((bits >> by_word(4) & 15) * 0x00204081u & 0x01010101u) << 4;
-#endif
+}
+
+/* Bits 2 j and 2 j + 1 of block j become bits 4 and 5. */
+static ALWAYS_INLINE vuint sixth_bits(vuint x, int part) {
+    const vuint by = by_block(part, 0, 2);
+    if (PARTS == 1) return (x >> by & 0x03030303) << 4;
+    return (part < PARTS / 2 ? x << (4 - by) : x >> (by - 4)) & 0x30303030;
 }
 
 /* Part `part` of unit `unit` of a tile that begins at p. */
@@ -202,18 +209,18 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
         a = shared(p + at + 64 * unit, false, false, part) >> by & four;
         b = shared(p + at + 64 * unit, false, true, part) >> by & four;
         if (format == CR_FORMAT_Q5_K) {
-            const vuint bit = by_block(part, 4 * (uint32_t)unit, 1);
-            a |= (everywhere(quad_at(p + 16)) >> bit & one) << 4;
-            b |= (everywhere(quad_at(p + 32)) >> bit & one) << 4;
+            const vuint c = everywhere(quad_at(p + 16)), d = everywhere(quad_at(p + 32)), j = by_block(part, 0, 1);
+            a |= (unit ? c >> j : c << (4 - j)) & 0x10101010;           /* bit 4 unit + j becomes bit 4 */
+            b |= (unit ? d >> j : d << (4 - j)) & 0x10101010;
         }
         return (codes){(vbyte)a, (vbyte)b};
     }
     case CR_FORMAT_Q6_K: {
-        const vuint by = by_two(part, true, 4), high = by_block(part, 0, 2);
+        const vuint by = by_two(part, true, 4);
         a = shared(p + 64 * unit, true, false, part) >> by & four;
         b = shared(p + 64 * unit, true, true, part) >> by & four;
-        a |= (everywhere(quad_at(p + 128 + 32 * unit)) >> high & two) << 4;
-        b |= (everywhere(quad_at(p + 144 + 32 * unit)) >> high & two) << 4;
+        a |= sixth_bits(everywhere(quad_at(p + 128 + 32 * unit)), part);
+        b |= sixth_bits(everywhere(quad_at(p + 144 + 32 * unit)), part);
         return (codes){(vbyte)a, (vbyte)b};
     }
     default: {                                      /* Q2_K, Q3_K */
@@ -229,6 +236,27 @@ static ALWAYS_INLINE codes codes_of(cr_block_format format, const uint8_t *p, in
     }
     }
 }
+
+#ifndef CR_BYTES
+/* Codes as 16-bit numbers: of even bytes, of odd ones.  Of Q4_K those of blocks 1 and 3 are 16 times as large. */
+typedef struct shorts { vshort a[2], b[2]; } shorts;
+static ALWAYS_INLINE shorts shorts_of(cr_block_format format, const uint8_t *p, int unit, int part) {
+    if (format == CR_FORMAT_Q4_0 || format == CR_FORMAT_Q4_1) {
+        const int step = cr_formats[format].bytes;
+        const vushort w = (vushort)of_each(p + (4 * unit + part * BLOCKS) * step, step - 16, step);
+        return (shorts){{(vshort)(w & 15), (vshort)(w >> 8 & 15)}, {(vshort)(w >> 4 & 15), (vshort)(w >> 12)}};
+    }
+    if (format == CR_FORMAT_Q4_K) {
+        const vushort in = (vushort)(0x000f000fu << by_two(part, false, 4)),
+                      a = (vushort)shared(p + 16 + 64 * unit, false, false, part),
+                      b = (vushort)shared(p + 16 + 64 * unit, false, true, part);
+        return (shorts){{(vshort)(a & in), (vshort)(a >> 8 & in)}, {(vshort)(b & in), (vshort)(b >> 8 & in)}};
+    }
+    const codes c = codes_of(format, p, unit, part);
+    const vushort a = (vushort)c.a, b = (vushort)c.b;
+    return (shorts){{(vshort)(a & 255), (vshort)(a >> 8)}, {(vshort)(b & 255), (vshort)(b >> 8)}};
+}
+#endif
 
 /* ---- scales */
 typedef struct scales { vec scale[2][PARTS][2], low[2][PARTS][2]; } scales;    /* [unit][part][half of a block] */
@@ -344,7 +372,11 @@ static ALWAYS_INLINE void scales_of(cr_block_format format, scales *s, lines lin
                 const quad scale = u ? (h[3] & 0x0f0f0f0f) | (h[1] >> 6 & 0x03030303) << 4 : h[1];
                 const quad low = u ? (h[3] >> 4 & 0x0f0f0f0f) | (h[2] >> 6 & 0x03030303) << 4 : h[2];
                 const vuint d = everywhere(h[0]);
-                s->scale[u][p][0] = low_half(d) * number(everywhere(scale) >> byte & 63);
+                vec first = low_half(d);
+#ifndef CR_BYTES                                    /* as shorts_of */
+                if (format == CR_FORMAT_Q4_K) first *= (vec)(0x3f800000u - by_two(p, false, 4u << 23));
+#endif
+                s->scale[u][p][0] = first * number(everywhere(scale) >> byte & 63);
                 s->low[u][p][0] = -(high_half(d) * number(everywhere(low) >> byte & 63));
                 break;
             }

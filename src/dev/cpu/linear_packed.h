@@ -19,9 +19,9 @@ enum { CR_PACKED_UNIT = 128, CR_PACKED_TILE = 256, CR_PACKED_CHAINS = 4 };
 typedef struct cr_packed_x {                        /* 128 numbers of a row of x: four blocks of 32, zeros behind K */
     int32_t q[2][2][16];                            /* [word][half][4 block + i]: two words for four neighbours, the
                                                      * i-th of the first or last 16 of the block */
-    float scale[4], sum[2][4];                      /* sum: scale times the sum of q; groups of 16: of each half */
-    int32_t zero[2][4];                             /* -bias times the sum of q, likewise */
-    int32_t unused[12];
+    float scale[16], sum[2][16];                    /* four times that of each block; sum: scale times the sum of q;
+                                                     * groups of 16: of each half */
+    int32_t zero[2][16];                            /* -bias times the sum of q, likewise */
 } cr_packed_x;
 
 enum { CR_PACKED_LANES = 32 };                      /* at most */

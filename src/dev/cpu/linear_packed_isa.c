@@ -18,14 +18,25 @@ enum {
 
 static inline vint v_words(int32_t x) { return x + (vint){0}; }
 
+#ifdef CR_BYTES
+/* a + of each lane the sum of its four bytes of `code` times those of x */
+static ALWAYS_INLINE vint add_fours(vint a, vbyte code, vint x) {
+    return (vint)_mm512_dpbusd_epi32((__m512i)a, (__m512i)code, (__m512i)x);
+}
+#endif
+
 /* ---- x */
 
 /* 16 neighbours as the words that kernels read. */
 static ALWAYS_INLINE void put_half(int32_t first[4], int32_t second[4], const int32_t q[16]) {
 #ifdef CR_BYTES
-    const __m512i v = _mm512_loadu_si512(q), high = _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(128)), 8);
-    _mm_storeu_si128((__m128i_u *)(void *)first, _mm512_cvtepi32_epi8(high));
-    _mm_storeu_si128((__m128i_u *)(void *)second, _mm512_cvtepi32_epi8(v));     /* modulo 256: v - 256 high */
+    int8_t high[16], low[16];
+    for (int i = 0; i < 16; i++) {
+        high[i] = (int8_t)((q[i] + 128) >> 8);
+        low[i] = (int8_t)(q[i] & 255);              /* q - 256 high */
+    }
+    memcpy(first, high, sizeof high);
+    memcpy(second, low, sizeof low);
 #else                                               /* the even ones, the odd ones */
     for (int i = 0; i < 4; i++) {
         first[i] = (int32_t)((uint32_t)(q[4 * i] & 0xffff) | (uint32_t)q[4 * i + 2] << 16);
@@ -54,8 +65,11 @@ static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int
     }
     float size;
     memcpy(&size, &most, sizeof size);
-    to->scale[b] = isfinite(size) ? size / MOST_Q : NAN;           /* where f32 would give infinities */
-    if (!isfinite(size)) to->sum[0][b] = to->sum[1][b] = NAN;
+    const float scale = isfinite(size) ? size / MOST_Q : NAN;      /* where f32 would give infinities */
+    for (int i = 4 * b; i < 4 * b + 4; i++) {
+        to->scale[i] = scale;
+        if (!isfinite(size)) to->sum[0][i] = to->sum[1][i] = NAN;
+    }
     if (!(size >= 0x1p-100f && isfinite(size))) return;            /* so small that products vanish */
     const float inverse = MOST_Q / size;
     int32_t q[32], sum[2];
@@ -65,9 +79,9 @@ static void prepare_block(cr_packed_x *to, int b, const float *x, int group, int
         sum[half] = sum_of_16(q + 16 * half);
     }
     if (group == 32) sum[0] += sum[1];
-    for (int i = 0; i < 2; i++) {
-        to->sum[i][b] = to->scale[b] * (float)sum[i];
-        to->zero[i][b] = -bias * sum[i];
+    for (int i = 0; i < 8; i++) {
+        to->sum[i / 4][4 * b + i % 4] = scale * (float)sum[i / 4];
+        to->zero[i / 4][4 * b + i % 4] = -bias * sum[i / 4];
     }
 }
 
@@ -85,35 +99,35 @@ static inline const uint8_t *fetched(const uint8_t *next, int64_t bytes) {
     return next + bytes;
 }
 
+/* Else GCC computes all products first and has no registers for them. */
+static ALWAYS_INLINE vint in_register(vint x) {
+#if CR_ISA && defined __GNUC__
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
 /* ---- one row of x */
 #ifdef __EMSCRIPTEN__                               /* `rows` has the same sums, and less code to download */
 #define ONE_ROW NULL
 #else
 #define ONE_ROW row
 
-/* of the codes of a half of each block: a sum for each four of them */
-static ALWAYS_INLINE vint products(vbyte code, const cr_packed_x *x, int half, int part) {
-    const vint *first = (const vint *)(const void *)x->q[0][half] + part,
-               *second = (const vint *)(const void *)x->q[1][half] + part;
+/* y[half]: of the codes of a part a sum for each four of them; whole: y[0] of both halves.  x: [word][half] */
+static ALWAYS_INLINE void products(cr_block_format format, const uint8_t *p, int unit, int part, vint x[2][2],
+                                   bool whole, vint y[2]) {
 #ifdef CR_BYTES
-    const __m512i high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code, (__m512i)*first);
-    return (vint)_mm512_dpbusd_epi32(_mm512_slli_epi32(high, 8), (__m512i)code, (__m512i)*second);
+    const codes code = codes_of(format, p, unit, part);
+    const vint none = {0}, first = add_fours(none, code.a, x[0][0]);
+    vint sum = add_fours(whole ? first : none, code.b, x[0][1]) << 8;
+    if (whole) sum = add_fours(sum, code.a, x[1][0]);
+    else y[0] = add_fours(first << 8, code.a, x[1][0]);
+    y[whole ? 0 : 1] = add_fours(sum, code.b, x[1][1]);
 #else
-    return pairs((vshort)((vushort)code & 255), (vshort)*first) + pairs((vshort)((vushort)code >> 8), (vshort)*second);
-#endif
-}
-
-/* of whole blocks */
-static ALWAYS_INLINE vint block_products(codes code, const cr_packed_x *x, int part) {
-#ifdef CR_BYTES
-    const __m512i *first = (const __m512i *)x->q[0], *second = (const __m512i *)x->q[1];
-    (void)part;
-    __m512i y = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)code.a, first[0]);
-    y = _mm512_slli_epi32(_mm512_dpbusd_epi32(y, (__m512i)code.b, first[1]), 8);
-    y = _mm512_dpbusd_epi32(y, (__m512i)code.a, second[0]);
-    return (vint)_mm512_dpbusd_epi32(y, (__m512i)code.b, second[1]);
-#else
-    return products(code.a, x, 0, part) + products(code.b, x, 1, part);
+    const shorts c = shorts_of(format, p, unit, part);
+    y[0] = pairs(c.a[0], (vshort)x[0][0]) + pairs(c.a[1], (vshort)x[1][0]);
+    y[1] = pairs(c.b[0], (vshort)x[0][1]) + pairs(c.b[1], (vshort)x[1][1]);
+    if (whole) y[0] += y[1];
 #endif
 }
 
@@ -137,83 +151,78 @@ static ALWAYS_INLINE vint sums_of_four(const vint a[LINES]) {
 #endif
 }
 
-/* Lane 4 j + r: number j of a part's blocks. */
-static ALWAYS_INLINE vint of_blocks(const void *four, int part) {
-#if CR_ISA == 4
-    const __m512i index = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-    (void)part;
-    return (vint)_mm512_permutexvar_epi32(index, _mm512_castsi128_si512((__m128i)quad_at(four)));
-#else
-    const int32_t *v = (const int32_t *)four + part * BLOCKS;
-    vint y;
-    CR_UNROLL(8)
-    for (int i = 0; i < V; i++) y[i] = v[i / 4];
-    return y;
-#endif
-}
-
 static ALWAYS_INLINE void add_part(cr_block_format format, vec *sum, lines line, int64_t at, int unit, int part,
                                    const scales *s, const cr_packed_x *x) {
     const int halves = 32 / cr_formats[format].group;
-    vint q[2][LINES];
+    vint q[2][LINES], of[2][2];
+    CR_UNROLL(4)
+    for (int i = 0; i < 4; i++) of[i / 2][i % 2] = in_register(((const vint *)(const void *)x->q[i / 2][i % 2])[part]);
     CR_UNROLL(4)
     for (int r = 0; r < LINES; r++) {
-        const codes code = codes_of(format, line[r] + at, unit, part);
-        if (halves == 1) q[0][r] = block_products(code, x, part);
-        else q[0][r] = products(code.a, x, 0, part), q[1][r] = products(code.b, x, 1, part);
+        vint y[2];
+        products(format, line[r] + at, unit, part, of, halves == 1, y);
+        for (int half = 0; half < halves; half++) q[half][r] = in_register(y[half]);
     }
     CR_UNROLL(2)
     for (int half = 0; half < halves; half++) {
         vint all = sums_of_four(q[half]);
-        if (bias_of[format]) all += of_blocks(x->zero[half], part);
-        const vec scale = s->scale[unit][part][half] * (vec)of_blocks(x->scale, part);
+        if (bias_of[format]) all += ((const vint *)(const void *)x->zero[half])[part];
+        const vec scale = s->scale[unit][part][half] * LOAD(x->scale + part * V);
         *sum = v_fma(to_float(all), scale, *sum);
         if (cr_formats[format].low)
-            *sum = v_fma(s->low[unit][part][half], (vec)of_blocks(x->sum[half], part), *sum);
+            *sum = v_fma(s->low[unit][part][half], LOAD(x->sum[half] + part * V), *sum);
     }
 }
 
-/* `blocks` blocks of 32 from `at` bytes into the rows on, at most a tile.  Whole units are read; x is zero there. */
-static ALWAYS_INLINE void add_blocks(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
-                                     const cr_packed_x *x, int blocks) {
-    const int units = (blocks + 3) / 4;
+static ALWAYS_INLINE void add_tile(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
+                                   const cr_packed_x *x) {
     scales s;
-    scales_of(format, &s, line, at, units);
-    if (blocks % 4)                                 /* those behind may be infinite */
-        for (int p = 0; p < PARTS; p++) {
-            const vuint in = (vuint)(by_block(p, 0, 1) < (uint32_t)blocks % 4);
-            s.scale[units - 1][p][0] = (vec)((vuint)s.scale[units - 1][p][0] & in);
-            if (cr_formats[format].low) s.low[units - 1][p][0] = (vec)((vuint)s.low[units - 1][p][0] & in);
-        }
+    scales_of(format, &s, line, at, 2);
     CR_UNROLL(2)
-    for (int u = 0; u < units; u++)
+    for (int u = 0; u < 2; u++)
         CR_UNROLL(4)
         for (int p = 0; p < PARTS; p++) add_part(format, &sum[p], line, at, u, p, &s, x + u);
+}
+
+/* A unit of blocks of 32, of which `blocks` belong to the rows.  All are read; x is zero there. */
+static ALWAYS_INLINE void add_unit(cr_block_format format, vec sum[PARTS], lines line, int64_t at,
+                                   const cr_packed_x *x, int blocks) {
+    scales s;
+    scales_of(format, &s, line, at, 1);
+    if (blocks < 4)                                 /* those behind may be infinite */
+        for (int p = 0; p < PARTS; p++) {
+            const vuint in = (vuint)(by_block(p, 0, 1) < (uint32_t)blocks);
+            s.scale[0][p][0] = (vec)((vuint)s.scale[0][p][0] & in);
+            if (cr_formats[format].low) s.low[0][p][0] = (vec)((vuint)s.low[0][p][0] & in);
+        }
+    CR_UNROLL(4)
+    for (int p = 0; p < PARTS; p++) add_part(format, &sum[p], line, at, 0, p, &s, x);
 }
 
 /* behind: the end of w */
 static ALWAYS_INLINE void four_lines(cr_block_format format, float y[LINES], lines line, int64_t K,
                                      const cr_packed_x *x, const uint8_t *next, const uint8_t *behind) {
     const cr_format_traits *f = &cr_formats[format];
-    const int64_t bytes = TILE / f->block * f->bytes, tiles = K / TILE;
-    const int blocks = (int)(K % TILE) / 32;
+    const int64_t bytes = TILE / f->block * f->bytes, unit = bytes / 2;
     vec sum[PARTS] = {{0}};
-    for (int64_t t = 0; t < tiles; t++) {
+    int64_t k = 0, at = 0;
+    const bool tiles = f->block == TILE || CR_ISA != 2;            /* v2: code that is half as long is as fast */
+    for (; tiles && k + TILE <= K; k += TILE, at += bytes) {
         next = fetched(next, LINES * bytes);
-        add_blocks(format, sum, line, t * bytes, x + t * (TILE / UNIT), TILE / 32);
+        add_tile(format, sum, line, at, x + k / UNIT);
     }
-    if (f->block == 32 && blocks) {
-        const int64_t at = tiles * bytes, whole = cr_pieces(blocks, 4) * 4 * f->bytes;
-        uint8_t last[LINES][TILE / 32 * 34];
-        const uint8_t *from[LINES];
-        fetched(next, LINES * blocks * f->bytes);
+    uint8_t last[LINES][4 * 34];
+    const uint8_t *from[LINES];
+    for (; f->block == 32 && k < K; k += UNIT, at += unit) {
+        const int blocks = (int)cr_imin(4, (K - k) / 32);
+        next = fetched(next, LINES * unit);
         for (int r = 0; r < LINES; r++) {
             from[r] = line[r] + at;
-            if (behind - from[r] >= whole) continue;
+            if (behind - from[r] >= unit) continue;
             memset(last[r], 0, sizeof last[r]);
             from[r] = memcpy(last[r], from[r], (size_t)(blocks * f->bytes));
         }
-        add_blocks(format, sum, from, 0, x + tiles * (TILE / UNIT), blocks);
+        add_unit(format, sum, from, 0, x + k / UNIT, blocks);
     }
     float chain[CR_PACKED_CHAINS][LINES];
     memcpy(chain, sum, sizeof chain);
@@ -266,14 +275,6 @@ static void widen(panel *p, int blocks) {
 #endif
 }
 
-/* Else GCC computes all products of a group first and has no registers for them. */
-static ALWAYS_INLINE vint in_register(vint x) {
-#if CR_ISA && defined __GNUC__
-    __asm__("" : "+x"(x));
-#endif
-    return x;
-}
-
 /* y (R, chains, ACROSS, V) += a group of codes times R rows of x, `step` units apart; half: of the block, where groups
  * have 16 */
 static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, int at, int block, int half,
@@ -283,7 +284,7 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
     for (int i = 0; i < R * ACROSS; i++) {
         a[0][i] = (vint){0};
 #ifdef CR_BYTES
-        a[1][i] = v_words(x[i / ACROSS * step].zero[half][block]);
+        a[1][i] = v_words(x[i / ACROSS * step].zero[half][4 * block]);
 #endif
     }
     CR_UNROLL(8)
@@ -294,8 +295,7 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
             for (int i = 0; i < R * ACROSS; i++) {
                 const vint q = v_words(x[i / ACROSS * step].q[word][half + k / 4][4 * block + k % 4]);
 #ifdef CR_BYTES
-                const __m512i code = (__m512i)w->t[i % ACROSS].q[at * (group / 4) + k];
-                a[word][i] = (vint)_mm512_dpbusd_epi32((__m512i)a[word][i], code, (__m512i)q);
+                a[word][i] = add_fours(a[word][i], w->t[i % ACROSS].q[at * (group / 4) + k], q);
 #else
                 const vshort code = w->q[at * (group / 4) + k][i % ACROSS][word];
                 a[0][i] = in_register(a[0][i] + pairs(code, (vshort)q));
@@ -308,8 +308,8 @@ static ALWAYS_INLINE void add_group(int R, int group, bool low, const panel *w, 
 #ifdef CR_BYTES
         a[0][i] = (a[0][i] << 8) + a[1][i];
 #endif
-        vec sum = v_fma(to_float(a[0][i]), w->t[i % ACROSS].scale[at] * v_k(of->scale[block]), LOAD(to));
-        if (low) sum = v_fma(w->t[i % ACROSS].low[at], v_k(of->sum[half][block]), sum);
+        vec sum = v_fma(to_float(a[0][i]), w->t[i % ACROSS].scale[at] * v_k(of->scale[4 * block]), LOAD(to));
+        if (low) sum = v_fma(w->t[i % ACROSS].low[at], v_k(of->sum[half][4 * block]), sum);
         STORE(to, sum);
     }
 }
