@@ -119,7 +119,8 @@ class _Plan:
         self.refused = ""
         self.tries = 0  # recordings that came too early
         self.idle = 0  # recordings in a row that were never replayed
-        self.recorders: dict[int, object] = {}  # process -> who records there: at most one, others run the function
+        # process -> who records there, or follows the first call: at most one, others run the function
+        self.recorders: dict[int, object] = {}
 
     @property
     def plan(self) -> Any:
@@ -177,9 +178,15 @@ class Compiled(Planned):
         picture = _picture(args), _picture(kwargs), modes
         if len(self.plans) < MOST_PLANS:
             objects = [x for x in _leaves((args, kwargs)) if not isinstance(x, Tensor)]
-            found = self.plans.setdefault(signature, _Plan(objects, picture))
-            with found.trace:
+            new = _Plan(objects, picture)
+            new.recorders[os.getpid()] = new  # nobody records while the first call is followed
+            if self.plans.setdefault(signature, new) is not new:
                 return self.f(*args, **kwargs)
+            try:
+                with new.trace:
+                    return self.f(*args, **kwargs)
+            finally:
+                new.recorders.clear()
         elif not self.warned:
             self.warned = True
             warnings.warn(

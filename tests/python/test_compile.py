@@ -988,6 +988,33 @@ def test_many_replays_hold_memory() -> None:
     assert cr.memory_stats("cpu")[0] == before[0]
 
 
+def test_threads_beside_a_first_call() -> None:
+    """What the first call runs is followed to its end before another thread records: the walk over it is complete."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def step(x: cr.Tensor) -> cr.Tensor:
+        if not entered.is_set():
+            entered.set()
+            assert go_on.wait(60)
+        return x * 2
+
+    compiled = cr.compile(step)
+    x, found = cr.ones(3), list[Any]()
+    first = threading.Thread(target=lambda: found.append(compiled(x).tolist()))
+    first.start()
+    assert entered.wait(60)
+    for _ in range(3):
+        assert compiled(x).tolist() == [2, 2, 2]
+    (plan,) = compiled._compiled.plans.values()
+    assert not plan.ready and not plan.refused
+    go_on.set()
+    first.join()
+    assert found == [[2, 2, 2]]
+    for _ in range(3):
+        assert compiled(x).tolist() == [2, 2, 2]
+    assert plan.ready and not plan.recorders
+
+
 def test_threads() -> None:
     model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 4))
     fast = cr.compile(model)
