@@ -24,7 +24,7 @@ ROOT = gen_ops.ROOT
 HEADERS = ("include/chainrule.h", "include/chainrule/ops.h", "include/chainrule/nn.h")
 PROTOTYPE = re.compile(r"^(cr_tensor \*|[\w ]+?[ *]+)(cr_\w+)\(([^;{]*)\);", re.MULTILINE)
 CALLS = re.compile(r'(?:\bc\.|\bcall\(\s*")(cr_\w+|malloc|free)\b')  # in web/*.js
-WHOLE = re.compile(r"cr_(lm|chat|cache)_")  # functions that the small module has not
+WHOLE = re.compile(r"cr_(lm|chat|cache|dataset)_")  # functions that the small module has not
 C_NAMES = {  # Python's name -> C's, where they differ
     "amax": "max",
     "amin": "min",

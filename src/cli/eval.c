@@ -2,9 +2,7 @@
  * completions, and its answers to questions with choices. */
 #include "run.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/os.h"
 

@@ -110,13 +110,6 @@ static ALWAYS_INLINE vuint by_block(int part, uint32_t first, uint32_t step) {
     for (int i = 0; i < V; i++) y[i] = first + step * (uint32_t)(part * BLOCKS + i / 4);
     return y;
 }
-/* Word i of each lane of 16 bytes: i step. */
-static ALWAYS_INLINE vuint by_word(uint32_t step) {
-    vuint y = {0};
-    CR_UNROLL(16)
-    for (int i = 0; i < V; i++) y[i] = step * (uint32_t)(i % 4);
-    return y;
-}
 /* The same for the pairs of blocks 0, 1 and 2, 3: first, or first + step of the second. */
 static ALWAYS_INLINE vuint by_two(int part, bool second, uint32_t step) {
     vuint y = {0};
