@@ -35,6 +35,8 @@ function(cudasim_simulator name folder sanitizer)
     foreach(library cuda nvrtc nvrtc-builtins cublasLt cusolver nccl)
         set(target ${name}_${library})
         target_link_libraries(${target} PRIVATE chainrule_flags Threads::Threads m ${CMAKE_DL_LIBS})
+        # a few bytes of static TLS: GCC 12's thread sanitizer takes what lies before a block of dynamic TLS for its size
+        target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
         if(sanitizer)                               # the simulator itself is not checked: the sanitizer is to see the kernels alone
             target_compile_options(${target} PRIVATE -fno-sanitize=all)
             string(TOUPPER CUDASIM_${sanitizer} defined)
