@@ -57,10 +57,10 @@ def made(name: str) -> CausalLM:
     return models.Llama(vocabulary, 2048, **shape).eval()  # type: ignore[arg-type]
 
 
-def turned_into(model: CausalLM, kind: str, group: int = 64) -> CausalLM:
+def turned_into(model: CausalLM, kind: str) -> CausalLM:
     if kind == "bf16":
         return model.bfloat16()
-    return model.quantize(int(kind[3:]), group) if kind.startswith("int") else model
+    return model.quantize(int(kind[3:])) if kind.startswith("int") else model
 
 
 def bytes_read(model: CausalLM) -> int:
@@ -186,14 +186,13 @@ def beside_transformers(kind: str, o: argparse.Namespace, peers: bool) -> dict[s
 
 
 def beside_llama_cpp(kind: str, o: argparse.Namespace, peers: bool) -> dict[str, Any]:
-    """Groups of 32, as in the file."""
     model, n, theirs = made("135M"), 8 if o.quick else 64, []
     with tempfile.TemporaryDirectory() as folder:
         if peers:
             file = Path(folder) / "m.gguf"
             model.save_gguf(file, {"int8": "q8_0", "int4": "q4_0"}[kind], tokenizer=Tokenizer.bytes())
             peer = LlamaCpp(file, o.threads)
-        model = turned_into(model, kind, 32)
+        model = turned_into(model, kind)
         size, ours = bytes_read(model), []
         before = read_rate(o.threads, size)
         for _ in range(1 if o.quick else 5):
@@ -305,9 +304,9 @@ def perplexity(o: argparse.Namespace) -> dict[str, float]:
         for name in "bf16", "int8", "int4", "int4, balanced":
             again = models.from_pretrained(folder)
             if name == "int4, balanced":
-                again.quantize(4, 32, text[: 16 * 1024])
+                again.quantize(4, text[: 16 * 1024])
             else:
-                turned_into(again, name, 32)
+                turned_into(again, name)
             found[name] = of(again)
     return found
 

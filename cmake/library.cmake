@@ -16,7 +16,7 @@ list(TRANSFORM platform REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/core/os_\\1.c"
 list(APPEND sources ${platform})
 set(isa_sources ${sources})
 list(FILTER isa_sources INCLUDE REGEX "/src/dev/cpu/[^/]*_isa\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|quantized_bytes|linear_packed_bytes)\\.c$")
+list(FILTER sources EXCLUDE REGEX "/src/dev/cpu/([^/]*_isa|matmul_bf16|linear_packed_bytes)\\.c$")
 
 if(EMSCRIPTEN)                                      # web/without.c has what is called of these
     list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/api\\.c$")
@@ -106,7 +106,7 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     if(EMSCRIPTEN)                                  # every byte is downloaded; vectors are explicit, and tiles unrolled by pragmas
         set_source_files_properties(${sources} ${isa_sources} PROPERTIES COMPILE_OPTIONS -Oz)
         set(hot ${sources} ${isa_sources})
-        list(FILTER hot INCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|quantized|rows)_isa\\.c$")
+        list(FILTER hot INCLUDE REGEX "/src/dev/cpu/(attention|elementwise|linear_packed|matmul|rows)_isa\\.c$")
         set_source_files_properties(${hot} PROPERTIES COMPILE_OPTIONS "-O2;-fno-unroll-loops")
     endif()
 endif()
@@ -149,8 +149,8 @@ if(isa_sources)
         list(APPEND objects $<TARGET_OBJECTS:chainrule_isa${level}>)
     endforeach()
     if(4 IN_LIST levels)                            # steps beyond v4, for one file each
-        set(beyond_files matmul_bf16 quantized_bytes linear_packed_bytes)
-        set(beyond_flags -mavx512bf16 -mavx512vnni "SHELL:-mavx512vnni -mavx512vbmi")
+        set(beyond_files matmul_bf16 linear_packed_bytes)
+        set(beyond_flags -mavx512bf16 "SHELL:-mavx512vnni -mavx512vbmi")
         foreach(file flag IN ZIP_LISTS beyond_files beyond_flags)
             chainrule_objects(chainrule_${file} ${PROJECT_SOURCE_DIR}/src/dev/cpu/${file}.c)
             target_compile_definitions(chainrule_${file} PRIVATE CR_ISA=4)

@@ -52,7 +52,7 @@ endif()
 
 foreach(sanitizer IN LISTS CHAINRULE_CUDASIM_SANITIZERS)
     chainrule_test(test_cudasim_${sanitizer} SANITIZED ${sanitizer} ${PROJECT_SOURCE_DIR}/tests/cudasim/test_cudasim.c)
-    foreach(name test_cuda_ops test_cuda_attention test_cuda_factor test_cuda_hopper test_cuda_kernels test_cuda_order)
+    foreach(name test_cuda_ops test_cuda_attention test_cuda_factor test_cuda_hopper test_cuda_kernels test_cuda_order test_cuda_packed)
         chainrule_test(${name}_${sanitizer} SANITIZED ${sanitizer} LATER ${PROJECT_SOURCE_DIR}/tests/${name}.c)
     endforeach()
 endforeach()

@@ -32,7 +32,7 @@ set(without "/src/text/(chat|classes|decode|encode|formats|gguf|jinja.*|models|n
     "/src/models/(beam|encoder|gguf_model|lm|lora|quantize|speculative)[.]c" "/src/io/gguf[.]c" "/src/dev/webgpu/"
     "/web/gpu[.]c" "_text[.]c"
     "/src/(dev/cpu/cpu|dev/registry|models/family)[.]c"  # compiled below
-    "/src/ops/linear_(packed|quantized)[.]c" "/src/dev/cpu/(linear_packed|quantized)(_isa)?[.]c")
+    "/src/ops/linear_packed[.]c" "/src/dev/cpu/linear_packed(_isa)?[.]c")
 list(JOIN without "|" without)
 set(small_sources checkpoint curve data generate loop main memory model options precision progress ranks runlog settings step train)
 list(TRANSFORM small_sources PREPEND ${PROJECT_SOURCE_DIR}/src/cli/)

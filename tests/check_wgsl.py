@@ -18,7 +18,7 @@ from pathlib import Path
 
 from browser import DIRECTIVE, SKIPPED, WITHOUT, find_browser, in_browser, test_program
 
-PROGRAMS = ("test_webgpu_ops", "test_webgpu_grad", "test_webgpu_order", "test_webgpu_chain", "test_webgpu")
+PROGRAMS = "test_webgpu_ops test_webgpu_grad test_webgpu_order test_webgpu_chain test_webgpu_packed test_webgpu".split()
 
 # What Chrome must reject: a barrier behind control flow that depends on a private variable; a mistake of syntax.
 PLANTED = {

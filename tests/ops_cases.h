@@ -274,65 +274,45 @@ static cr_tensor *linear_gelu_tanh_bare(inputs in) { return cr_linear_gelu(in[0]
 static cr_tensor *linear_silu(inputs in) { return cr_silu(cr_linear(in[0], in[1], CR_NONE)); }
 static cr_tensor *linear_tanh(inputs in) { return cr_tanh(cr_linear(in[0], in[1], in[2])); }
 static cr_tensor *linear_sigmoid(inputs in) { return cr_sigmoid(cr_linear(in[0], in[1], in[2])); }
-/* A weight (OC, C) whose codes and scales follow formulas (golden/structured.py has them too). */
-typedef struct coded { cr_tensor *codes, *scales; } coded;
-static coded coded_weight(const cr_device *dev, int64_t OC, int64_t C, int bits, int64_t G) {
-    const int64_t line = bits == 8 ? C : C / 2, groups = C / G;
-    uint8_t *code = malloc((size_t)(OC * line));
-    float *scale = malloc((size_t)(OC * groups) * sizeof *scale);
-    for (int64_t i = 0; i < OC * line; i++) code[i] = (uint8_t)((i / line * 37 + i % line * 11 + 5) % 256);
-    for (int64_t i = 0; i < OC * groups; i++)
-        scale[i] = (float)((i / groups + 2 * (i % groups)) % 7 + 1) / (bits == 8 ? 512 : 32);
-    const coded w = {cr_from(code, CR_LIST(OC, line), bits == 8 ? CR_I8 : CR_U8, dev),
-                     cr_to(cr_from(scale, CR_LIST(OC, groups), CR_F32, dev), CR_F16, dev)};
-    free(code);
-    free(scale);
-    return w;
-}
-/* Packed rows (OC, C): blocks of one scale, 2^-9, in Q8_0; of two halves and 12 bytes of scales in Q4_K. */
-static cr_tensor *packed_weight(const cr_device *dev, int64_t OC, int64_t C, bool four) {
-    const int64_t bytes = four ? C / 256 * 144 : C / 32 * 34, block = four ? 144 : 34, halves = four ? 2 : 1;
+/* Packed rows (OC, C).  q8_0, q4_0: codes and scales follow formulas (golden/structured.py has them too); q4_k: bytes
+ * that do, with 2^-9 for both halves. */
+static cr_tensor *packed_weight(const cr_device *dev, int64_t OC, int64_t C, const char *format) {
+    const bool k = !strcmp(format, "q4_k"), eight = !strcmp(format, "q8_0");
+    const int64_t block = k ? 144 : eight ? 34 : 18, head = k ? 4 : 2, bytes = C / (k ? 256 : 32) * block;
     uint8_t *b = malloc((size_t)(OC * bytes));
     for (int64_t i = 0; i < OC * bytes; i++) {
-        const int64_t at = i % bytes % block;
-        b[i] = (uint8_t)(at >= 2 * halves ? (i / bytes * 37 + i % bytes * 11 + 5) % 256 : at % 2 ? 0x18 : 0);
+        const int64_t n = i / bytes, at = i % bytes % block, group = i % bytes / block;
+        const int64_t code = k ? i % bytes : group * (block - head) + at - head;
+        if (at >= head) b[i] = (uint8_t)((n * 37 + code * 11 + 5) % 256);
+        else if (k) b[i] = at % 2 ? 0x18 : 0;
+        else if (!at) {
+            const uint16_t half = cr_f32_to_f16((float)((n + 2 * group) % 7 + 1) / (eight ? 512 : 32));
+            memcpy(b + i, &half, sizeof half);
+        }
     }
     cr_tensor *w = cr_from(b, CR_LIST(OC, bytes), CR_U8, dev);
     free(b);
     return w;
 }
-static const char *packed_name(bool four) { return four ? "q4_k" : "q8_0"; }
-static cr_tensor *packed(const cr_tensor *x, int64_t OC, bool four, const cr_tensor *b) {
-    return cr_linear_packed(x, packed_weight(cr_device_of(x), OC, cr_size(x, -1), four), packed_name(four), b);
+static cr_tensor *packed(const cr_tensor *x, int64_t OC, const char *format, const cr_tensor *b) {
+    return cr_linear_packed(x, packed_weight(cr_device_of(x), OC, cr_size(x, -1), format), format, b);
 }
 /* w + like */
-static cr_tensor *unpacked(const cr_tensor *like, bool four) {
-    const cr_tensor *w = packed_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), four);
-    return cr_add(cr_unpack(w, packed_name(four), cr_dtype_of(like)), like);
+static cr_tensor *unpacked(const cr_tensor *like, const char *format) {
+    const cr_tensor *w = packed_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), format);
+    return cr_add(cr_unpack(w, format, cr_dtype_of(like)), like);
 }
-static cr_tensor *unpacked_8(inputs in) { return unpacked(in[0], false); }
-static cr_tensor *unpacked_4(inputs in) { return unpacked(in[0], true); }
-static cr_tensor *packed_8(inputs in) { return packed(in[0], 7, false, in[1]); }
-static cr_tensor *packed_4(inputs in) { return packed(in[0], 5, true, CR_NONE); }
-static cr_tensor *packed_4_long(inputs in) { return packed(in[0], 131, true, in[1]); }
-static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G, const cr_tensor *b) {
-    const coded w = coded_weight(cr_device_of(x), OC, cr_size(x, -1), bits, G);
-    return cr_linear_quantized(x, w.codes, w.scales, b);
-}
-/* w + like */
-static cr_tensor *dequantized(const cr_tensor *like, int bits, int64_t G) {
-    const coded w = coded_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), bits, G);
-    return cr_add(cr_dequantize(w.codes, w.scales, cr_dtype_of(like)), like);
-}
-static cr_tensor *dequantized_8(inputs in) { return dequantized(in[0], 8, 32); }
-static cr_tensor *dequantized_4(inputs in) { return dequantized(in[0], 4, 96); }
-static cr_tensor *quantized_8(inputs in) { return quantized(in[0], 7, 8, 32, in[1]); }
-static cr_tensor *quantized_8_bare(inputs in) { return cr_tanh(quantized(in[0], 5, 8, 96, CR_NONE)); }
-static cr_tensor *quantized_4(inputs in) { return quantized(in[0], 7, 4, 32, in[1]); }
-static cr_tensor *quantized_4_bare(inputs in) { return quantized(in[0], 5, 4, 96, CR_NONE); }
-static cr_tensor *quantized_4_gelu(inputs in) { return cr_gelu_tanh(quantized(in[0], 7, 4, 64, in[1])); }
-static cr_tensor *quantized_8_long(inputs in) { return quantized(in[0], 131, 8, 64, in[1]); }
-static cr_tensor *quantized_4_long(inputs in) { return quantized(in[0], 131, 4, 128, in[1]); }
+static cr_tensor *unpacked_8(inputs in) { return unpacked(in[0], "q8_0"); }
+static cr_tensor *unpacked_4(inputs in) { return unpacked(in[0], "q4_0"); }
+static cr_tensor *unpacked_4_k(inputs in) { return unpacked(in[0], "q4_k"); }
+static cr_tensor *packed_8(inputs in) { return packed(in[0], 7, "q8_0", in[1]); }
+static cr_tensor *packed_8_bare(inputs in) { return cr_tanh(packed(in[0], 5, "q8_0", CR_NONE)); }
+static cr_tensor *packed_8_long(inputs in) { return packed(in[0], 131, "q8_0", in[1]); }
+static cr_tensor *packed_4(inputs in) { return packed(in[0], 7, "q4_0", in[1]); }
+static cr_tensor *packed_4_gelu(inputs in) { return cr_gelu_tanh(packed(in[0], 7, "q4_0", in[1])); }
+static cr_tensor *packed_4_long(inputs in) { return packed(in[0], 131, "q4_0", in[1]); }
+static cr_tensor *packed_4_k(inputs in) { return packed(in[0], 5, "q4_k", CR_NONE); }
+static cr_tensor *packed_4_k_long(inputs in) { return packed(in[0], 131, "q4_k", in[1]); }
 
 /* ---- indexing */
 static cr_tensor *gather_0(inputs in) { return cr_gather(in[0], 0, in[1]); }
@@ -969,26 +949,19 @@ static const op_case op_cases[] = {
     {"linear", "tanh", linear_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "sigmoid", linear_sigmoid, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
-    {"dequantize", "8 bits", dequantized_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
-    {"dequantize", "4 bits", dequantized_4, FLOATS, false, 1, {{SHAPE(5, 192)}}},
     {"unpack", "q8_0", unpacked_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
-    {"unpack", "q4_k", unpacked_4, FLOATS, false, 1, {{SHAPE(5, 512)}}},
+    {"unpack", "q4_0", unpacked_4, FLOATS, false, 1, {{SHAPE(5, 192)}}},
+    {"unpack", "q4_k", unpacked_4_k, FLOATS, false, 1, {{SHAPE(5, 512)}}},
     {"linear_packed", "q8_0", packed_8, FLOATS, true, 64, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
-    {"linear_packed", "q4_k, one row", packed_4, FLOATS, true, 256, {{SHAPE(256)}}},
-    {"linear_packed", "no rows", packed_8, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
-    {"linear_packed", "q4_k, longer", packed_4_long, FLOATS, false, 512, {{SHAPE(61, 512)}, {SHAPE(131)}}},
-    {"linear_quantized", "8 bits", quantized_8, FLOATS, true, 64, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
-    {"linear_quantized", "8 bits, one group, tanh", quantized_8_bare, FLOATS, true, 96, {{SHAPE(96)}}},
-    {"linear_quantized", "4 bits", quantized_4, FLOATS, true, 96, {{SHAPE(3, 96)}, {SHAPE(7)}}},
-    {"linear_quantized", "4 bits, groups of 96", quantized_4_bare, FLOATS, true, 192, {{SHAPE(5, 192)}}},
-    {"linear_quantized", "4 bits, gelu, one row", quantized_4_gelu, FLOATS, true, 64, {{SHAPE(1, 64)}, {SHAPE(7)}}},
-    {"linear_quantized", "no rows", quantized_4, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
-    {"linear_quantized", "8 bits, longer", quantized_8_long, FLOATS, false, 320, {{SHAPE(61, 320)}, {SHAPE(131)}}},
-    {"linear_quantized", "8 bits, longer rows", quantized_8_long, FLOATS, false, 4672,
-     {{SHAPE(3, 4672)}, {SHAPE(131)}}},
-    {"linear_quantized", "4 bits, longer", quantized_4_long, FLOATS, false, 384, {{SHAPE(61, 384)}, {SHAPE(131)}}},
-    {"linear_quantized", "4 bits, longer rows", quantized_4_long, FLOATS, false, 8576,
-     {{SHAPE(2, 8576)}, {SHAPE(131)}}},
+    {"linear_packed", "q8_0, tanh, one vector", packed_8_bare, FLOATS, true, 96, {{SHAPE(96)}}},
+    {"linear_packed", "q8_0, longer", packed_8_long, FLOATS, false, 320, {{SHAPE(61, 320)}, {SHAPE(131)}}},
+    {"linear_packed", "q8_0, longer rows", packed_8_long, FLOATS, false, 4672, {{SHAPE(3, 4672)}, {SHAPE(131)}}},
+    {"linear_packed", "q4_0", packed_4, FLOATS, true, 96, {{SHAPE(3, 96)}, {SHAPE(7)}}},
+    {"linear_packed", "q4_0, gelu, one row", packed_4_gelu, FLOATS, true, 64, {{SHAPE(1, 64)}, {SHAPE(7)}}},
+    {"linear_packed", "no rows", packed_4, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
+    {"linear_packed", "q4_0, longer rows", packed_4_long, FLOATS, false, 8576, {{SHAPE(2, 8576)}, {SHAPE(131)}}},
+    {"linear_packed", "q4_k, one row", packed_4_k, FLOATS, true, 256, {{SHAPE(256)}}},
+    {"linear_packed", "q4_k, longer", packed_4_k_long, FLOATS, false, 512, {{SHAPE(61, 512)}, {SHAPE(131)}}},
     {"linear_gelu", "bias", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear_gelu",
      "rows of 16 bytes, no bias",
@@ -1737,33 +1710,18 @@ static double slack_over(const cr_tensor *x, const cr_tensor *w) {
     return cr_numel(x) ? cr_item(cr_max(most, CR_ALL, false)) * 1.2 / 65024 : 0;
 }
 
-static double quantized_slack(const cr_tensor *x, int64_t rows, int bits, int64_t group) {
-    const coded w = coded_weight(cr_device_of(x), rows, cr_size(x, -1), bits, group);
-    return slack_over(x, cr_dequantize(w.codes, w.scales, CR_F64));
-}
-
 /* The largest error that a format of numbers inside of the op may add. */
 static double slack_of(const op_case *c, const data *in) {
-    const bool four = c->run == packed_4 || c->run == packed_4_long;
-    if (four || c->run == packed_8) {
+    static const struct { cr_tensor *(*run)(inputs in); int64_t rows; const char *format; } cases[] = {
+        {packed_8, 7, "q8_0"},      {packed_8_bare, 5, "q8_0"}, {packed_8_long, 131, "q8_0"}, {packed_4, 7, "q4_0"},
+        {packed_4_gelu, 7, "q4_0"}, {packed_4_long, 131, "q4_0"}, {packed_4_k, 5, "q4_k"},
+        {packed_4_k_long, 131, "q4_k"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].run != c->run) continue;
         const cr_tensor *x = data_put(&in[0], DENSE, test_ref());
-        const int64_t rows = c->run == packed_4_long ? 131 : four ? 5 : 7;
-        const cr_tensor *w = packed_weight(cr_device_of(x), rows, cr_size(x, -1), four);
-        return slack_over(x, cr_unpack(w, packed_name(four), CR_F64));
+        const cr_tensor *w = packed_weight(cr_device_of(x), cases[i].rows, cr_size(x, -1), cases[i].format);
+        return slack_over(x, cr_unpack(w, cases[i].format, CR_F64));
     }
-    static const struct { cr_tensor *(*run)(inputs in); int64_t rows; int bits; int64_t group; } quantized_cases[] = {
-        {quantized_8, 7, 8, 32},
-        {quantized_8_bare, 5, 8, 96},
-        {quantized_4, 7, 4, 32},
-        {quantized_4_bare, 5, 4, 96},
-        {quantized_4_gelu, 7, 4, 64},
-        {quantized_8_long, 131, 8, 64},
-        {quantized_4_long, 131, 4, 128},
-    };
-    for (size_t i = 0; i < sizeof quantized_cases / sizeof *quantized_cases; i++)
-        if (quantized_cases[i].run == c->run)
-            return quantized_slack(data_put(&in[0], DENSE, test_ref()), quantized_cases[i].rows,
-                                   quantized_cases[i].bits, quantized_cases[i].group);
     return 0;
 }
 

@@ -28,7 +28,7 @@ CHAINRULE_CUBLASLT=off test_cuda_kernels linear_gelu
 - test_cuda_attention attention_plain attention_tensor_cores attention_split attention_groups
 - test_cuda_factor factors bad_matrices
 - test_cuda_order sorts searches exact_scans float_scans samples runs_and_masks
-CHAINRULE_TEST_FULL=1;CHAINRULE_TEST_OPS=max_pool,linear_quantized,dequantize,band,nonzero,argmax,index_add,index_put,put,index_get test_cuda_ops cases
+CHAINRULE_TEST_FULL=1;CHAINRULE_TEST_OPS=max_pool,linear_packed,unpack,band,nonzero,argmax,index_add,index_put,put,index_get test_cuda_ops cases
 - test_cuda_ops random_functions"
 
 bad=0

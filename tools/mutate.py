@@ -93,7 +93,6 @@ TARGETS = [
     Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
     Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear", True),
     Target("src/ops/linear_packed.c", r"\w+_grad", ASSIGNED, "linear_packed", True),
-    Target("src/ops/linear_quantized.c", r"\w+_grad", ASSIGNED, "linear_quantized", True),
     Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter scatter_add scatter_reduce", True),
     Target(
         "src/ops/take.c",

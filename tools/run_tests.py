@@ -553,6 +553,7 @@ KERNEL_TESTS = (
     "test_cuda_attention",
     "test_cuda_factor",
     "test_cuda_hopper",
+    "test_cuda_packed",
 )
 
 

@@ -27,7 +27,7 @@ import same_bits
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = re.compile(r"^result: (\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
-TESTS = "core os io text pool pending tokenizer params optim gpt lm plan threads quantized value views".split()
+TESTS = "core os io text pool pending tokenizer params optim gpt lm plan threads packed value views".split()
 MODEL = "--layers 2 --heads 2 --width 32 --context 32 --batch 4 --seed 1".split()
 
 

@@ -16,13 +16,6 @@ const cr_decoder *cr_lm_decoder(const cr_lm *m) { return (void)m, NULL; }
 cr_tensor *cr_linear_packed(const cr_tensor *x, const cr_tensor *w, const char *format, const cr_tensor *b) {
     return (void)x, (void)w, (void)format, (void)b, NULL;
 }
-cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes, const cr_tensor *scales,
-                               const cr_tensor *b) {
-    return (void)x, (void)codes, (void)scales, (void)b, NULL;
-}
-cr_tensor *cr_dequantize(const cr_tensor *codes, const cr_tensor *scales, cr_dtype dt) {
-    return (void)codes, (void)scales, (void)dt, NULL;
-}
 cr_tensor *cr_unpack(const cr_tensor *w, const char *format, cr_dtype dt) {
     return (void)w, (void)format, (void)dt, NULL;
 }

@@ -8,21 +8,13 @@
 /* ---- layers */
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b);
                             /* x w^T + b : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
-cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments,
-                       cr_tensor **codes, cr_tensor **scales);
-                            /* w (OC, C) ~ scale code, `group` neighbours of a row with one scale;
-                               group: 32, 64, 96 or 128, divides C.  bits 8: codes (OC, C) i8 of
-                               -127 .. 127; 4: (OC, C / 2) u8, code + 8, of 16 in the low and the
-                               next 16 in the high halves of 16 bytes; scales (OC, C / group) f16;
-                               both on w's device, new.  moments NULL: to nearest; (C, C), sums of
-                               x^T x over inputs x: rounding errors of 4 bits are balanced in the
-                               columns that follow, as these inputs see them */
-cr_tensor *cr_dequantize(const cr_tensor *codes, const cr_tensor *scales, cr_dtype dt);
-                            /* w : (OC, C) of floats */
-cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes,
-                               const cr_tensor *scales, const cr_tensor *b);
-                            /* x w^T + b : (..., C), cr_quantize's, (OC)|CR_NONE -> (..., OC);
-                               gradients for x and b */
+cr_tensor *cr_quantize(const cr_tensor *w, const char *format, const cr_tensor *moments);
+                            /* packed rows: (OC, C) of floats -> (OC, bytes of a row) u8, on w's
+                               device.  format: "q8_0", "q4_0", "q5_0", "q5_1" (C % 32 == 0),
+                               "q4_k", "q5_k", "q6_k" (C % 256 == 0).  moments NULL: to nearest;
+                               (C): how much the error of a column counts; (C, C), sums of x^T x
+                               over inputs x: their diagonal, and rounding errors of q4_0 are
+                               balanced in the columns that follow, as these inputs see them */
 cr_tensor *cr_unpack(const cr_tensor *w, const char *format, cr_dtype dt);
                             /* the numbers of packed rows as floats: (OC, bytes of a row) u8 ->
                                (OC, C).  format: of GGUF files, "q8_0", "q4_0", "q4_1", "q5_0",
@@ -765,7 +757,7 @@ cr_status   cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over);
                             /* the next token; over: there is none */
 void        cr_text_stream_free(cr_text_stream *s);
 cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
-cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
+cr_status   cr_lm_quantize(cr_lm *m, int bits, const uint32_t *tokens, int64_t n);
                             /* its matrices become cr_quantize's, the head (and an embedding that it
                                is tied to) with 8 bits; borrowed parts of m are others afterwards.
                                tokens: n of a text that calibrates 4 bits, NULL: none */

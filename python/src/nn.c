@@ -10,21 +10,15 @@
 
 /* (input, weight, bias) */
 cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t); }
-/* (input, bits, group, moments) */
-PyObject *api__quantize(const arg *a) {
-    cr_tensor *codes = NULL, *scales = NULL;
-    const int bits = a[1].i >= INT_MIN && a[1].i <= INT_MAX ? (int)a[1].i : 0;
-    cr_status status;
-    WITHOUT_GIL(status = cr_quantize(a[0].t, bits, a[2].i, a[3].t, &codes, &scales));
-    return status == CR_OK ? tuple_with(codes, 1, &scales) : raise_error();
+/* (input, format, moments) */
+cr_tensor *api__quantize(const arg *a) {
+    cr_tensor *rows;
+    WITHOUT_GIL(rows = cr_quantize(a[0].t, a[1].s, a[2].t));
+    return rows;
 }
-cr_tensor *api__dequantize(const arg *a) { return cr_dequantize(a[0].t, a[1].t, a[2].dt); }
 cr_tensor *api__unpack(const arg *a) { return cr_unpack(a[0].t, a[1].s, a[2].dt); }
 /* (input, weight, format, bias) */
 cr_tensor *api__linear_packed(const arg *a) { return cr_linear_packed(a[0].t, a[1].t, a[2].s, a[3].t); }
-cr_tensor *api__linear_quantized(const arg *a) {
-    return cr_linear_quantized(a[0].t, a[1].t, a[2].t, a[3].t);
-}
 /* (input, eps, weight, bias) */
 cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }
 cr_tensor *api__rms_norm(const arg *a) { return cr_rms_norm(a[0].t, a[2].t, a[1].d); }

@@ -528,13 +528,13 @@ static cr_status tokens_of(const arg *a, uint32_t **ids) {
     return *ids ? cr_read(a->t, CR_U32, *ids, (size_t)n * sizeof **ids) : CR_NO_MEMORY;
 }
 
-/* (config, weights, device, bits, group, tokens): tokens uint32 on the host, or None */
+/* (config, weights, device, bits, tokens): tokens uint32 on the host, or None */
 PyObject *api__lm_quantize(const arg *a) {
     cr_lm *m = lm_over(&a[0], &a[1], &a[2]);
     uint32_t *ids = NULL;
     if (!m) return NULL;
-    cr_status status = tokens_of(&a[5], &ids);
-    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_quantize(m, (int)a[3].i, a[4].i, ids, ids ? cr_numel(a[5].t) : 0));
+    cr_status status = tokens_of(&a[4], &ids);
+    if (status == CR_OK) WITHOUT_GIL(status = cr_lm_quantize(m, (int)a[3].i, ids, ids ? cr_numel(a[4].t) : 0));
     PyMem_Free(ids);
     if (status == CR_OK) return weights_of(m);
     cr_lm_free(m);

@@ -218,7 +218,7 @@ static uint32_t *calibration(const char *model, const file_list *files, int64_t 
 
 int cli_quantize(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *text = NULL, *type = NULL;
-    int64_t bits = 0, group = 0, threads = 0, n = 0;
+    int64_t bits = 0, threads = 0, n = 0;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a chainrule run, a Hugging Face folder, or a GGUF file"},
@@ -226,8 +226,6 @@ int cli_quantize(int argc, char **argv) {
          .help = "the folder to write, in Hugging Face's layout, or with --type the file"},
         {.name = "bits", .integer = &bits, .min = 4, .max = 8,
          .help = "bits per weight, 8 or 4 (default 4); the head has 8"},
-        {.name = "group", .integer = &group, .min = 32, .max = 128,
-         .help = "adjacent weights that share a scale: 32, 64, 96 or 128 (default 64)"},
         {.name = "calibrate", .text = &text, .what = "FILE",
          .help = "text typical of the model's use: its first 16,384 tokens guide the rounding"},
         {.name = "type", .text = &type, .words = "q4_k_m|q5_k_m|q6_k|q8_0|q4_0",
@@ -242,8 +240,8 @@ int cli_quantize(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
-    if (type && (bits || group)) return usage_error(&c, "--type %s excludes --bits and --group", type);
-    bits = bits ? bits : 4, group = group ? group : 64;
+    if (type && bits) return usage_error(&c, "--type %s excludes --bits", type);
+    bits = bits ? bits : 4;
     if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     char weights[4096], home[4096];
@@ -254,12 +252,11 @@ int cli_quantize(int argc, char **argv) {
     cr_lm *m = text && !ids ? NULL : cr_lm_load(weights, cr_cpu());
     if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;
     char *entries = type ? tokenizer_entries(m, home) : NULL;
-    cr_status status = type ? cr_lm_unpack(m) : cr_lm_quantize(m, (int)bits, group, ids, n);
+    cr_status status = type ? cr_lm_unpack(m) : cr_lm_quantize(m, (int)bits, ids, n);
     if (status == CR_OK && type) status = cr_lm_save_gguf(m, out, type, entries, ids, n);
     else if (status == CR_OK) status = cr_lm_save(m, out, "safetensors", NULL);
     if (status == CR_OK && type) fprintf(stderr, "%s: %s\n", out, type);
-    else if (status == CR_OK)
-        fprintf(stderr, "%s: %lld bits, groups of %lld\n", out, (long long)bits, (long long)group);
+    else if (status == CR_OK) fprintf(stderr, "%s: %lld bits\n", out, (long long)bits);
     cr_lm_free(m);
     cr_free(ids);
     cr_free(entries);

@@ -140,24 +140,17 @@ static const cr_dataset *validated(const tune *t, int64_t *first, int64_t *n) {
     return own ? t->val : t->train;
 }
 
-/* Are weights quantized? */
-static bool has_codes(const cr_params *p) {
-    for (int64_t i = 0; i < cr_params_count(p); i++) {
-        const cr_dtype dt = cr_dtype_of(cr_params_at(p, i));
-        if (dt == CR_I8 || dt == CR_U8) return true;
-    }
-    return false;
+/* The model, with floats for packed weights if all are to train. */
+static bool open_weights(tune *t, const char *device) {
+    if (!open_model(t->r.s->model, device, &t->o)) return false;
+    return t->r.s->lora || !cr_lm_unpack(t->o.model) || (cli_fail_library(), false);
 }
 
 static bool open_all(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
-    if (!open_model(s->model, s->device, &t->o) || !open_chat(&t->o, NULL, s->form, false)) return false;
+    if (!open_weights(t, s->device) || !open_chat(&t->o, NULL, s->form, false)) return false;
     r->data.tokenizer = t->o.tokenizer;
-    if (!s->lora && cr_lm_unpack(t->o.model)) return cli_fail_library(), false;
-    if (!s->lora && has_codes(cr_lm_params(t->o.model)))
-        return cli_fail("'%s' has quantized weights, which do not train: train an adapter with --lora RANK", s->model),
-               false;
     r->data.vocabulary = cr_lm_vocabulary(t->o.model);
     return open_samples(t);
 }
@@ -217,7 +210,7 @@ static bool estimate(const tune *t, run_memory *m, bool *known) {
                 .train = t->train, .val = t->val, .rows = t->rows};
     *m = (run_memory){.start = cr_memory_stats(dry.r.dev).current};
     if (s.accumulate > 64) s.accumulate = 64;
-    const bool made = open_model(s.model, "meta", &dry.o) && make_objects(&dry);
+    const bool made = open_weights(&dry, "meta") && make_objects(&dry);
     if (made) *known = run_dry_steps(&dry.r, m);
     run_close(&dry.r);
     close_model(&dry.o);

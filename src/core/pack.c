@@ -100,9 +100,9 @@ static float half_at(const uint8_t *p) { return cr_f16_to_f32((uint16_t)(p[0] | 
 static void pack_q8_0(const group *g, uint8_t *out) {
     float most = 0;
     for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(g->x[i]));
-    const float d = most / 127, inverse = inverse_of(d);
-    put_half(out, d);
-    for (int i = 0; i < 32; i++) out[2 + i] = (uint8_t)(int8_t)roundf(g->x[i] * inverse);
+    put_half(out, most / 127);
+    const float inverse = inverse_of(half_at(out));
+    for (int i = 0; i < 32; i++) out[2 + i] = (uint8_t)(int8_t)fmaxf(-127, fminf(roundf(g->x[i] * inverse), 127));
 }
 
 /* The low four bits of 32 codes at `out`, the fifth ones in the word before it. */

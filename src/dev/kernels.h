@@ -70,8 +70,6 @@ static inline bool cr_note_done(bool *done, bool computes) {
     return computes;
 }
 
-enum { CR_QUANTIZED_BLOCK = 32 };                   /* weights: neighbours whose codes lie in one block */
-static inline bool cr_quantized_has_8_bits(const cr_array *codes) { return codes->dtype == CR_I8; }
 
 /* ---- factors of x (M, N); y: */
 typedef enum cr_factor_kind {

@@ -46,7 +46,7 @@ static void nothing(const cr_device *d) { (void)d; }
 /* Every kernel: nothing, but for what two of them tell the host. */
 static cr_status skip_kernel(int kernel, const void *args) {
     if (kernel == CR_KERNEL_nonzero) return no_data();
-    if (kernel == CR_KERNEL_linear_quantized) cr_note_done(((const cr_linear_quantized_args *)args)->done, true);
+    if (kernel == CR_KERNEL_linear_packed) cr_note_done(((const cr_linear_packed_args *)args)->done, true);
     return CR_OK;
 }
 

@@ -1,5 +1,5 @@
-/* affine.c - the linear layers of the language models: weights as floats, quantized, or packed, with the adapter that a
- * layer may have. */
+/* affine.c - the linear layers of the language models: weights as floats or packed, with the adapter that a layer
+ * may have. */
 #include "lm.h"
 #include "../core/formats.h"
 #include "../ops/linear.h"
@@ -26,13 +26,12 @@ static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE);
 }
 
-static const cr_tensor *rows_of(const cr_affine *p) { return p->packed ? p->packed : p->codes ? p->codes : p->weight; }
+static const cr_tensor *rows_of(const cr_affine *p) { return p->packed ? p->packed : p->weight; }
 
 bool cr_affine_exists(const cr_affine *p) { return rows_of(p) != NULL; }
 
 int64_t cr_affine_inputs(const cr_affine *p) {
     const int64_t line = cr_size(rows_of(p), 1);
-    if (p->codes) return line * (cr_dtype_of(p->codes) == CR_I8 ? 1 : 2);
     if (!p->packed) return line;
     const cr_format_traits *f = &cr_formats[cr_format_named(p->format)];
     return line / f->bytes * f->block;
@@ -82,8 +81,7 @@ static bool add_moments(const cr_affine *p, const cr_tensor *x) {
 static const cr_tensor *bias_of(const cr_affine *p) { return p->bias ? p->bias : CR_NONE; }
 
 static cr_tensor *base_product(const cr_affine *p, const cr_tensor *x) {
-    if (p->packed) return apply_packed(p, x, bias_of(p));
-    return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias_of(p)) : cr_linear(x, p->weight, bias_of(p));
+    return p->packed ? apply_packed(p, x, bias_of(p)) : cr_linear(x, p->weight, bias_of(p));
 }
 
 cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
@@ -120,11 +118,8 @@ cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype 
     shape[n] = cr_affine_inputs(p);
     cr_scope_begin();
     const cr_tensor *flat = cr_reshape(tokens, CR_LIST(-1));
-    const cr_tensor *found = cr_index_select(p->packed ? p->packed : p->codes, 0, flat);
-    cr_tensor *y = p->packed ? cr_unpack(found, p->format, dt)
-                             : cr_dequantize(found, cr_index_select(p->scales, 0, flat), dt);
-    y = cr_reshape(y, n + 1, shape);
-    return cr_scope_leave(y);
+    cr_tensor *y = cr_unpack(cr_index_select(p->packed, 0, flat), p->format, dt);
+    return cr_scope_leave(cr_reshape(y, n + 1, shape));
 }
 
 cr_tensor *cr_decoder_logits(const cr_decoder *d, const cr_tensor *x) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/formats.h"
+#include "../core/out.h"
 #include "../core/status.h"
 
 /* ---- entries ---- */
@@ -134,15 +135,6 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) 
     return t;
 }
 
-/* Are codes and scales those of a matrix (OC, C)? */
-static bool are_quantized(const cr_tensor *codes, const cr_tensor *scales, int64_t OC, int64_t C) {
-    const bool eight = cr_dtype_of(codes) == CR_I8;
-    if (cr_ndim(codes) != 2 || cr_ndim(scales) != 2 || cr_dtype_of(scales) != CR_F16) return false;
-    const int64_t groups = cr_size(scales, 1);
-    return (eight || cr_dtype_of(codes) == CR_U8) && cr_size(codes, 0) == OC && cr_size(scales, 0) == OC &&
-           cr_size(codes, 1) == (eight ? C : C / 2) && groups > 0 && C % groups == 0 && C / groups % 32 == 0;
-}
-
 /* ---- packed weights: "x.q4_0" ---- */
 static const char paired_end[] = "_paired";
 
@@ -192,27 +184,42 @@ static bool bind_packed(cr_binder *b, const char *name, int64_t OC, int64_t C, c
 }
 
 cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias) {
-    char full[3][128];
-    static const char *const parts[] = {"codes", "scales", "bias"};
-    for (int i = 0; i < 3; i++) snprintf(full[i], sizeof full[i], "%s.%s", name, parts[i]);
+    char weight[128], last[128];
     cr_affine p = {0};
-    cr_tensor *codes = b->dev ? NULL : cr_params_if(b->from, full[0]);
-    cr_tensor *scales = codes ? cr_params_if(b->from, full[1]) : NULL;
-    if (codes && scales && are_quantized(codes, scales, OC, C)) {
-        p.codes = add_tensor(b, full[0], codes);
-        p.scales = add_tensor(b, full[1], scales);
-    } else if (codes) {
-        char have[80];
-        cr_binder_problem(b, "'%s' of %s, %s, and '%s' do not make the weight (%lld, %lld) of the configuration",
-                          full[0], cr_dtype_name(cr_dtype_of(codes)),
-                          shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have),
-                          scales ? parts[1] : "no scales",
-                          (long long)OC, (long long)C);
-    } else if (!b->formats || !bind_packed(b, name, OC, C, &p)) {
-        char weight[128];
-        snprintf(weight, sizeof weight, "%s.weight", name);
-        p.weight = cr_bind(b, weight, CR_LIST(OC, C));
-    }
-    if (bias) p.bias = cr_bind(b, full[2], CR_LIST(OC));
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(last, sizeof last, "%s.bias", name);
+    if (!b->formats || !bind_packed(b, name, OC, C, &p)) p.weight = cr_bind(b, weight, CR_LIST(OC, C));
+    if (bias) p.bias = cr_bind(b, last, CR_LIST(OC));
     return p;
+}
+
+/* ---- config.json that says more, or less */
+char *cr_config_with(const char *op, const char *config, const char *key, const char *value) {
+    cr_json *root = cr_json_parse(op, "config.json", config, strlen(config));
+    cr_out o = {0};
+    if (!root) return NULL;
+    const char *between = "{";
+    for (const cr_json *v = root->first; v; v = v->next) {
+        if (!strcmp(v->key, key)) continue;
+        cr_out_format(&o, "%s", between);
+        cr_out_string(&o, v->key, v->key_bytes);
+        cr_out_format(&o, ": ");
+        cr_put_json(&o, v);
+        between = ", ";
+    }
+    if (value) cr_out_format(&o, "%s\"%s\": %s", between, key, value);
+    cr_out_format(&o, "%s}", o.bytes ? "" : "{");
+    cr_out_put(&o, "", 1);
+    cr_json_free(root);
+    if (!cr_out_check(&o, op, "config.json")) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}
+
+bool cr_config_quantized(const char *config) {
+    cr_json *root = cr_json_parse("lm", "config.json", config, strlen(config));
+    const cr_json *q = root ? cr_json_get(root, "quantization_config") : NULL;
+    const bool own = q && cr_json_is(cr_json_get(q, "quant_method"), "chainrule");
+    cr_json_free(root);
+    return own;
 }

@@ -17,4 +17,9 @@ void    cr_entry_only(cr_entries *e, const char *key, double value);
 void    cr_entry_refuse(cr_entries *e, const char *key, const char *wanted);   /* "key" must be wanted, it is ... */
 const cr_json *cr_entry_at(const cr_entries *e, const char *key);          /* NULL: absent, or null */
 
+/* The same object without this key, with `value`, text in JSON, in its place at the end, or NULL; to be freed.  NULL:
+ * an error. */
+char   *cr_config_with(const char *op, const char *config, const char *key, const char *value);
+bool    cr_config_quantized(const char *config);    /* does it say that cr_lm_quantize packed the weights? */
+
 #endif

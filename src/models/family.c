@@ -411,6 +411,11 @@ static void check_quantizer(cr_entries *e, const cr_family *f) {
     const cr_json *q = cr_entry_at(e, "quantization_config");
     const cr_json *method = q ? cr_json_get(q, "quant_method") : NULL;
     if (!q || e->status != CR_OK) return;
+    if (cr_json_is(method, "chainrule") && cr_json_get(q, "group_size")) {
+        e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': an older version quantized these weights: quantize the model "
+                            "again", e->path);
+        return;
+    }
     if (cr_json_is(method, "chainrule") || (cr_json_is(method, "mxfp4") && f->features.glu_alpha > 0)) return;
     e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"quantization_config\": the weights are quantized by \"%.40s\", "
                         "whose format is not read", e->path,

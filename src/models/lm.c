@@ -13,11 +13,6 @@
 
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
 
-static bool ends_with(const char *s, const char *with) {
-    const size_t n = strlen(s), k = strlen(with);
-    return n >= k && !strcmp(s + n - k, with);
-}
-
 static cr_tensor *transpose_matrix(cr_tensor *t) { return cr_transpose(t, 0, 1); }
 
 /* Is it a name of a head, which has no prefix in files? */
@@ -95,15 +90,12 @@ static void check_rest(cr_binder *b, const cr_family *f) {
     }
 }
 
-static bool is_quantized(const char *name) { return ends_with(name, ".codes") || ends_with(name, ".scales"); }
-
-/* That of the first matrix, or where all are quantized, or some are packed, of the first vector. */
+/* That of the first matrix, or where some are packed, of the first vector. */
 static cr_dtype weights_dtype(const cr_params *p) {
     for (int axes = cr_packed_formats(p) ? 1 : 2; axes > 0; axes--)
         for (int64_t i = 0; i < cr_params_count(p); i++) {
             const cr_tensor *t = cr_params_at(p, i);
-            if (cr_ndim(t) == axes && cr_dtype_is_float(cr_dtype_of(t)) && !is_quantized(cr_params_name(p, i)))
-                return cr_dtype_of(t);
+            if (cr_ndim(t) == axes && cr_dtype_is_float(cr_dtype_of(t))) return cr_dtype_of(t);
         }
     return CR_F32;
 }
@@ -227,7 +219,7 @@ static cr_lm *load_model(const char *op, const char *path, const cr_device *dev)
     if (folder && check_checkpoint(op, path)) return NULL;
     char *config = NULL;
     cr_params *weights = NULL;
-    if (cr_file_is_gguf(path)) weights = cr_gguf_weights(path, dev, dev == cr_cpu() || dev == cr_ref(), &config);
+    if (cr_file_is_gguf(path)) weights = cr_gguf_weights(path, dev, true, &config);
     else if ((config = checkpoint_config(op, path)) != NULL) weights = cr_load(path, dev);
     if (!weights) { free(config); return NULL; }
     cr_lm *m = cr_lm_over(op, path, config, weights, dev);
@@ -281,6 +273,15 @@ static cr_status take_floats(void *ctx, const char *name, cr_affine *p) {
     return CR_OK;
 }
 
+/* config.json no longer says that the weights are quantized. */
+static cr_status drop_note(cr_lm *m) {
+    char *plain = cr_config_with("lm_unpack", m->config, "quantization_config", NULL);
+    if (!plain) return cr_error_status();
+    free(m->config);
+    m->config = plain;
+    return CR_OK;
+}
+
 cr_status cr_lm_unpack(cr_lm *m) {
     if (cr_lacks("lm_unpack", "model", m)) return cr_error_status();
     if (!cr_packed_formats(m->params)) return CR_OK;
@@ -297,7 +298,7 @@ cr_status cr_lm_unpack(cr_lm *m) {
     if (status != CR_OK) return status;
     m->params = u.into;
     m->d = cr_transformer_decoder(m->net);
-    return CR_OK;
+    return cr_config_quantized(m->config) ? drop_note(m) : CR_OK;
 }
 
 /* ---- use ---- */
@@ -521,38 +522,33 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
     return NULL;
 }
 
-/* What the tensor number i is saved as, and its name: quantized weights as they are, in a GGUF file as floats; packed
- * ones as floats. */
-static cr_tensor *tensor_to_save(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char *name, size_t room) {
+/* What the tensor number i is saved as, and its name: packed weights as floats, unless the model is to keep them. */
+static cr_tensor *tensor_to_save(const cr_lm *m, int64_t i, cr_dtype dt, bool keeps, char *name, size_t room) {
     cr_tensor *t = cr_detach(cr_params_at(m->params, i));
     snprintf(name, room, "%s", cr_params_name(m->params, i));
     char *end = strrchr(name, '.');
     bool paired = false;
     const int format = cr_packed_format(name, &paired);
+    if (t && format >= 0 && keeps) return t;
     if (t && format >= 0) {
         snprintf(end, room - (size_t)(end - name), ".weight");
         const cr_affine p = {.packed = t, .format = cr_formats[format].name, .paired = paired ? m->d.head_dim : 0};
         return cr_affine_floats(&p, dt);
     }
-    if (!t || !end || !is_quantized(name)) return cr_to(t, dt, m->d.dev);
-    if (!gguf) return t;
-    snprintf(end, room - (size_t)(end - name), ".scales");
-    const cr_tensor *scales = cr_params_if(m->params, name);
-    snprintf(end, room - (size_t)(end - name), ".weight");
-    return cr_dequantize(t, scales, dt);
+    return cr_to(t, dt, m->d.dev);
 }
 
 /* The weights in a dtype; for a folder by the names and in the layout of Hugging Face. */
 static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool gguf) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
-    const bool joins = folder && cr_transformer_joins(m->net);
+    const bool keeps = !gguf && cr_config_quantized(m->config);
+    const bool joins = folder && !keeps && cr_transformer_joins(m->net);
     for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
         char name[300], plain[256];
-        if (gguf && ends_with(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         if (joins && strstr(cr_params_name(m->params, i), ".experts.")) continue;
         cr_scope_begin();
-        cr_tensor *t = tensor_to_save(m, i, dt, gguf, plain, sizeof plain);
+        cr_tensor *t = tensor_to_save(m, i, dt, keeps, plain, sizeof plain);
         snprintf(name, sizeof name, "%s%s", folder && !is_bare(m->family, plain) ? cr_lm_prefix(m) : "", plain);
         if (t && folder && cr_family_turns(m->family, plain, t)) t = transpose_matrix(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();

@@ -23,8 +23,7 @@ typedef struct cr_lora_mode { double dropout; cr_generator *generator; } cr_lora
 bool cr_lora_train(bool on);                        /* this thread: adapters drop; returns the old setting */
 typedef struct cr_affine {
     cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
-    cr_tensor *codes, *scales;                      /* instead of weight: cr_quantize's */
-    cr_tensor *packed;                              /* instead of weight: the rows of a file as they lie, */
+    cr_tensor *packed;                              /* instead of weight: rows of a file, or cr_quantize's, */
     const char *format;                             /* in this format (cr_linear_packed) */
     int64_t paired;                                 /* not 0: each so many rows are a head, whose rows (i, i + half)
                                                      * are neighbours in the file */
@@ -212,7 +211,7 @@ cr_tensor *cr_params_if(const cr_params *p, const char *name);             /* NU
 void cr_binder_problem(cr_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Borrowed from `into`; NULL: missing or of another shape, which is a problem. */
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
-/* name.weight, name.codes and name.scales, or name.FORMAT (packed), name.FORMAT_paired; with bias name.bias */
+/* name.weight, or name.FORMAT (packed), name.FORMAT_paired; with bias name.bias */
 cr_affine  cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias);
 
 /* the format of packed weights of this name, -1: they are none; paired: NULL, or whether they are */

@@ -97,8 +97,7 @@ static char *json_of(const char *op, const char *targets) {
 static cr_status set_base(cr_lm *m, bool trains) {
     for (int64_t i = 0; i < cr_params_count(m->params); i++) {
         cr_tensor *t = cr_params_at(m->params, i);
-        const char *name = cr_params_name(m->params, i), *last = strrchr(name, '.');
-        if (!cr_dtype_is_float(cr_dtype_of(t)) || (last && !strcmp(last, ".scales"))) continue;     /* quantized */
+        if (!cr_dtype_is_float(cr_dtype_of(t))) continue;          /* packed */
         if (!cr_requires_grad_(t, trains) || (!trains && cr_set_grad(t, CR_NONE))) return cr_error_status();
     }
     return CR_OK;

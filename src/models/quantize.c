@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/out.h"
 #include "../core/status.h"
 
 enum { MOMENTS_BYTES = 1 << 30 };                   /* of matrices that a text calibrates at once */
@@ -14,7 +13,6 @@ typedef struct matrix { cr_affine *p; bool head; const char *name; } matrix;    
 typedef struct job {
     cr_lm *m;
     int bits;
-    int64_t group;
     matrix *list; int64_t n, room;
     bool failed;                                    /* no memory for the list */
     const uint32_t *tokens; int64_t n_tokens;
@@ -30,7 +28,6 @@ static const char *name_of(const cr_params *p, const cr_tensor *t) {
 static cr_status collect_affine(void *ctx, const char *name, cr_affine *p) {
     job *j = ctx;
     (void)name;
-    if (!p->weight) return CR_OK;                   /* quantized already */
     if (!cr_grow(&j->list, j->n + 1, &j->room, sizeof *j->list)) {
         j->failed = true;
         return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list");
@@ -49,16 +46,15 @@ static cr_status check_text(const char *op, const job *j) {
     return CR_OK;
 }
 
+static const char *format_of(const job *j, const matrix *x) { return x->head || j->bits == 8 ? "q8_0" : "q4_0"; }
+
 static cr_status check_job(const job *j) {
     static const char op[] = "lm_quantize";
     if (j->bits != 8 && j->bits != 4) return cr_fail(CR_BAD_VALUE, op, "bits must be 8 or 4, not %d", j->bits);
-    if (j->group < 32 || j->group > 128 || j->group % 32)
-        return cr_fail(CR_BAD_VALUE, op, "the group must be 32, 64, 96 or 128, not %lld", (long long)j->group);
-    if (!j->n) return cr_fail(CR_BAD_VALUE, op, "the model is quantized already");
     for (int64_t i = 0; i < j->n; i++)
-        if (cr_size(j->list[i].p->weight, 1) % j->group)
-            return cr_fail(CR_BAD_VALUE, op, "groups of %lld do not divide the %lld inputs of '%s'",
-                           (long long)j->group, (long long)cr_size(j->list[i].p->weight, 1), j->list[i].name);
+        if (cr_affine_inputs(j->list[i].p) % 32)
+            return cr_fail(CR_BAD_VALUE, op, "blocks of 32 do not divide the %lld inputs of '%s'",
+                           (long long)cr_affine_inputs(j->list[i].p), j->list[i].name);
     return check_text(op, j);
 }
 
@@ -78,15 +74,12 @@ static cr_status read_text(const job *j) {
 }
 
 static cr_status add_quantized(const job *j, const matrix *x, const cr_tensor *moments) {
-    cr_tensor *codes, *scales;
+    const char *format = format_of(j, x);
     char name[256];
     cr_scope_begin();
-    cr_status status = cr_quantize(x->p->weight, x->head ? 8 : j->bits, j->group, moments, &codes, &scales);
-    const int base = (int)(strlen(x->name) - strlen(".weight"));
-    snprintf(name, sizeof name, "%.*s.codes", base, x->name);
-    if (status == CR_OK) status = cr_params_add(j->into, name, codes);
-    snprintf(name, sizeof name, "%.*s.scales", base, x->name);
-    if (status == CR_OK) status = cr_params_add(j->into, name, scales);
+    const cr_tensor *rows = cr_quantize(x->p->weight, format, x->head ? NULL : moments);
+    snprintf(name, sizeof name, "%.*s.%s", (int)(strlen(x->name) - strlen(".weight")), x->name, format);
+    const cr_status status = rows ? cr_params_add(j->into, name, (cr_tensor *)(uintptr_t)rows) : cr_error_status();
     cr_scope_end();
     return status;
 }
@@ -133,25 +126,10 @@ static cr_status add_rest(const job *j) {
 
 /* config.json with a note, under the name that Hugging Face's programs look for. */
 static char *config_for(const job *j) {
-    cr_json *root = cr_json_parse("lm_quantize", "config.json", j->m->config, strlen(j->m->config));
-    cr_out o = {0};
-    if (!root) return NULL;
-    cr_out_format(&o, "{");
-    for (const cr_json *v = root->first; v; v = v->next) {
-        if (!strcmp(v->key, "quantization_config")) continue;
-        cr_out_string(&o, v->key, v->key_bytes);
-        cr_out_format(&o, ": ");
-        cr_put_json(&o, v);
-        cr_out_format(&o, ", ");
-    }
-    cr_out_format(&o, "\"quantization_config\": {\"quant_method\": \"chainrule\", \"bits\": %d, \"group_size\": %lld, "
-                      "\"head_bits\": 8, \"calibrated\": %s}}", j->bits, (long long)j->group,
-                  j->tokens && j->bits == 4 ? "true" : "false");
-    cr_out_put(&o, "", 1);
-    cr_json_free(root);
-    if (!cr_out_check(&o, "lm_quantize", "config.json")) return o.text;
-    cr_out_free(&o);
-    return NULL;
+    char note[120];
+    snprintf(note, sizeof note, "{\"quant_method\": \"chainrule\", \"bits\": %d, \"head_bits\": 8, \"calibrated\": %s}",
+             j->bits, j->tokens && j->bits == 4 ? "true" : "false");
+    return cr_config_with("lm_quantize", j->m->config, "quantization_config", note);
 }
 
 static cr_status quantize_model(job *j) {
@@ -203,9 +181,9 @@ cr_params *cr_lm_importance(const cr_lm *m, const uint32_t *tokens, int64_t n) {
     return NULL;
 }
 
-cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n) {
+cr_status cr_lm_quantize(cr_lm *m, int bits, const uint32_t *tokens, int64_t n) {
     if (cr_lacks("lm_quantize", "model", m)) return cr_error_status();
-    job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
+    job j = {.m = m, .bits = bits, .tokens = tokens, .n_tokens = tokens ? n : 0};
     if (cr_lm_unpack(m)) return cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
     if (collect_affine(&j, "", cr_transformer_head(m->net)) == CR_OK)

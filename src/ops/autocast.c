@@ -45,7 +45,6 @@ static const struct { const char *name; cr_cast_policy policy; } table[] = {
     {"linear", CR_CAST_LOW},
     {"linear_gelu", CR_CAST_LOW},
     {"linear_packed", CR_CAST_LOW},
-    {"linear_quantized", CR_CAST_LOW},
     {"margin_ranking_loss", CR_CAST_F32},
     {"matmul", CR_CAST_LOW},
     {"max_pool3d", CR_CAST_F32},
@@ -306,13 +305,10 @@ static cr_dtype wanted(const char *op, const cr_device *dev, int n, const cr_ten
     return CR_DTYPES;
 }
 
-/* The scales of quantized weights belong to their codes. */
-static bool stays(const char *op, int input) { return input == 2 && !strcmp(op, "linear_quantized"); }
-
 cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const cr_tensor **in) {
     const cr_dtype dt = wanted(op, dev, n, in);
     for (int i = 0; dt != CR_DTYPES && i < n; i++) {
-        if (!eligible(in[i]) || in[i]->dtype == dt || in[i]->dev != dev || stays(op, i)) continue;
+        if (!eligible(in[i]) || in[i]->dtype == dt || in[i]->dev != dev) continue;
         if (!(in[i] = cast_operand(in[i], dt))) return cr_error_status();
     }
     return CR_OK;

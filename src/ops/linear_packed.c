@@ -1,9 +1,8 @@
 /* linear_packed.c - y = x w^T + b with weights in a packed format (core/formats.h): x (..., C), w (OC, bytes of a row)
  * u8, b (OC).  w is frozen: x and b have gradients.
  *
- * A kernel multiplies w as it lies.  Doubles, and the same layer from its other side, y = x w, the gradient for x:
- * parts of w become floats in turn, and the device's product multiplies them.  For a device without the kernels the
- * cpu makes w whole. */
+ * A kernel multiplies w as it lies.  Where the device prefers it, and for the same layer from its other side, y = x w,
+ * the gradient for x: parts of w become floats in turn, and the device's product multiplies them. */
 #include "compose.h"
 #include "transform.h"
 
@@ -102,12 +101,17 @@ static cr_status packed_forward(const cr_call *c, cr_tensor *y, cr_tensor *const
     (void)aux;
     const packed_params *p = params_of(c);
     const cr_array to = cr_rows_array(y), x = cr_rows_array(c->in[0]);
+    bool done = false;
     if (!y->numel) return CR_OK;
     if (!c->in[0]->numel) return cr_fill_elements(y, 0);        /* from the other side: empty sums */
-    if (p->transposed || x.dtype == CR_F64) return by_parts(c, &to, &x);
-    const cr_linear_packed_args args = {.y = to, .x = x, .w = c->in[1]->array,
-                                        .bias = array_of(c->in[2] == CR_NONE ? NULL : c->in[2]), .format = p->format};
-    return c->dev->kernels->linear_packed(&args);
+    if (!p->transposed) {
+        const cr_linear_packed_args args = {.y = to, .x = x, .w = c->in[1]->array,
+                                            .bias = array_of(c->in[2] == CR_NONE ? NULL : c->in[2]),
+                                            .format = p->format, .done = &done};
+        const cr_status status = c->dev->kernels->linear_packed(&args);
+        if (status != CR_OK || done) return status;
+    }
+    return by_parts(c, &to, &x);
 }
 
 static cr_tensor *packed(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int format, bool transposed) {
@@ -141,7 +145,6 @@ const cr_op cr_op_linear_packed = {
 cr_tensor *cr_linear_packed(const cr_tensor *x, const cr_tensor *w, const char *format, const cr_tensor *b) {
     const int f = format_named("linear_packed", format);
     if (f < 0 || !cr_given("linear_packed", "w", w)) return NULL;
-    if (x && x != CR_NONE && !w->dev->kernels->linear_packed) return cr_linear(x, cr_unpack(w, format, x->dtype), b);
     return packed(x, w, b, f, false);
 }
 
@@ -189,6 +192,5 @@ cr_tensor *cr_unpack(const cr_tensor *w, const char *format, cr_dtype dt) {
     if (f < 0 || !cr_given("unpack", "w", w)) return NULL;
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, "unpack", "the dtype must be a float dtype: %s", cr_dtype_name(dt)), NULL;
-    if (!w->dev->kernels->unpack) return cr_to(cr_unpack(cr_to(w, w->dtype, cr_cpu()), format, dt), dt, w->dev);
     return cr_apply(&cr_op_unpack, 1, (const cr_tensor *const[]){w}, &(unpack_params){f, dt});
 }

@@ -36,8 +36,6 @@
     X(linear_gelu) \
     X(linear_packed) \
     X(unpack) \
-    X(linear_quantized) \
-    X(dequantize) \
     X(logsumexp) \
     X(matmul) \
     X(addmm) \

@@ -115,7 +115,11 @@ DEFINITIONS = {
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 POSITION=u32 TILE=2048", "T=bf16 POSITION=u32 TILE=2048", "T=i64 POSITION=u64 TILE=2048"],
     "pool": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
-    "quantized": ["T=f32 A=f32 BITS=8", "T=bf16 A=f32 BITS=4", "T=f64 A=f64 BITS=4"],
+    "packed": [
+        "T=f32 A=f32 FORMAT=q8_0 BLOCK=32 BYTES=34",
+        "T=bf16 A=f32 FORMAT=q4_0 BLOCK=32 BYTES=18",
+        "T=f64 A=f64 FORMAT=q4_k BLOCK=256 BYTES=144",
+    ],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],
     "reduce": [
         "T=f32 A=f32 TO=f32 KIND=0 MAP=0",

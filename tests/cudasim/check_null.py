@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ("80", "90", "100", "120")
-PROGRAMS = ("test_tiny", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
+PROGRAMS = ["test_tiny", *(f"test_cuda_{name}" for name in "kernels order attention hopper factor packed".split())]
 PROCESSORS = len(os.sched_getaffinity(0))
 
 

@@ -122,8 +122,8 @@ def rope(interleaved: bool) -> Callable[..., Tensor]:
     return f
 
 
-def coded(rows: int, C: int, bits: int, group: int) -> Tensor:
-    """A weight whose codes and scales follow the formulas of ops_cases.h."""
+def unpacked(rows: int, C: int, bits: int, group: int = 32) -> Tensor:
+    """A weight in q8_0 or q4_0 whose codes and scales follow the formulas of ops_cases.h."""
     byte = (torch.arange(rows)[:, None] * 37 + torch.arange(C * bits // 8) * 11 + 5) % 256
     scale = ((torch.arange(rows)[:, None] + 2 * torch.arange(C // group)) % 7 + 1) / (512 if bits == 8 else 32)
     if bits == 8:
@@ -134,8 +134,8 @@ def coded(rows: int, C: int, bits: int, group: int) -> Tensor:
     return code.double() * scale.double().repeat_interleave(group, 1)
 
 
-def quantized(rows: int, bits: int, group: int, act: Callable[[Tensor], Tensor] = same) -> Callable[..., Tensor]:
-    return lambda x, bias=None: act(F.linear(x, coded(rows, x.shape[-1], bits, group), bias))
+def packed_rows(rows: int, bits: int, act: Callable[[Tensor], Tensor] = same) -> Callable[..., Tensor]:
+    return lambda x, bias=None: act(F.linear(x, unpacked(rows, x.shape[-1], bits), bias))
 
 
 Pairs = tuple[tuple[int, int], ...]  # of each axis, as in cr_conv_options
@@ -487,15 +487,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "linear_silu": linear(F.silu),
     "linear_tanh": linear(torch.tanh),
     "linear_sigmoid": linear(torch.sigmoid),
-    "dequantized_8": lambda like: like + coded(*like.shape, 8, 32),
-    "dequantized_4": lambda like: like + coded(*like.shape, 4, 96),
-    "quantized_8": quantized(7, 8, 32),
-    "quantized_8_bare": quantized(5, 8, 96, torch.tanh),
-    "quantized_4": quantized(7, 4, 32),
-    "quantized_4_bare": quantized(5, 4, 96),
-    "quantized_4_gelu": quantized(7, 4, 64, lambda y: F.gelu(y, approximate="tanh")),
-    "quantized_8_long": quantized(131, 8, 64),
-    "quantized_4_long": quantized(131, 4, 128),
+    "unpacked_8": lambda like: like + unpacked(*like.shape, 8),
+    "unpacked_4": lambda like: like + unpacked(*like.shape, 4),
+    "packed_8": packed_rows(7, 8),
+    "packed_8_bare": packed_rows(5, 8, torch.tanh),
+    "packed_8_long": packed_rows(131, 8),
+    "packed_4": packed_rows(7, 4),
+    "packed_4_gelu": packed_rows(7, 4, lambda y: F.gelu(y, approximate="tanh")),
+    "packed_4_long": packed_rows(131, 4),
     "gather_0": lambda x, i: x.gather(0, i),
     "gather_1": lambda x, i: x.gather(1, i),
     "gather_narrow": lambda x, i: x.gather(-1, i),

@@ -248,14 +248,15 @@ def test_less_memory_and_adapters(case: str, tmp_path: Path) -> None:
             torch.tensor(ids.tolist()), attention_mask=torch.tensor(mask.tolist())
         )
     assert apart(tuned, theirs.logits, mask.tolist()) < 1e-5
-    small = models.from_pretrained(tmp_path / "m").quantize(8, 32)
+    small = models.from_pretrained(tmp_path / "m").quantize(8)
     rounded, changed = models.from_pretrained(tmp_path / "m"), 0
     with cr.no_grad():
         for name, part in small.named_modules():
             if isinstance(part, nn.QuantizedLinear | nn.QuantizedEmbedding):
                 rounded.get_submodule(name).weight.copy_(part.dequantize())
                 changed += 1
-    assert changed > 10 and float((small(ids, mask).logits - rounded(ids, mask).logits).abs().max()) < 1e-3
+    apart_by = (small(ids, mask).logits - rounded(ids, mask).logits).abs().max()
+    assert changed > 10 and float(apart_by) < 5e-3  # inputs of packed layers are rounded to 16 bits
 
 
 @needs_transformers

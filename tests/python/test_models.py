@@ -204,7 +204,7 @@ def test_the_loss_is_that_of_the_logits() -> None:
         ("forward hook", lambda model: model.lm_head.register_forward_hook(lambda m, args, y: y * 3)),
         ("hook before", lambda model: model.lm_head.register_forward_pre_hook(lambda m, args: (args[0] * 3,))),
         ("adapter", lora),
-        ("quantized", lambda model: model.float().quantize(8, 32)),
+        ("quantized", lambda model: model.float().quantize(8)),
     ]
     x, y = golden_tokens(0)
     found = set()

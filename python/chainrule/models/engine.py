@@ -212,7 +212,7 @@ class Engined(nn.Module):
         model that this class is not, or weights that are missing, not wanted or of another shape, in one message.
 
         Packed weights of a GGUF file (Q8_0, Q4_K...) stay as they lie and do not train, adapters over them do; with a
-        ``dtype``, or on a device that does not multiply them, they become floats."""
+        ``dtype`` they become floats."""
         config, weights = _read or read(os.fspath(folder), device or "cpu", dtype is not None)
         kind = json.loads(config).get("model_type")
         if cls.kinds and kind not in cls.kinds:
@@ -221,8 +221,7 @@ class Engined(nn.Module):
                 f"[from_pretrained] '{os.fspath(folder)}': \"model_type\" must be {wanted}, it is {kind!r}"
             )
         if dtype is not None:
-            floats = {n for n, t in weights.items() if t.is_floating_point() and not n.endswith(".scales")}
-            weights = {n: t.to(dtype) if n in floats else t for n, t in weights.items()}
+            weights = {n: t.to(dtype) if t.is_floating_point() else t for n, t in weights.items()}
         model = cls._over(config, weights, generator)
         model._ends = Chat(os.fspath(folder)).said.ends
         return model.eval()
@@ -265,25 +264,24 @@ class Engined(nn.Module):
             raise IndexError(f"[{op}] token {wrong[0]} is not in the vocabulary of {self.config.vocabulary}")
         return _core.tensor(ids, dtype=_core.int64).to(_core.uint32)
 
-    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
-        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
-        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
-        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
-        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
-        IndexError: a token outside of the vocabulary."""
+    def quantize(self, bits: int = 8, calibration: Sequence[int] | Tensor | None = None) -> Self:
+        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 (q8_0) or 4 bits (q4_0); the head, and
+        the embedding that it is tied to, have 8.  calibration: tokens (T) of a text like those that the model will
+        see; they balance the rounding to 4 bits.  Returns the model, which has changed.  ValueError: bits that are
+        not 8 or 4, inputs of a layer that 32 does not divide.  IndexError: a token outside of the vocabulary."""
         tokens = self._calibration("quantize", calibration)
         text, plain = self._plain("quantize")
-        config, weights = _core._lm_quantize(text, plain, self.like.device, bits, group, tokens)
+        config, weights = _core._lm_quantize(text, plain, self.like.device, bits, tokens)
+        packed = {name.rpartition(".")[0]: name for name in weights if name.endswith((".q8_0", ".q4_0"))}
         for leaf in self._leaves:
-            codes = weights.get(f"{leaf.name}.codes")
-            old: Any = leaf.holder.__dict__[leaf.attribute]
-            if codes is None or type(old) in (nn.QuantizedLinear, nn.QuantizedEmbedding):
+            if leaf.name not in packed:
                 continue
-            scales = weights[f"{leaf.name}.scales"]
+            old: Any = leaf.holder.__dict__[leaf.attribute]
+            name, rows = packed[leaf.name].rpartition(".")[2], weights[packed[leaf.name]]
             new: Any = (
-                nn.QuantizedEmbedding.of(codes, scales, old.weight.dtype)
+                nn.QuantizedEmbedding.of(rows, name, old.weight.dtype)
                 if leaf.kind == ROWS
-                else nn.QuantizedLinear.of(codes, scales, old.bias)
+                else nn.QuantizedLinear.of(rows, name, old.bias)
             )
             setattr(leaf.holder, leaf.attribute, new.train(self.training))
         said = json.loads(config)["quantization_config"]
@@ -316,7 +314,11 @@ def read(path: str, device: Device | str, floats: bool = False) -> tuple[str, di
             raise FileNotFoundError(f"[from_pretrained] '{path}' has no weights: none of {', '.join(FILES)}")
         if ".bin" in os.path.basename(found[0]):
             return _read_pickled(path, found[0], device)
-    return _core._lm_load(path, floats, device)
+    config, weights = _core._lm_load(path, False, device)
+    said = json.loads(config).get("quantization_config") or {}
+    if floats and said.get("quant_method") != "chainrule":  # what ``quantize`` packed stays
+        config, weights = _core._lm_load(path, True, device)
+    return config, weights
 
 
 def _read_pickled(folder: str, file: str, device: Device | str) -> tuple[str, dict[str, Tensor]]:

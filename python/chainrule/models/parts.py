@@ -11,10 +11,10 @@ from .._core import Tensor
 from .._noted import Fixed
 from ..nn import Parameter
 from ..nn.init import without_values
+from ..nn.quantized import columns_of
 
-__all__ = ["Engine", "Group", "Leaf", "Norm", "PackedEmbedding", "PackedLinear", "Part", "assemble"]
+__all__ = ["Engine", "Group", "Leaf", "Norm", "Part", "assemble"]
 
-PAIRED = "_paired"
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 GROUP, LINEAR, ROWS, TABLE, LAYER_NORM, RMS_NORM, NORM = range(7)  # cr_lm_part
 
@@ -56,74 +56,6 @@ class Norm(nn.RMSNorm):
         return nn.functional.rms_norm(x, self.normalized_shape, self.weight + 1, self.eps)
 
 
-class _Packed(nn.Module):
-    """A matrix in a format of GGUF files, as it lies in the file: a buffer of bytes, named after the format.  It has no
-    gradient.  head: each so many rows are a head, whose rows i and i + head / 2 are neighbours in the file; 0: not."""
-
-    def _take(self, rows: Tensor, name: str, head: int) -> None:
-        self._name, self._head = name, head
-        self.register_buffer(name, rows)
-
-    @property
-    def _format(self) -> str:
-        return self._name.removesuffix(PAIRED)
-
-    @property
-    def rows(self) -> Tensor:
-        return getattr(self, self._name)  # type: ignore[no-any-return]
-
-    @property
-    def weight(self) -> Tensor:
-        """The matrix as a new tensor of float32."""
-        return self._in_order(_core._unpack(self.rows, self._format, _core.float32).mT).mT
-
-    def _in_order(self, y: Tensor) -> Tensor:
-        """The last axis, which has the rows as the file has them, in order."""
-        if not self._head:
-            return y
-        return y.unflatten(-1, (-1, self._head // 2, 2)).transpose(-1, -2).reshape(y.shape)
-
-    def extra_repr(self) -> str:
-        return f"{tuple(self.rows.shape)}, {self._format}"
-
-
-class PackedLinear(_Packed):
-    """x weight^T + bias : (..., in_features) -> (..., out_features).  Gradients reach x and the bias."""
-
-    bias: Parameter | None
-
-    def __init__(self, rows: Tensor, name: str, head: int, bias: Parameter | None) -> None:
-        super().__init__()
-        self._take(rows, name, head)
-        self.out_features, self.in_features = rows.size(0), columns_of(rows, name)
-        self.register_parameter("bias", bias)
-
-    def forward(self, input: Tensor) -> Tensor:
-        if not self._head:
-            return _core._linear_packed(input, self.rows, self._format, self.bias)
-        y = self._in_order(_core._linear_packed(input, self.rows, self._format))
-        return y if self.bias is None else y + self.bias
-
-
-class PackedEmbedding(_Packed):
-    """Rows of a table : ints (...) -> (..., embedding_dim), of float32."""
-
-    def __init__(self, rows: Tensor, name: str) -> None:
-        super().__init__()
-        self._take(rows, name, 0)
-        self.num_embeddings, self.embedding_dim = rows.size(0), columns_of(rows, name)
-
-    def forward(self, input: Tensor) -> Tensor:
-        chosen = self.rows.index_select(0, input.reshape(-1))
-        found = _core._unpack(chosen, self._format, _core.float32)
-        return found.view(*input.shape, self.embedding_dim)
-
-
-def columns_of(rows: Tensor, name: str) -> int:
-    """The numbers in a row of bytes."""
-    return _core._unpack(rows[:1], name.removesuffix(PAIRED), _core.float32).size(1)
-
-
 CLASSES: dict[int, Any] = {
     LINEAR: nn.Linear,
     ROWS: nn.Embedding,
@@ -133,8 +65,7 @@ CLASSES: dict[int, Any] = {
     NORM: Norm,
 }
 QUANTIZED: dict[int, type[nn.Module]] = {LINEAR: nn.QuantizedLinear, ROWS: nn.QuantizedEmbedding}
-PACKED: dict[int, type[nn.Module]] = {LINEAR: PackedLinear, ROWS: PackedEmbedding}
-KNOWN = {"weight", "codes", "scales", "bias"}  # other names are of packed rows
+KNOWN = {"weight", "bias"}  # other names are of packed rows
 
 
 def is_changed(module: Any) -> bool:
@@ -162,14 +93,11 @@ class Leaf(Fixed):
 
     def make(self, tensors: Mapping[str, Tensor], eps: float, head: int) -> nn.Module:
         """The layer over these tensors.  head: the size of a head."""
-        codes, bias = tensors.get("codes"), tensors.get("bias")
+        bias = tensors.get("bias")
         weight: Any = tensors.get("weight")
         packed = next((name for name in tensors if name not in KNOWN), "")
         if packed:
             self.shapes = {"weight": (tensors[packed].size(0), columns_of(tensors[packed], packed))}
-        elif codes is not None:
-            columns = codes.size(1) * (1 if codes.dtype is _core.int8 else 2)
-            self.shapes = {"weight": (codes.size(0), columns)}
         else:
             self.shapes = {"weight": tuple(weight.shape)}
         if bias is not None:
@@ -177,13 +105,9 @@ class Leaf(Fixed):
         self.eps = eps
         learned = Parameter(bias.detach()) if bias is not None else None
         if packed and self.kind == LINEAR:
-            return PackedLinear(tensors[packed], packed, head if packed.endswith(PAIRED) else 0, learned)
+            return nn.QuantizedLinear.of(tensors[packed], packed, learned, head)
         if packed:
-            return PackedEmbedding(tensors[packed], packed)
-        if codes is not None and self.kind == LINEAR:
-            return nn.QuantizedLinear.of(codes, tensors["scales"], learned)
-        if codes is not None:
-            return nn.QuantizedEmbedding.of(codes, tensors["scales"], _core.float32)
+            return nn.QuantizedEmbedding.of(tensors[packed], packed)
         sizes, made = self.shapes["weight"], CLASSES[self.kind]
         with without_values():
             if self.kind == LINEAR:
@@ -203,12 +127,6 @@ class Leaf(Fixed):
         """The weights of a layer that the engine knows, by their last names; None: it is another one."""
         own = module.__dict__
         if type(module) is QUANTIZED.get(self.kind):
-            found = {"codes": own.get("codes"), "scales": own.get("scales"), "bias": own.get("bias")}
-            rows, columns = self.shapes["weight"]
-            codes = found["codes"]
-            fits = codes is not None and codes.size(0) == rows and found["scales"] is not None
-            fits = fits and codes.size(1) == (columns if codes.dtype is _core.int8 else columns // 2)
-        elif type(module) is PACKED.get(self.kind):
             found = {module._name: own.get(module._name), "bias": own.get("bias")}
             fits = (len(module.rows), columns_of(module.rows, module._name)) == self.shapes["weight"]
         elif type(module) is CLASSES[self.kind]:

@@ -1,4 +1,4 @@
-"""Layers whose weights have 8 or 4 bits: QuantizedLinear, QuantizedEmbedding."""
+"""Layers whose weights are packed in a format of GGUF files: QuantizedLinear, QuantizedEmbedding."""
 
 from __future__ import annotations
 
@@ -13,54 +13,64 @@ from .parameter import Parameter
 
 __all__ = ["QuantizedEmbedding", "QuantizedLinear"]
 
+PAIRED = "_paired"
+
 
 class _Quantized(Module):
-    """A matrix (rows, columns) as integers: ``codes`` (rows, columns) int8, or (rows, columns / 2) uint8 with two of 4
-    bits in each, and ``scales`` (rows, columns / group) float16.  Both are buffers: they have no gradient."""
+    """A matrix (rows, columns) in a format of GGUF files: a buffer (rows, bytes of a row) uint8, named after the
+    format.  It has no gradient.
 
-    codes: Tensor
-    scales: Tensor
+    "q8_0" has 8 bits and a float16 scale for 32 neighbours of a row, "q4_0" 4 bits, "q4_k", "q5_k" and "q6_k" 4 to 6
+    with scales in blocks of 256."""
 
-    def _take(self, codes: Tensor, scales: Tensor) -> None:
-        self.register_buffer("codes", codes)
-        self.register_buffer("scales", scales)
+    def _take(self, rows: Tensor, name: str, head: int = 0) -> Self:
+        """head: each so many rows are a head, whose rows i and i + head / 2 are neighbours in the buffer; 0: not."""
+        self._name, self._head = name, head
+        self.register_buffer(name, rows)
+        return self
 
-    def _empty(self, rows: int, columns: int, bits: int, group: int, device: Device | str | None) -> None:
-        name = type(self).__name__
-        if bits not in (8, 4):
-            raise ValueError(f"[{name}] bits must be 8 or 4, not {bits}")
-        if group not in (32, 64, 96, 128) or columns % group:
-            raise ValueError(f"[{name}] group must be 32, 64, 96 or 128, and divide {columns}, not {group}")
-        zero, dtype = (0, _core.int8) if bits == 8 else (0x88, _core.uint8)
-        codes = _core.full((rows, columns * bits // 8), zero, dtype=dtype, device=device)
-        self._take(codes, _core.zeros(rows, columns // group, dtype=_core.float16, device=device))
+    def _empty(self, rows: int, columns: int, format: str, device: Device | str | None) -> None:
+        row = _core._quantize(_core.zeros(1, columns, device=device), format)
+        self._take(row.expand(rows, -1).clone(), format)
 
     @property
-    def bits(self) -> int:
-        """8 or 4."""
-        return 8 if self.codes.dtype is _core.int8 else 4
+    def format(self) -> str:
+        """That of the rows."""
+        return self._name.removesuffix(PAIRED)
 
     @property
-    def group(self) -> int:
-        """Neighbours of a row that share a scale."""
-        return self.codes.size(1) * 8 // self.bits // self.scales.size(1)
+    def rows(self) -> Tensor:
+        """The buffer."""
+        return self.__dict__[self._name]  # type: ignore[no-any-return]
 
     def dequantize(self, dtype: _core.dtype | None = None) -> Tensor:
         """The matrix as a new tensor of floats."""
-        return _core._dequantize(self.codes, self.scales, dtype or _core.float32)
+        return self._in_order(_core._unpack(self.rows, self.format, dtype or _core.float32).mT).mT
 
     @property
     def weight(self) -> Tensor:
         """``dequantize()``: a new float32 tensor each time."""
         return self.dequantize()
 
+    def _in_order(self, y: Tensor) -> Tensor:
+        """The last axis, which has the rows as the buffer has them, in order."""
+        if not self._head:
+            return y
+        return y.unflatten(-1, (-1, self._head // 2, 2)).transpose(-1, -2).reshape(y.shape)
+
+
+def columns_of(rows: Tensor, name: str) -> int:
+    """The numbers in a row of a buffer of this name."""
+    return _core._unpack(rows[:1], name.removesuffix(PAIRED), _core.float32).size(1)
+
 
 class QuantizedLinear(_Quantized):
-    """y = x weight^T + bias : (..., in_features) -> (..., out_features), with a weight of 8 or 4 bits that stays as it
-    is.  Gradients reach the input and the bias.
+    """y = x weight^T + bias : (..., in_features) -> (..., out_features), with a packed weight that stays as it is.
+    Gradients reach the input and the bias.
 
     A new one has the weight 0; ``from_linear`` and ``load_state_dict`` give it values.
-    ValueError: bits that are not 8 or 4, a group that is not 32, 64, 96 or 128 or does not divide in_features."""
+    RuntimeError: a format that is not q8_0, q4_0, q5_0, q5_1, q4_k, q5_k or q6_k, or whose blocks do not divide
+    in_features."""
 
     bias: Parameter | None
 
@@ -69,91 +79,88 @@ class QuantizedLinear(_Quantized):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        bits: int = 8,
-        group: int = 64,
+        format: str = "q8_0",
         device: Device | str | None = None,
         dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self._empty(out_features, in_features, bits, group, device)
+        self._empty(out_features, in_features, format, device)
         zeros = Parameter(_core.zeros(out_features, dtype=dtype, device=device)) if bias else None
         self.register_parameter("bias", zeros)
 
     @classmethod
-    def of(cls, codes: Tensor, scales: Tensor, bias: Parameter | None) -> Self:
-        """A layer over these codes and scales."""
+    def of(cls, rows: Tensor, name: str, bias: Parameter | None, head: int = 0) -> Self:
+        """A layer over these rows; name: their format, with "_paired" where the rows of heads are."""
         layer = cls.__new__(cls)
         Module.__init__(layer)
-        layer.in_features, layer.out_features = codes.size(1) * (1 if codes.dtype is _core.int8 else 2), codes.size(0)
-        layer._take(codes, scales)
-        layer.register_parameter("bias", bias)
+        layer.in_features, layer.out_features = columns_of(rows, name), rows.size(0)
+        layer._take(rows, name, head if name.endswith(PAIRED) else 0).register_parameter("bias", bias)
         return layer
 
     @classmethod
-    def from_linear(cls, linear: Linear, bits: int = 8, group: int = 64, moments: Tensor | None = None) -> Self:
+    def from_linear(cls, linear: Linear, format: str = "q8_0", moments: Tensor | None = None) -> Self:
         """The layer with its weight quantized, and the same bias.  moments (in_features, in_features), sums of x^T x
-        over inputs x: rounding to 4 bits is balanced for them.  RuntimeError: groups that do not divide in_features,
-        weights that are not finite."""
-        return cls.of(*_core._quantize(linear.weight, bits, group, moments), linear.bias)
+        over inputs x: the rounding to q4_0 is balanced for them, other formats know the importance of columns by them.
+        RuntimeError: as of a new layer, and weights that are not finite."""
+        return cls.of(_core._quantize(linear.weight, format, moments), format, linear.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        return _core._linear_quantized(input, self.codes, self.scales, self.bias)
+        if not self._head:
+            return _core._linear_packed(input, self.rows, self.format, self.bias)
+        y = self._in_order(_core._linear_packed(input, self.rows, self.format))
+        return y if self.bias is None else y + self.bias
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None},"
-            f" bits={self.bits}, group={self.group}"
+            f" format={self.format}"
         )
 
 
 class QuantizedEmbedding(_Quantized):
-    """Rows of a table of 8 or 4 bits : ints (...) -> (..., embedding_dim).
+    """Packed rows of a table : ints (...) -> (..., embedding_dim).
 
-    A new one has the table 0; ``from_embedding`` and ``load_state_dict`` give it values.  ValueError: as of
+    A new one has the table 0; ``from_embedding`` and ``load_state_dict`` give it values.  RuntimeError: as of
     ``QuantizedLinear``."""
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
-        bits: int = 8,
-        group: int = 64,
+        format: str = "q8_0",
         device: Device | str | None = None,
         dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.dtype = dtype or _core.float32
-        self._empty(num_embeddings, embedding_dim, bits, group, device)
+        self._empty(num_embeddings, embedding_dim, format, device)
 
     @classmethod
-    def of(cls, codes: Tensor, scales: Tensor, dtype: _core.dtype) -> Self:
-        """A table over these codes and scales; dtype: of the rows that it gives."""
+    def of(cls, rows: Tensor, name: str, dtype: _core.dtype | None = None) -> Self:
+        """A table over these rows of the format ``name``; dtype: of the rows that it gives, float32 when absent."""
         table = cls.__new__(cls)
         Module.__init__(table)
-        table.num_embeddings = codes.size(0)
-        table.embedding_dim = codes.size(1) * (1 if codes.dtype is _core.int8 else 2)
-        table.dtype = dtype
-        table._take(codes, scales)
-        return table
+        table.num_embeddings, table.embedding_dim = rows.size(0), columns_of(rows, name)
+        table.dtype = dtype or _core.float32
+        return table._take(rows, name)
 
     @classmethod
-    def from_embedding(cls, embedding: Embedding, bits: int = 8, group: int = 64) -> Self:
+    def from_embedding(cls, embedding: Embedding, format: str = "q8_0") -> Self:
         """The table quantized.  RuntimeError: as of ``QuantizedLinear.from_linear``."""
-        return cls.of(*_core._quantize(embedding.weight, bits, group), embedding.weight.dtype)
+        return cls.of(_core._quantize(embedding.weight, format), format, embedding.weight.dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        rows = input.flatten()
-        found = _core._dequantize(self.codes[rows], self.scales[rows], self.dtype)
+        found = _core._unpack(self.rows.index_select(0, input.reshape(-1)), self.format, self.dtype)
         return found.view(*input.shape, self.embedding_dim)
 
     def linear(self, input: Tensor) -> Tensor:
         """input table^T : (..., embedding_dim) -> (..., num_embeddings), a tied head."""
-        return _core._linear_quantized(input, self.codes, self.scales)
+        return _core._linear_packed(input, self.rows, self.format)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}, bits={self.bits}, group={self.group}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, format={self.format}"
 
 
 def replaced(module: Module, name: str, part: Any) -> None:

@@ -4,7 +4,6 @@
 #include "isa.h"
 #include "linear_packed.h"
 #include "product.h"
-#include "quantized.h"
 #include "windows.h"
 #include "winograd.h"
 #include "../../core/config.h"
@@ -21,7 +20,7 @@
     {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, \
         &cr_integers_v##n, &cr_conversions_v##n, \
      &cr_products_v##n, &cr_attentions_v##n, TABLE(N, cr_windows_v##n), TABLE(N, cr_convs_v##n), \
-     TABLE(N, cr_winograds_v##n), TABLE(L, cr_quantizeds_v##n), TABLE(L, cr_packeds_v##n), TABLE(N, cr_factors_v##n)}
+     TABLE(N, cr_winograds_v##n), TABLE(L, cr_packeds_v##n), TABLE(N, cr_factors_v##n)}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};

@@ -193,7 +193,6 @@ struct cr_isa_kernels {
     const struct cr_windows *windows;               /* windows.h */
     const struct cr_convs *conv;                    /* conv.h */
     const struct cr_winograds *winograd;            /* winograd.h */
-    const struct cr_quantizeds *quantized;          /* quantized.h */
     const struct cr_packeds *packed;                /* linear_packed.h */
     const struct cr_factors *factors;
 };

@@ -10,7 +10,8 @@
 #include "linear_packed.h"
 
 enum {
-    MOST_ROWS = 256,                                /* of x for which a tile of w is kept */
+    MOST_ROWS = 256,                                /* of x for which a tile of w is kept, */
+    MOST_X = 3 << 20,                               /* and their bytes, which the last cache holds for all of w */
     MOST_STORED = 64,                               /* numbers of y at a time */
     LEAST_CHUNK = 16 << 10, MOST_CHUNK = 64 << 10   /* bytes of w */
 };
@@ -19,8 +20,8 @@ typedef struct job {
     const struct cr_packeds *kernels;
     int format;
     const cr_array *y, *w, *bias, *from;            /* from: x as it is given */
-    cr_packed_x *x;                                 /* (M, units) */
-    int64_t M, N, K, units, each;                   /* each: rows of w of a chunk */
+    cr_packed_x *x;                                 /* (M, units): rows `first` and on */
+    int64_t first, M, N, K, units, each;            /* each: rows of w of a chunk */
     atomic_bool failed;
 } job;
 
@@ -51,9 +52,9 @@ static void prepare_chunk(void *ctx, int64_t m, int worker) {
     const size_t bytes = plain ? 0 : (size_t)j->K * sizeof(float);
     float *line = plain ? NULL : cr_cpu_try_take(bytes);
     if (!plain && !line) { atomic_store(&j->failed, true); return; }
-    if (!plain) cr_block_load(CR_LANE_F32, line, j->from->dtype, at(j->from, m * j->K), 1, j->K);
-    j->kernels->prepare(j->format, j->x + m * j->units,
-                        plain ? (const float *)(const void *)at(j->from, m * j->K) : line, j->K);
+    const char *from = at(j->from, (j->first + m) * j->K);
+    if (!plain) cr_block_load(CR_LANE_F32, line, j->from->dtype, from, 1, j->K);
+    j->kernels->prepare(j->format, j->x + m * j->units, plain ? (const float *)(const void *)from : line, j->K);
     cr_cpu_give(line, bytes);
 }
 
@@ -62,7 +63,7 @@ static void store(const job *j, const float *sum, int64_t m, int64_t first, int6
     float bias[MOST_STORED], y[MOST_STORED];
     if (j->bias) cr_block_load(CR_LANE_F32, bias, j->bias->dtype, at(j->bias, first), 1, n);
     for (int64_t i = 0; i < n; i++) y[i] = j->bias ? sum[i] + bias[i] : sum[i];
-    char *to = (char *)(uintptr_t)at(j->y, m * j->N + first);
+    char *to = (char *)(uintptr_t)at(j->y, (j->first + m) * j->N + first);
     if (j->y->dtype == CR_F32) memcpy(to, y, (size_t)n * sizeof *y);
     else cr_block_store(CR_LANE_F32, y, j->y->dtype, to, 1, n);
 }
@@ -84,23 +85,19 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
     const int lanes = j->kernels->lanes;
-    const int64_t end = cr_imin(j->N, (chunk + 1) * j->each), most = cr_imin(j->M, MOST_ROWS);
-    const int64_t each = CR_PACKED_CHAINS * lanes;
-    const size_t bytes = (size_t)(most * each) * sizeof(float);
+    const int64_t end = cr_imin(j->N, (chunk + 1) * j->each), each = CR_PACKED_CHAINS * lanes;
+    const size_t bytes = (size_t)(j->M * each) * sizeof(float);
     float *sum = cr_cpu_try_take(bytes);
     if (!sum) { atomic_store(&j->failed, true); return; }
     for (int64_t n = chunk * j->each; n < end; n += lanes) {
         const uint8_t *row[CR_PACKED_LANES];
         put_rows(j, n, row);
-        for (int64_t m = 0; m < j->M; m += most) {
-            const int64_t M = cr_imin(most, j->M - m);
-            memset(sum, 0, (size_t)(M * each) * sizeof *sum);
-            j->kernels->rows(j->format, sum, row, j->K, j->x + m * j->units, M);
-            for (int64_t i = 0; i < M; i++) {
-                float *c = sum + i * each;
-                for (int r = 0; r < lanes; r++) c[r] = (c[r] + c[2 * lanes + r]) + (c[lanes + r] + c[3 * lanes + r]);
-                store(j, c, m + i, n, cr_imin(lanes, j->N - n));
-            }
+        memset(sum, 0, bytes);
+        j->kernels->rows(j->format, sum, row, j->K, j->x, j->M);
+        for (int64_t m = 0; m < j->M; m++) {
+            float *c = sum + m * each;
+            for (int r = 0; r < lanes; r++) c[r] = (c[r] + c[2 * lanes + r]) + (c[lanes + r] + c[3 * lanes + r]);
+            store(j, c, m, n, cr_imin(lanes, j->N - n));
         }
     }
     cr_cpu_give(sum, bytes);
@@ -113,17 +110,27 @@ static const struct cr_packeds *kernels(void) {
     return cr_cpu_vec()->packed;
 }
 
+/* Some rows of x, j->M from `first` on, times all of w. */
+static void multiply(job *j) {
+    if (j->M == 1) prepare_chunk(j, 0, 0);
+    else cr_run_chunks(j->M, prepare_chunk, j);
+    const bool one = j->M == 1 && j->kernels->row;
+    if (!atomic_load(&j->failed)) cr_run_chunks(cr_pieces(j->N, j->each), one ? row_chunk : rows_chunk, j);
+}
+
 cr_status cr_cpu_linear_packed(const cr_linear_packed_args *args) {
     const int64_t M = args->x.shape[0], K = args->x.shape[1];
+    if (!cr_note_done(args->done, args->x.dtype != CR_F64)) return CR_OK;
     job j = job_of(args->format, &args->y, &args->w, K, kernels());
-    size_t bytes = (size_t)(M * j.units) * sizeof *j.x;
-    j.bias = cr_present(&args->bias), j.from = &args->x, j.M = M;
+    const int64_t line = j.units * (int64_t)sizeof *j.x, most = cr_imin(MOST_ROWS, cr_imax(16, MOST_X / line));
+    size_t bytes = (size_t)(cr_imin(M, most) * line);
+    j.bias = cr_present(&args->bias), j.from = &args->x;
     j.x = cr_cpu_take_room(&bytes);
     if (!j.x) return CR_NO_MEMORY;
-    if (M == 1) prepare_chunk(&j, 0, 0);
-    else cr_run_chunks(M, prepare_chunk, &j);
-    const bool one = M == 1 && j.kernels->row;
-    if (!atomic_load(&j.failed)) cr_run_chunks(cr_pieces(j.N, j.each), one ? row_chunk : rows_chunk, &j);
+    for (; j.first < M && !atomic_load(&j.failed); j.first += j.M) {
+        j.M = cr_imin(most, M - j.first);
+        multiply(&j);
+    }
     cr_cpu_give(j.x, bytes);
     return j.failed ? cr_fail(CR_NO_MEMORY, "linear_packed", "no memory for rows of %lld numbers", (long long)K)
                     : CR_OK;

@@ -216,7 +216,7 @@ extern const char cr_cuda_source_device[], cr_cuda_source_arguments[];
 extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cuda_source_channels[],
     cr_cuda_source_conv[], cr_cuda_source_factor[], cr_cuda_source_hopper[], cr_cuda_source_index[],
     cr_cuda_source_matmul[],
-    cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_pool[], cr_cuda_source_quantized[],
+    cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_pool[], cr_cuda_source_packed[],
     cr_cuda_source_random[], cr_cuda_source_reduce[], cr_cuda_source_rows[], cr_cuda_source_sample[],
     cr_cuda_source_scan[], cr_cuda_source_squares[];
 

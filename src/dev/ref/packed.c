@@ -88,5 +88,6 @@ cr_status cr_ref_linear_packed(const cr_linear_packed_args *args) {
             EACH(k, K) total += get(x, m * K + k) * weight(&args->w, args->format, n, k);
             put(&args->y, m * N + n, total + (bias ? get(bias, n) : 0));
         }
+    cr_note_done(args->done, true);
     return CR_OK;
 }
