@@ -239,7 +239,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("generate --model run --temp -1", 2, "did you mean --temperature?"),
     ("quantize --model run", 2, "--model and --out are needed"),
     ("quantize --model run --out x --bits 5", 2, "--bits must be 8 or 4, not 5"),
-    ("quantize --model run --out x --type q6_k --group 32", 2, "--type q6_k excludes --bits and --group"),
+    ("quantize --model run --out x --type q6_k --bits 8", 2, "--type q6_k excludes --bits"),
     ("quantize --model run --out x --calibrate missing.txt", 1, "missing.txt"),
     ("import --out x", 2, "--model and --out are needed"),
     ("export --model run --out x --dtype q8_0", 2, "--dtype q8_0 needs --format gguf"),
@@ -499,11 +499,11 @@ def test_texts_of_other_encodings(place: Path) -> None:
 def test_a_run_is_a_model(place: Path) -> None:
     """quantize, import and export take a run, or a checkpoint in it, with its tokenizer."""
     for model in ("run", "run/checkpoint"):
-        for command, more in (("quantize", ["--bits", 8, "--group", 32]), ("import", []), ("export", [])):
+        for command, more in (("quantize", ["--bits", 8]), ("import", []), ("export", [])):
             out = f"{command} of {model.replace('/', ' ')}"
             done = run(place, command, "--model", model, "--out", out, *more)
-            if command == "quantize" and "group" in done.stderr:
-                continue  # the width is no multiple of a group
+            if command == "quantize" and "blocks of 32" in done.stderr:
+                continue  # the width is no multiple of a block
             assert done.returncode == 0, done.stderr
             assert len(good(place, "generate", "--model", out, "--tokens", 5)) > 5
     assert f"{PROGRAM} generate --model 'two words' --prompt" in good(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,11 +194,12 @@ def test_gguf(folder: Path, tmp_path: Path) -> None:
 
 def test_refused(tmp_path: Path) -> None:
     model = models.GPT(64, 16, 1, 2, 64)
-    for call, message in (
+    refused: tuple[tuple[Callable[[], Any], str], ...] = (
         (lambda: model.quantize(5), "bits must be 8 or 4, not 5"),
         (lambda: models.GPT(64, 16, 1, 2, 40).quantize(8), "blocks of 32 do not divide the 40 inputs of 'wte.weight'"),
         (lambda: model.quantize(4, []), "empty"),
-    ):
+    )
+    for call, message in refused:
         with pytest.raises(ValueError, match=message):
             call()
     for format, message in ("q8_0", "blocks of 32 do not divide the 40 inputs"), ("q2_k", "format must be q8_0"):
