@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import BUILD, ROOT, SKIPPED
-from tab import Quiet, Tab, open_page, page_missing
+from tab import MOST_SECONDS, Quiet, Tab, open_page, page_missing
 
 AXE = ROOT / "build" / "axe" / "axe_playwright_python" / "axe.min.js"
 NATIVE = BUILD / "chainrule"
@@ -435,11 +435,11 @@ def model(tab: Tab, folder: Path) -> None:
     compares(tab, s, folder)
 
 
-def compared(tab: Tab, s: Section) -> tuple[str, str]:
+def compared(tab: Tab, s: Section, seconds: float = MOST_SECONDS) -> tuple[str, str]:
     """The answers before and after."""
     s.set("asked", "the number ")
     s("s.querySelector('.compare button').click()")
-    tab.wait(f"!{s.root}.querySelector('.compare button').disabled")
+    tab.wait(f"!{s.root}.querySelector('.compare button').disabled", seconds)
     return s.text(".before"), s.text(".after")
 
 
@@ -473,7 +473,29 @@ def compares(tab: Tab, s: Section, folder: Path) -> None:
     tab.wait(f"!{s.root}.querySelector('[data-do=last]').hidden")
     s.press("last")
     s.wait(".status", "Open: model.gguf; 300 tokens, context 64")
+    on_gpu_too(tab, s, folder)
     chats(tab, s, folder)
+
+
+def on_gpu_too(tab: Tab, s: Section, folder: Path) -> None:
+    """The GPU writes what the processor writes, from packed weights as they lie, and teaches."""
+    answers, losses = [], []
+    for device in ("cpu", "gpu"):
+        s.set("device", device)
+        tab.give_files("#model [name=files]", folder / "model.gguf")
+        s.wait(".status", "Open: model.gguf; 300 tokens, context 64" + (", on " if device == "gpu" else ""))
+        s("s.querySelector('[name=plain]').checked = true")
+        s.set("examples", "the number is a fox\nthe fox is a number")
+        s.set("passes", 3)
+        s.set("rate", 0.02)
+        s("s.querySelector('.tuned').textContent = ''")
+        s.press("tune")
+        tab.wait(f"{s.root}.querySelector('.tuned').textContent.startsWith('Loss ')", 400)
+        losses.append([float(s.text(".tuned").split()[i]) for i in (1, 3)])
+        answers.append(compared(tab, s, 400)[0])
+    assert all(abs(a - b) < 2e-3 for a, b in zip(*losses, strict=True)), losses
+    assert answers[0] == answers[1], answers
+    s.set("device", "cpu")
 
 
 def chats(tab: Tab, s: Section, folder: Path) -> None:

@@ -35,8 +35,9 @@ function paragraph(kind, text) {
 async function opened(call, ...args) {
     say("Reading…");
     try {
-        const { names, context, vocabulary } = await start().call(call, ...args);
+        const { names, context, vocabulary, adapter } = await start().call(call, field("device").value, ...args);
         now = `Open: ${names}; ${vocabulary.toLocaleString("en")} tokens, context ${context}`;
+        if (adapter) now += `, on ${adapter}`;
         say(`${now}.`);
         $(".opened").hidden = false;
         $(".compare").hidden = $(".answers").hidden = button("adapter").disabled = true;

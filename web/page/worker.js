@@ -352,6 +352,8 @@ function text() {
 function model() {
     const MOST = 4e9; // bytes of a page's memory
     let lm = null;
+    let on = null; // the module that has it
+    let onGpu = null; // of one thread: browsers copy no shared memory to a GPU
     let stop = new AbortController();
     let tuned = false;
     let examples = []; // of a file
@@ -370,15 +372,20 @@ function model() {
         );
     }
 
-    async function open(files) {
+    /** device: "cpu", or "gpu". */
+    async function open(device, files) {
         check(files);
-        const next = cr.LanguageModel.load(Object.fromEntries(files.map((file) => [file.name, file])));
+        if (device === "gpu") onGpu ??= await load({ whole: true });
+        const adapter = device === "gpu" ? (await onGpu.gpu()).name : "";
+        const where = device === "gpu" ? onGpu : cr;
+        const next = await where.LanguageModel.load(Object.fromEntries(files.map((file) => [file.name, file])));
         lm?.free();
         lm = next;
+        on = where;
         tuned = false;
         examples = [];
         const names = files.map((file) => file.name).join(", ");
-        return { names, context: lm.context, vocabulary: lm.tokenizer.size };
+        return { names, context: lm.context, vocabulary: lm.tokenizer.size, adapter };
     }
 
     /** Writes an answer as events of this name. */
@@ -400,7 +407,7 @@ function model() {
             if (!said.startsWith("kept")) await forget("model");
             return said;
         },
-        openLastModel: async () => open(Object.values((await kept("model")) ?? {})),
+        openLastModel: async (device) => open(device, Object.values((await kept("model")) ?? {})),
         async ask(prompt, options) {
             stop = new AbortController();
             const start = performance.now();
@@ -419,19 +426,23 @@ function model() {
             const samples = lines ? lines.map((line) => lm.sample(line)) : examples;
             if (!tuned) lm.lora({ rank });
             tuned = true;
-            const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: rate, weight_decay: 0 });
+            const optimizer = new on.optim.AdamW(lm.parameters(), { lr: rate, weight_decay: 0 });
             const losses = [];
             stop = new AbortController();
             for (let pass = 0; pass < passes && !stop.signal.aborted; pass++) {
                 let sum = 0;
                 for (const sample of samples) {
-                    sum += cr.scope(() => {
+                    const loss = on.scope(() => {
                         optimizer.zero_grad();
                         const loss = lm.loss([sample]);
                         loss.backward();
                         optimizer.step();
-                        return loss.item();
+                        return loss.detach();
                     });
+                    const here = await loss.cpu();
+                    sum += here.item();
+                    loss.free();
+                    here.free();
                     await tick();
                     if (stop.signal.aborted) break;
                 }
@@ -448,6 +459,6 @@ function model() {
             await lm.disable_adapter(() => write("before", prompt, options));
             await write("after", prompt, options);
         },
-        adapter: () => pack(lm.save_adapter()),
+        adapter: async () => pack(await lm.save_adapter()),
     };
 }
