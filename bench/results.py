@@ -164,14 +164,16 @@ AREAS: dict[str, tuple[str, tuple[str, ...], str]] = {  # heading -> in words, i
         ("dispatch", "python", "value", "chain", "everyday", "files", "size"),
         "value-curve.svg",
     ),
-    "GPUs": (
+    "GPUs and browsers": (
         "No GPU of hardware has run chainrule yet: `tools/gpu_check.sh OUT` measures where an NVIDIA GPU is."
-        " WebGPU ran on a driver made of software; the host's part of CUDA ran on a driver that launches nothing.",
-        ("cuda", "cuda_host", "gpu", "webgpu"),
+        " WebGPU ran on a driver made of software; the host's part of CUDA ran on a driver that launches nothing."
+        " The browser edition ran in node, which has Chromium's engine, on one thread; sizes are after gzip.",
+        ("cuda", "cuda_host", "gpu", "webgpu", "web"),
         "",
     ),
 }
 
+WIDTH = 120
 INTRODUCTION = """\
 # Benchmarks
 
@@ -188,28 +190,31 @@ use all that it has (AVX-512). A load above 0.7 means that the machine was not q
 
 def page(records: dict[str, Record]) -> str:
     everywhere = common(records)
-    lines = [*INTRODUCTION.splitlines(), "", *textwrap.wrap(f"Everywhere: {'; '.join(everywhere)}.", 100)]
+    lines = [*INTRODUCTION.splitlines(), "", *textwrap.wrap(f"Everywhere: {'; '.join(everywhere)}.", WIDTH)]
     for title, (words, names, picture) in AREAS.items():
         parts = {name: records[name] for name in names if name in records}
+        if not parts:
+            continue
         lines += ["", f"## {title}", ""]
-        lines += [*textwrap.wrap(words, 100), ""] if words else []
+        lines += [*textwrap.wrap(words, WIDTH), ""] if words else []
         rows = [row for record in parts.values() for row in record["rows"]]
         lines += compared([row for row in rows if row.group or row.peers or row.share], False)
         lines += ["", f"![{title}]({picture})"] if picture else []
-        lines += ["", *textwrap.wrap(measured(parts, everywhere), 100)]
+        lines += ["", *textwrap.wrap(measured(parts, everywhere), WIDTH)]
     return "\n".join(lines) + "\n"
 
 
 def circumstances(record: Record) -> list[str]:
     """Where a part was measured, and beside which versions."""
     peers = [f"{name} {version}" for name, version in record["peers"].items()]
-    return [f"{record['machine']}, {record['threads']} threads", *peers]
+    threads = record["threads"]
+    return [record["machine"], f"{threads} thread{'s' * (threads > 1)}", *peers]
 
 
 def common(records: dict[str, Record]) -> list[str]:
     """What all parts share: the machine, the versions of peers of which there is one."""
     every = list(dict.fromkeys(c for record in records.values() for c in circumstances(record)))
-    kind = lambda c: c.split()[0] if "threads" not in c else ""
+    kind = lambda c: next((word for word in ("processors", "thread") if word in c), c.split()[0])
     return [c for c in every if sum(kind(other) == kind(c) for other in every) == 1]
 
 

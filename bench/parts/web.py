@@ -66,7 +66,8 @@ def web(bench: Bench) -> list[Row]:
                 loaded.append(found["loaded"])
                 first.append(found["first"])
             best = {kind: max(values) for kind, values in rates.items()}
-            rows.append(Row(f"training, {title}", "tokens/s", best["web"], {"native x86-64-v2": best["native"]}))
+            peers = {"native x86-64-v2": best["native"]}
+            rows.append(Row(f"training, {title}", "tokens/s", best["web"], peers, group="browser edition, training"))
     rows.append(Row("module loaded", "ms", statistics.median(loaded), group="browser edition, start and size"))
     small, whole = ([PACKAGE / f"{name}.wasm", PACKAGE / f"{name}.mjs"] for name in ("small", "whole"))
     scripts = list(PACKAGE.glob("*.js"))
