@@ -1,15 +1,50 @@
-// web.mjs - seconds in training steps of one run of the browser edition in node, and the time to load the module; JSON.
+// web.mjs - a worker of a page for bench/run.py: one run of the browser edition, or LoRA over a model, and its times.
 //
-//     node web.mjs PACKAGE TEXT OPTIONS      PACKAGE: the folder of make web; OPTIONS: of Run.train, as JSON
-import { readFileSync } from "node:fs";
+// A message {threads, options} trains on text.txt (Run.train); {threads, model} adapts that GGUF file to 8 samples of
+// 128 tokens.  The answer has seconds in the steps, milliseconds until the module was loaded and the first step ended,
+// or the least seconds of a sample and all memory of the module.
+let memory = null;
+const { instantiate } = WebAssembly;
+WebAssembly.instantiate = async (code, imports) => {
+    const made = await instantiate(code, imports);
+    const things = [made.exports, ...Object.values(imports)].flatMap((some) => Object.values(some));
+    memory ??= things.find((thing) => thing instanceof WebAssembly.Memory);
+    return made;
+};
+onmessage = ({ data }) => measured(data).then(postMessage, (error) => postMessage({ error: `${error}` }));
 
-const [, , folder, text, options] = process.argv;
-const start = performance.now();
-const { load } = await import(`${folder}/index.js`);
-const cr = await load();
-const loaded = performance.now() - start;
-const run = cr.Run.train(new Uint8Array(readFileSync(text)), JSON.parse(options));
-run.step();
-const first = performance.now() - start;
-while (run.step());
-console.log(JSON.stringify({ seconds: run.look().seconds, loss: run.look().loss, loaded, first }));
+async function measured({ threads, options, model }) {
+    const start = performance.now();
+    const { load } = await import("./chainrule/index.js");
+    const cr = await load({ threads, whole: Boolean(model) });
+    const loaded = performance.now() - start;
+    const fetched = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
+    return model ? adapted(cr, await fetched(model)) : trained(cr, await fetched("text.txt"));
+
+    function trained(cr, text) {
+        const begun = performance.now();
+        const run = cr.Run.train(text, options);
+        run.step();
+        const first = loaded + performance.now() - begun;
+        while (run.step());
+        return { seconds: run.look().seconds, loss: run.look().loss, loaded, first };
+    }
+
+    function adapted(cr, bytes) {
+        const lm = cr.LanguageModel.load({ "m.gguf": bytes });
+        lm.lora({ rank: 8, seed: 1 });
+        const optimizer = new cr.optim.AdamW(lm.parameters(), { lr: 1e-3 });
+        const samples = Array.from({ length: 8 }, (_, i) => lm.sample(String.fromCharCode(97 + i).repeat(128)));
+        let seconds = Infinity;
+        for (const sample of samples) {
+            const begun = performance.now();
+            cr.scope(() => {
+                optimizer.zero_grad();
+                lm.loss([sample]).backward();
+                optimizer.step();
+            });
+            seconds = Math.min(seconds, (performance.now() - begun) / 1e3);
+        }
+        return { seconds, megabytes: memory.buffer.byteLength / 1e6 };
+    }
+}

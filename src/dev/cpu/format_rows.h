@@ -24,6 +24,22 @@ static inline quad quad_at(const uint8_t *p) {
     return q;
 }
 
+/* to[i]: word i of each of the four */
+static inline void transpose(quad to[4], const quad r[4]) {
+#if CR_ISA
+    const __m128i *v = (const __m128i *)r;
+    const __m128i a = _mm_unpacklo_epi32(v[0], v[1]), b = _mm_unpacklo_epi32(v[2], v[3]),
+                  c = _mm_unpackhi_epi32(v[0], v[1]), d = _mm_unpackhi_epi32(v[2], v[3]);
+    to[0] = (quad)_mm_unpacklo_epi64(a, b), to[1] = (quad)_mm_unpackhi_epi64(a, b);
+    to[2] = (quad)_mm_unpacklo_epi64(c, d), to[3] = (quad)_mm_unpackhi_epi64(c, d);
+#else
+    const quad a = V_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = V_SHUFFLE(r[2], r[3], 0, 4, 1, 5),
+               c = V_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = V_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+    to[0] = V_SHUFFLE(a, b, 0, 1, 4, 5), to[1] = V_SHUFFLE(a, b, 2, 3, 6, 7);
+    to[2] = V_SHUFFLE(c, d, 0, 1, 4, 5), to[3] = V_SHUFFLE(c, d, 2, 3, 6, 7);
+#endif
+}
+
 /* the same in each lane of 16 bytes */
 static inline vuint everywhere(quad q) {
 #if CR_ISA == 4
@@ -139,6 +155,10 @@ static ALWAYS_INLINE vbyte bytes_at(vbyte x, vbyte index) {
     return (vbyte)_mm256_shuffle_epi8((__m256i)x, (__m256i)index);
 #elif CR_ISA == 2
     return (vbyte)_mm_shuffle_epi8((__m128i)x, (__m128i)index);
+#elif defined __wasm_simd128__
+    return (vbyte)wasm_i8x16_swizzle((v128_t)x, (v128_t)index);
+#elif defined __aarch64__
+    return (vbyte)vqtbl1q_u8((uint8x16_t)x, (uint8x16_t)index);
 #else
     vbyte y;
     for (int i = 0; i < V_BYTES; i++) y[i] = x[index[i]];
@@ -270,16 +290,9 @@ static inline quad words_at(lines line, int64_t at) {
 
 /* h[i]: words at + 4 i of the rows */
 static inline void four_words(quad h[4], lines line, int64_t at) {
-#if CR_ISA
-    __m128i r[4];
-    for (int i = 0; i < 4; i++) r[i] = _mm_loadu_si128((const __m128i_u *)(const void *)(line[i] + at));
-    const __m128i a = _mm_unpacklo_epi32(r[0], r[1]), b = _mm_unpacklo_epi32(r[2], r[3]),
-                  c = _mm_unpackhi_epi32(r[0], r[1]), d = _mm_unpackhi_epi32(r[2], r[3]);
-    h[0] = (quad)_mm_unpacklo_epi64(a, b), h[1] = (quad)_mm_unpackhi_epi64(a, b);
-    h[2] = (quad)_mm_unpacklo_epi64(c, d), h[3] = (quad)_mm_unpackhi_epi64(c, d);
-#else
-    for (int i = 0; i < 4; i++) h[i] = words_at(line, at + 4 * i);
-#endif
+    quad r[4];
+    for (int i = 0; i < 4; i++) r[i] = quad_at(line[i] + at);
+    transpose(h, r);
 }
 
 /* Lane 4 j + r: the first word of block j of row r; the first block of the part begins `at` bytes into the rows. */

@@ -47,19 +47,11 @@ static inline void piece(vbyte to[4], rows_at row, int64_t at) {
     to[0] = (vbyte)_mm256_unpacklo_epi64(a, b), to[1] = (vbyte)_mm256_unpackhi_epi64(a, b);
     to[2] = (vbyte)_mm256_unpacklo_epi64(c, d), to[3] = (vbyte)_mm256_unpackhi_epi64(c, d);
 }
-#elif CR_ISA == 2
-static inline void piece(vbyte to[4], rows_at row, int64_t at) {
-    __m128i r[4];
-    for (int i = 0; i < 4; i++) r[i] = _mm_loadu_si128((const __m128i_u *)(const void *)(row[i] + at));
-    const __m128i a = _mm_unpacklo_epi32(r[0], r[1]), b = _mm_unpacklo_epi32(r[2], r[3]),
-                  c = _mm_unpackhi_epi32(r[0], r[1]), d = _mm_unpackhi_epi32(r[2], r[3]);
-    to[0] = (vbyte)_mm_unpacklo_epi64(a, b), to[1] = (vbyte)_mm_unpackhi_epi64(a, b);
-    to[2] = (vbyte)_mm_unpacklo_epi64(c, d), to[3] = (vbyte)_mm_unpackhi_epi64(c, d);
-}
 #else
 static inline void piece(vbyte to[4], rows_at row, int64_t at) {
-    for (int i = 0; i < 4; i++)
-        for (int r = 0; r < V; r++) memcpy((char *)&to[i] + 4 * r, row[r] + at + 4 * i, 4);
+    quad h[4];
+    four_words(h, row, at);
+    for (int i = 0; i < 4; i++) to[i] = (vbyte)h[i];
 }
 #endif
 
@@ -91,19 +83,7 @@ static inline vuint byte_of(vuint x, int i) { return x >> (8 * i) & 255; }
 
 /* table[q], q < 16 in each byte */
 static inline vbyte looked_up(const int8_t table[16], vbyte q) {
-#if CR_ISA
-    const __m128i all = _mm_loadu_si128((const __m128i_u *)(const void *)table);
-#endif
-#if CR_ISA == 4
-    return (vbyte)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(all), (__m512i)q);
-#elif CR_ISA == 3
-    return (vbyte)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(all), (__m256i)q);
-#elif CR_ISA == 2
-    return (vbyte)_mm_shuffle_epi8(all, (__m128i)q);
-#else
-    for (int i = 0; i < V_BYTES; i++) q[i] = (uint8_t)table[q[i]];
-    return q;
-#endif
+    return bytes_at((vbyte)everywhere(quad_at((const uint8_t *)table)), q);
 }
 
 /* ---- codes */

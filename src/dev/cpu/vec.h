@@ -17,6 +17,8 @@
 #include <immintrin.h>
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
+#elif defined __aarch64__
+#include <arm_neon.h>
 #endif
 
 #if CR_ISA == 4
@@ -47,6 +49,13 @@ static inline vec  FETCH(const float *p) { __builtin_prefetch((const char *)p + 
 static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
 static inline vec  v_k(float k) { return k - (vec){0}; }         /* also of -0 */
 static inline vecd d_k(double k) { return k - (vecd){0}; }
+
+/* elements of a and b, both of four words, by their numbers in (a, b) */
+#ifdef __clang__
+#define V_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define V_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__typeof__(a)){__VA_ARGS__})
+#endif
 
 /* ---- one definition for each instruction set */
 #if CR_ISA == 4
