@@ -117,6 +117,7 @@ def test_arguments_and_exit(tmp_path: Path) -> None:
 BAD = [  # a line of a script, and what the last lines of its error say
     ("torch.fft.fft(x)", "NotImplementedError: torch.fft.fft is not in chainrule", "complex numbers come later"),
     ("from torch import polar; polar(x, x)", "NotImplementedError: torch.polar is not in chainrule", "r * cos(angle)"),
+    ("torch.lstsq(x, x)", "NotImplementedError: torch.lstsq is not in chainrule", "use torch.linalg.lstsq(A, B)"),
     ("from torch import no_such", "ImportError: torch.no_such is not in chainrule", "docs/differences.md"),
     ("from torch.linalg import no_such", "ImportError: torch.linalg.no_such is not in chainrule", "numpy.linalg"),
     ("torch.zeros(2, dtype=torch.complex64)", "TypeError: zeros(): argument 'dtype'", "complex numbers come later"),

@@ -15,6 +15,11 @@ MISSING = {
     "torch.sparse_csr_tensor": "tensors are dense; use index_add, scatter_add or embedding",
     "torch.nested": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
     "torch.jagged": "tensors have one shape; pad them with torch.nn.utils.rnn.pad_sequence",
+    "torch.lstsq": "PyTorch dropped it too; use torch.linalg.lstsq(A, B), whose arguments are the other way round",
+    "torch.solve": "PyTorch dropped it too; use torch.linalg.solve(A, B), whose arguments are the other way round",
+    "torch.symeig": "PyTorch dropped it too; use torch.linalg.eigh or eigvalsh, which read the lower triangle",
+    "torch.eig": "PyTorch dropped it too; use torch.linalg.eig or eigvals",
+    "torch.matrix_rank": "PyTorch dropped it too; use torch.linalg.matrix_rank, whose symmetric is called hermitian",
     "torch.linalg": "this matrix decomposition is missing; use numpy.linalg or scipy.linalg on x.numpy() for values",
     "torch.imag": "complex numbers come later: the imaginary part is 0",
     "torch.special": "no part of chainrule has this function; use scipy.special on x.numpy() for values",
@@ -94,6 +99,7 @@ ALIASES = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128"}
 IMPORT_ONLY = set(
     """
 torch.complex torch.polar torch.view_as_complex torch.view_as_real torch.stft torch.istft torch.imag torch.angle
+torch.lstsq torch.solve torch.symeig torch.eig torch.matrix_rank
 torch._scaled_mm torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.fftfreq torch.fft.fftshift torch.fft.hfft
 torch.fft.hfft2 torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ifftshift torch.fft.ihfft
 torch.fft.ihfft2 torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
