@@ -73,8 +73,9 @@ Order = int | float | str | None
 Axes = int | Sequence[int] | None
 
 
-class LinAlgError(RuntimeError):
-    """A matrix is singular, not positive-definite or not finite; the message names its position in the batch."""
+class LinAlgError(RuntimeError, ValueError):
+    """A matrix is singular, not positive-definite or not finite; the message names its position in the batch.  It is a
+    RuntimeError, as PyTorch's, and a ValueError, as NumPy's."""
 
 
 class CholeskyEx(NamedTuple):

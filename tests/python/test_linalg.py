@@ -423,7 +423,8 @@ def test_errors_name_the_matrix() -> None:
     ):
         with pytest.raises(linalg.LinAlgError, match=rf"\[linalg.{name}\] matrix \(1, 2\) of the batch is .*{what}"):
             call(a)
-    assert issubclass(linalg.LinAlgError, RuntimeError)
+    assert issubclass(linalg.LinAlgError, RuntimeError)  # as PyTorch's, and NumPy's is a ValueError
+    assert issubclass(linalg.LinAlgError, ValueError)
     for info in (linalg.inv_ex(a).info, linalg.solve_ex(a, a).info, linalg.cholesky_ex(a).info):
         assert info.dtype == cr.int32 and info.tolist() == [[0, 0, 0, 0], [0, 0, 2, 0]]
     a[1, 2, 1, 1] = math.nan
