@@ -166,8 +166,7 @@ AREAS: dict[str, tuple[str, tuple[str, ...], str]] = {  # heading -> in words, i
     ),
     "GPUs and browsers": (
         "No GPU of hardware has run chainrule yet: `tools/gpu_check.sh OUT` measures where an NVIDIA GPU is."
-        " WebGPU ran on a driver made of software; the host's part of CUDA ran on a driver that launches nothing."
-        " The browser edition ran in node, which has Chromium's engine, on one thread; sizes are after gzip.",
+        " WebGPU ran on a driver made of software; the host's part of CUDA ran on a driver that launches nothing.",
         ("cuda", "cuda_host", "gpu", "webgpu", "web"),
         "",
     ),

@@ -756,11 +756,12 @@ cr_text_stream *cr_text_stream_new(const cr_text_model *m, const cr_text_model *
 cr_status   cr_text_stream_next(cr_text_stream *s, uint32_t *id, bool *over);
                             /* the next token; over: there is none */
 void        cr_text_stream_free(cr_text_stream *s);
-cr_status   cr_lm_unpack(cr_lm *m); /* weights that lie packed in a GGUF file become floats */
+cr_status   cr_lm_unpack(cr_lm *m); /* packed weights become floats */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, const uint32_t *tokens, int64_t n);
-                            /* its matrices become cr_quantize's, the head (and an embedding that it
-                               is tied to) with 8 bits; borrowed parts of m are others afterwards.
-                               tokens: n of a text that calibrates 4 bits, NULL: none */
+                            /* bits 8: its matrices become cr_quantize's q8_0, 4: q4_0, but the head
+                               (and an embedding that it is tied to) q8_0; borrowed parts of m are
+                               others afterwards.  tokens: n of a text that calibrates 4 bits, or
+                               NULL */
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
                             /* format: "safetensors", a Hugging Face folder; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
