@@ -1,8 +1,9 @@
 // web.mjs - a worker of a page for bench/run.py: one run of the browser edition, or LoRA over a model, and its times.
 //
-// A message {threads, options} trains on text.txt (Run.train); {threads, model} adapts that GGUF file to 8 samples of
-// 128 tokens.  The answer has seconds in the steps, milliseconds until the module was loaded and the first step ended,
-// or the least seconds of a sample and all memory of the module.
+// A message {threads, options, text, until} trains on that text (Run.train), with `until` to that loss of the rest of
+// the text; {threads, model} adapts that GGUF file to 8 samples of 128 tokens.  The answer has seconds in the steps,
+// milliseconds until the module was loaded and the first step ended, all seconds up to the end of a text that the model
+// wrote; or the least seconds of a sample and all memory of the module.
 let memory = null;
 const { instantiate } = WebAssembly;
 WebAssembly.instantiate = async (code, imports) => {
@@ -13,21 +14,23 @@ WebAssembly.instantiate = async (code, imports) => {
 };
 onmessage = ({ data }) => measured(data).then(postMessage, (error) => postMessage({ error: `${error}` }));
 
-async function measured({ threads, options, model }) {
+async function measured({ threads, options, model, text = "text.txt", until = -1 }) {
     const start = performance.now();
     const { load } = await import("./chainrule/index.js");
     const cr = await load({ threads, whole: Boolean(model) });
     const loaded = performance.now() - start;
     const fetched = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
-    return model ? adapted(cr, await fetched(model)) : trained(cr, await fetched("text.txt"));
+    return model ? adapted(cr, await fetched(model)) : trained(cr, await fetched(text));
 
     function trained(cr, text) {
         const begun = performance.now();
         const run = cr.Run.train(text, options);
         run.step();
         const first = loaded + performance.now() - begun;
-        while (run.step());
-        return { seconds: run.look().seconds, loss: run.look().loss, loaded, first };
+        while (!(run.look().val_loss <= until) && run.step());
+        const { seconds, loss, val_loss } = run.look();
+        const sample = run.sample();
+        return { seconds, loss, val_loss, loaded, first, sample, total: (performance.now() - start) / 1e3 };
     }
 
     function adapted(cr, bytes) {
