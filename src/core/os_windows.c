@@ -660,26 +660,27 @@ void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx),
     (void)each(path, fn, ctx);
 }
 
+static bool is_id(cr_file_id a, cr_file_id b) { return a.device == b.device && a.inode == b.inode; }
+
 /* A folder is locked by whoever has made the event of its id: it ends with the process.  NULL: another one has it, or
  * another folder has come to this path meanwhile. */
-static HANDLE locked(const char *path) {
-    const cr_file_id id = cr_os_file_id(path);
+static HANDLE locked(const char *path, cr_file_id *its) {
+    const cr_file_id id = *its = cr_os_file_id(path);
     if (!id.device) return NULL;
     wchar_t name[80];
     swprintf(name, sizeof name / sizeof *name, L"Local\\chainrule-%llx-%llx", (unsigned long long)id.device,
              (unsigned long long)id.inode);
     const HANDLE h = CreateEventW(NULL, FALSE, FALSE, name);
     const bool taken = GetLastError() == ERROR_ALREADY_EXISTS;
-    const cr_file_id now = h && !taken ? cr_os_file_id(path) : (cr_file_id){0};
-    if (now.device == id.device && now.inode == id.inode) return h;
+    if (is_id(h && !taken ? cr_os_file_id(path) : (cr_file_id){0}, id)) return h;
     if (h) CloseHandle(h);
     return NULL;
 }
 
-bool cr_os_lock_folder(const char *path) { return !cr_os_is_directory(path) || locked(path) != NULL; }
+bool cr_os_lock_folder(const char *path) { return !cr_os_is_directory(path) || locked(path, &(cr_file_id){0}); }
 
 enum { HELD = 64 };
-static struct { HANDLE lock; char *path; } held_folders[HELD];
+static struct { HANDLE lock; char *path; cr_file_id id; } held_folders[HELD];
 static cr_spinlock held_lock;
 
 /* The lock of a folder goes with it when it is renamed: by the thread that holds it, so that the path is in one place
@@ -705,14 +706,16 @@ bool cr_os_rename(const char *from, const char *to) {
 
 int cr_os_hold(const char *path) {
     if (!cr_os_is_directory(path)) return failed(ERROR_PATH_NOT_FOUND), -1;
-    const HANDLE lock = locked(path);
+    cr_file_id id;
+    const HANDLE lock = locked(path, &id);
     if (!lock) return -2;
     const size_t n = strlen(path) + 1;
     char *copy = malloc(n);
     int at = -1;
     cr_spin_lock(&held_lock);
     for (int i = 0; copy && at < 0 && i < HELD; i++)
-        if (!held_folders[i].lock) held_folders[at = i].lock = lock, held_folders[i].path = memcpy(copy, path, n);
+        if (!held_folders[i].lock)
+            held_folders[at = i].lock = lock, held_folders[i].path = memcpy(copy, path, n), held_folders[i].id = id;
     cr_spin_unlock(&held_lock);
     if (at < 0) failed_with("Too many folders are held"), CloseHandle(lock), free(copy);
     return at;
@@ -740,12 +743,22 @@ static void look(const char *name, void *ctx) {
     free(path);
 }
 
+/* The folder may be gone, empty as it was, and another save's in its place: the handle says which it is, and keeps it
+ * there meanwhile. */
 bool cr_os_clear_held(int held, bool (*ours)(const char *name)) {
     folder f = {held_folders[held].path, ours, false, true};
-    if (!cr_os_is_directory(f.path)) return true;   /* another save has removed it, empty as it was */
-    if (!each(f.path, look, &f) || !f.good) return false;
+    const HANDLE h = open_handle(f.path, FILE_LIST_DIRECTORY, FILE_SHARE_READ | FILE_SHARE_WRITE, OPEN_EXISTING,
+                                 FILE_FLAG_BACKUP_SEMANTICS);
+    const bool open = h != INVALID_HANDLE_VALUE;
+    if (!is_id(open ? id_of(h) : cr_os_file_id(f.path), held_folders[held].id)) {
+        if (open) CloseHandle(h);
+        return true;
+    }
+    bool good = open && each(f.path, look, &f) && f.good;
     f.remove = true;
-    return each(f.path, look, &f);
+    good = good && each(f.path, look, &f);
+    if (open) CloseHandle(h);
+    return good;
 }
 
 static void remove_file(const char *name, void *ctx) {
