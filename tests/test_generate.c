@@ -940,11 +940,12 @@ TEST(samples_of_files) {
     cr_score r = cr_dataset_score(d, loss);
     CHECK(r.samples == 3 && r.tokens == 8 && r.bytes == 8 && r.loss == 9 / 8., "a loss of %g", r.loss);
     CHECK(r.perplexity == exp(9 / 8.), "a perplexity of %g", r.perplexity);
-    CHECK(r.bits_per_byte == 9 / log(2) / 8 && r.questions == 1 && !r.accuracy && !r.accuracy_by_length, "bits");
+    CHECK(r.bits_per_byte == 9 / log(2) / 8, "%g bits", r.bits_per_byte);
+    CHECK(r.questions == 1 && r.accuracy == 0 && r.accuracy_by_length == 0, "the questions");
     r = cr_dataset_score(d, (double[]){0, 0, 2.7, 1.7, 1.8, 0});
     CHECK(r.accuracy == 1 && r.accuracy_by_length == 1, "by length %g", r.accuracy_by_length);
     r = cr_dataset_score(d, (double[]){0, 0, 2.4, 1.7, 1.8, 0});
-    CHECK(r.accuracy == 1 && !r.accuracy_by_length, "by length %g", r.accuracy_by_length);
+    CHECK(r.accuracy == 1 && r.accuracy_by_length == 0, "by length %g", r.accuracy_by_length);
     cr_dataset_free(d);
     d = dataset(&o, "a.txt", "0123456789abcdefghi");
     REQUIRE(d && cr_dataset_count(d) == 2, "%s", cr_error());
