@@ -2,7 +2,7 @@
 """Training steps of GPT-2 124M's shape: adapters (nn.lora, rank 8 on c_attn) beside all weights, AdamW, B 4, T 64.
 
 use: python bench/lora.py [--quick] [--threads 2] [--kinds KIND ...]        prints JSON: time, memory
-KIND: full, lora, or lora over a base of 8 or 4 bits in groups of 64: lora-int8, lora-int4
+KIND: full, lora, or lora over a base in Q8_0 or Q4_0: lora-int8, lora-int4
 
 Memory: the largest resident size beyond that before the model was loaded from its folder.
 Bars (with a quantized base): the adapter's step takes <= 0.7 of the full step's time and <= 0.35 of its memory."""

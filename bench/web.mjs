@@ -29,8 +29,8 @@ async function measured({ threads, options, model, text = "text.txt", until = -1
         const first = loaded + performance.now() - begun;
         while (!(run.look().val_loss <= until) && run.step());
         const { seconds, loss, val_loss } = run.look();
-        const sample = run.sample();
-        return { seconds, loss, val_loss, loaded, first, sample, total: (performance.now() - start) / 1e3 };
+        run.sample();
+        return { seconds, loss, val_loss, loaded, first, total: (performance.now() - start) / 1e3 };
     }
 
     function adapted(cr, bytes) {

@@ -27,7 +27,7 @@ def token_row(what: str, r: Any, peer: str, peer_ms: float | None, isa: str, gro
 
 
 def llm_124m(bench: Bench) -> list[Row]:
-    """GPT-2 124M: random weights, batch 1, with a cache; 8 and 4 bits in groups of 64, the head 8 bits
+    """GPT-2 124M: random weights, batch 1, with a cache; int8 and int4 are GGUF's Q8_0 and Q4_0, the head Q8_0
 
     transformers has no weights of 8 or 4 bits: those rows compare with its f32."""
     rows = []
